@@ -1,0 +1,29 @@
+"""The one port through which runs know conversations. `sessions_app` implements it and registers at start."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agents_app.types import Message, RunTranscript, RunView
+from audit_app.vocabulary import Fact
+
+
+class Conversations(Protocol):
+    def history(self, run: RunView) -> Sequence[Message]:
+        """What was said before this run, then the run's own user words; oldest first. Synchronous, reads only."""
+
+    def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
+        """Store what the run said. Called inside the transaction that ends the run, in a savepoint of its own; a
+        second call for the same run changes nothing. Returns the facts to emit (`message.completed`, …)."""
+
+
+_registered: list[Conversations] = []
+
+
+def register(conversations: Conversations) -> None:
+    _registered[:] = [conversations]
+
+
+def get() -> Conversations:
+    if not _registered:
+        raise RuntimeError("no conversations are registered: sessions_app is not installed")
+    return _registered[0]

@@ -1,0 +1,158 @@
+"""Agents, model providers, runs and their steps."""
+
+from django.db import models
+from django.db.models import Q
+
+from agents_app.types import RunStatus, WaitingOn
+from audit_app.kernel.ids import new_id
+
+ACTIVE = [RunStatus.RUNNING.value, RunStatus.WAITING.value]
+OPEN = [RunStatus.QUEUED.value, *ACTIVE]
+
+
+class ModelProvider(models.Model):
+    """An endpoint that serves models. The key is sealed by the vault and never shown again."""
+
+    name = models.SlugField(max_length=60, unique=True)
+    kind = models.CharField(max_length=40, help_text="A registered provider kind: openai, demo, …")
+    base_url = models.CharField(max_length=500, blank=True, help_text="Empty: the kind's own default.")
+    api_key_sealed = models.TextField(blank=True, editable=False)
+    default_model = models.CharField(max_length=200, blank=True)
+    is_enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_model_provider"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Agent(models.Model):
+    """An agent: a prompt, a model and what it may do. Deleting only retires it: runs point to it."""
+
+    AUTONOMY = [("readonly", "read only"), ("supervised", "supervised"), ("full", "full")]
+    BUSY = [("queue", "queue"), ("reject", "reject"), ("interrupt", "interrupt"), ("steer", "steer")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    agent_id = models.SlugField(max_length=120, unique=True, help_text="Public id, as used in the API.")
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True, null=True)  # noqa: DJ001 - the contract tells null from empty
+    system_prompt = models.TextField(default="You are a helpful enterprise AI assistant.")
+    provider = models.ForeignKey(ModelProvider, on_delete=models.PROTECT, related_name="agents")
+    model_id = models.CharField(max_length=200, blank=True, help_text="Empty: the provider's default model.")
+    max_context_tokens = models.PositiveIntegerField(default=100_000)
+    enabled_skill_ids = models.JSONField(default=list, blank=True)
+    allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
+    enabled_tools = models.JSONField(null=True, blank=True, help_text="Tool names; empty: all registered tools.")
+    autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
+    queue_limit = models.PositiveIntegerField(default=20, help_text="Messages that may wait in a busy session.")
+    max_tool_rounds = models.PositiveIntegerField(default=10)
+    max_active_seconds = models.PositiveIntegerField(default=120)
+    max_call_seconds = models.PositiveIntegerField(default=300)
+    max_idle_seconds = models.PositiveIntegerField(default=60, help_text="Longest silence of a model's stream.")
+    max_tries = models.PositiveIntegerField(default=2)
+    retry_first_seconds = models.FloatField(default=2.0)
+    retry_max_seconds = models.FloatField(default=30.0)
+    owner_id = models.BigIntegerField(null=True, blank=True, help_text="User who made it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "komand_agent"
+        ordering = ["agent_id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Run(models.Model):
+    """One execution of the agent loop. `status` says what is being done; `owner` and `fence` say who does it.
+
+    Claimable: open, no owner, and `ready_at` reached or its tools all ended. Only runs/transitions.py and
+    runs/lease.py write status, owner and fence.
+    """
+
+    STATUSES = [(status.value, status.value) for status in RunStatus]
+    WAITS = [(wait.value, wait.value) for wait in WaitingOn]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    conversation_id = models.UUIDField()
+    session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
+    ordinal = models.IntegerField(help_text="Place in the conversation's queue.")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    status = models.CharField(max_length=12, choices=STATUSES, default=RunStatus.QUEUED.value)
+    waiting_on = models.CharField(max_length=12, choices=WAITS, blank=True)
+    owner = models.UUIDField(null=True, help_text="The process that holds it (kernel/liveness).")
+    fence = models.IntegerField(default=0)
+    crashes = models.IntegerField(default=0)
+    tries = models.IntegerField(default=0, help_text="Failed tries of the present model call.")
+    ready_at = models.DateTimeField(null=True, help_text="When it may be claimed; null while parked.")
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    active_seconds = models.FloatField(default=0.0)
+    answer = models.TextField(blank=True)
+    error_code = models.CharField(max_length=60, blank=True)
+    error_message = models.TextField(blank=True)
+    input_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    actor = models.CharField(max_length=200)
+    request_id = models.CharField(max_length=128, blank=True)
+    idempotency_key = models.CharField(max_length=200, null=True, unique=True)  # noqa: DJ001 - null: no key
+    body_digest = models.CharField(max_length=64, blank=True)
+    conversation_told = models.BooleanField(default=False, help_text="The conversation has stored this run's end.")
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_run"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["conversation_id", "ordinal"], name="run_conversation_ordinal"),
+            models.UniqueConstraint(
+                fields=["conversation_id"], condition=Q(status__in=ACTIVE), name="run_one_active_per_conversation"
+            ),
+        ]
+        indexes = [
+            # sweeper and freed slots: the oldest claimable run
+            models.Index(fields=["ready_at"], name="run_claimable", condition=Q(owner=None, status__in=OPEN)),
+            # reaper: whose runs are being executed
+            models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
+            # sweeper: ended runs that the conversation has not stored
+            models.Index(fields=["ended_at"], name="run_untold", condition=Q(conversation_told=False, ended_at__isnull=False)),
+            # accept: how many wait in this session; page: what is open in it
+            models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=Q(status__in=OPEN)),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.id} {self.status}"
+
+
+class Step(models.Model):
+    """One recorded model call of a run. Written once, whole, with the fence that made it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
+    index = models.IntegerField()
+    kind = models.CharField(max_length=12, default="think")
+    fence = models.IntegerField()
+    text = models.TextField(blank=True)
+    reasoning = models.TextField(blank=True)
+    tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as the model sent them.")
+    finish_reason = models.CharField(max_length=40)
+    model = models.CharField(max_length=200, blank=True)
+    input_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_step"
+        ordering = ["run", "index"]
+        constraints = [models.UniqueConstraint(fields=["run", "index"], name="step_once_per_index")]
+
+    def __str__(self) -> str:
+        return f"step {self.index} of {self.run_id}"

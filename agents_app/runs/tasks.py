@@ -1,0 +1,1 @@
+"""Celery entry points of agents_app."""

@@ -1,0 +1,165 @@
+"""Frozen data of the runs: messages, model requests and responses, run and step views. Pure: no ORM, no settings."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from tools_app.types import ExecutionView, ToolCall, ToolSpec
+
+
+class RunStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.WAITING)
+
+
+class WaitingOn(StrEnum):
+    TOOLS = "tools"
+    APPROVAL = "approval"
+    INPUT = "input"
+    CHILDREN = "children"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a model's history. role: system | user | assistant | tool."""
+
+    role: str
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True)
+class Usage:
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One model call. idle_seconds: longest silence of the stream; total_seconds: the whole call."""
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    total_seconds: float = 300.0
+    idle_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    text: str
+
+
+@dataclass(frozen=True)
+class ModelResponse:
+    """The whole response; the last thing a provider's stream yields. finish_reason: stop | tool_calls | length | …"""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage = field(default_factory=Usage)
+
+
+ModelChunk = TextDelta | ReasoningDelta | ModelResponse
+
+
+@dataclass(frozen=True)
+class Limits:
+    """An agent's limits for one message. active_seconds: time under lease; tools, waiting and queueing do not count."""
+
+    tool_rounds: int = 10
+    active_seconds: float = 120.0
+    call_seconds: float = 300.0
+    idle_seconds: float = 60.0
+    tries: int = 2
+    retry_first_seconds: float = 2.0
+    retry_factor: float = 2.0
+    retry_max_seconds: float = 30.0
+    crashes: int = 3
+    context_tokens: int = 100_000
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One recorded think: the whole response of one model call. index: place in the run, from 0."""
+
+    index: int
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finish_reason: str
+    reasoning: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run."""
+
+    steps: tuple[StepView, ...]
+    executions: tuple[ExecutionView, ...]
+    limits: Limits
+    active_seconds: float = 0.0
+    tries: int = 0
+    cancel_requested: bool = False
+    last_error: str = ""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run as other apps see it. conversation_id is opaque here; error_code is stable, error_message readable."""
+
+    id: UUID
+    conversation_id: UUID
+    agent_id: str
+    ordinal: int
+    status: RunStatus
+    waiting_on: WaitingOn | None
+    fence: int
+    crashes: int
+    error_code: str
+    error_message: str
+    retry_at: datetime | None
+    request_id: str
+    actor: str
+    usage: Usage
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True)
+class RunTranscript:
+    """Everything a run said and did, in order: what a conversation stores when the run ends.
+
+    answer: the final text (may be partial when the run was cancelled or failed); executions in (step, call) order.
+    """
+
+    run: RunView
+    steps: tuple[StepView, ...]
+    executions: tuple[ExecutionView, ...]
+    answer: str
+
+
+JSON = dict[str, Any]

@@ -1,0 +1,1 @@
+"""The small shared kernel: what every layer may use. Knows no model, no run, no channel."""

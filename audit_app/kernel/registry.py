@@ -1,0 +1,41 @@
+"""One registry class for every extension point: tools, providers, channels, event types."""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from audit_app.kernel.errors import NotFound
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Named things of one kind. A duplicate name is refused; an unknown one is answered with the known ones."""
+
+    def __init__(self, noun: str, name_of: Callable[[T], str]) -> None:
+        self._noun = noun
+        self._name_of = name_of
+        self._items: dict[str, T] = {}
+
+    def register(self, item: T) -> T:
+        name = self._name_of(item)
+        if name in self._items and self._items[name] is not item:
+            raise ValueError(f"{self._noun} {name!r} is registered twice")
+        self._items[name] = item
+        return item
+
+    def find(self, name: str) -> T | None:
+        return self._items.get(name)
+
+    def get(self, name: str) -> T:
+        """Raises NotFound, naming what there is."""
+        item = self._items.get(name)
+        if item is None:
+            known = ", ".join(sorted(self._items)) or "none"
+            raise NotFound(f"There is no {self._noun} {name!r}. Known: {known}.")
+        return item
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._items))
+
+    def __iter__(self) -> Iterator[T]:
+        return iter([self._items[name] for name in self.names()])

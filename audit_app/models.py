@@ -1,0 +1,94 @@
+"""What happened: the audit log, the timeline of kept events, and which processes are alive.
+
+Ids of higher layers are plain values here, never foreign keys.
+"""
+
+from django.db import models
+
+from audit_app.kernel.ids import new_id
+
+
+class AuditEntry(models.Model):
+    """One significant action; append-only."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    action = models.CharField(max_length=64)
+    actor = models.CharField(max_length=200)
+    agent_id = models.CharField(max_length=120, blank=True)
+    session_id = models.UUIDField(null=True, blank=True)
+    session_key = models.CharField(max_length=512, blank=True, help_text="The session's public id when it happened.")
+    request_id = models.CharField(max_length=128, blank=True)
+    at = models.DateTimeField()
+    details = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "komand_audit_log"
+        ordering = ["-id"]
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit log"
+        indexes = [
+            models.Index(fields=["session_id", "id"], name="audit_session"),  # rebuild one conversation
+            models.Index(fields=["action", "id"], name="audit_action"),  # admin filter, /api/audit
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.actor}"
+
+
+class TimelineHead(models.Model):
+    """The last `seq` and `ts` given out in a session. Taking the next numbers locks this row until commit."""
+
+    session_id = models.UUIDField(primary_key=True)
+    seq = models.BigIntegerField()
+    ts = models.BigIntegerField(help_text="Milliseconds since 1970, strictly rising within the session.")
+
+    class Meta:
+        db_table = "komand_timeline_head"
+
+    def __str__(self) -> str:
+        return f"{self.session_id} at {self.seq}"
+
+
+class Event(models.Model):
+    """A kept event of a session's timeline: gapless `seq`, strictly rising `ts`."""
+
+    id = models.BigAutoField(primary_key=True)
+    session_id = models.UUIDField()
+    seq = models.BigIntegerField()
+    ts = models.BigIntegerField()
+    type = models.CharField(max_length=64)
+    run_id = models.UUIDField(null=True)
+    parent_run_id = models.UUIDField(null=True)
+    workstream = models.CharField(max_length=120, blank=True)
+    step = models.IntegerField(null=True)
+    actor = models.CharField(max_length=200)
+    request_id = models.CharField(max_length=128, blank=True)
+    payload = models.JSONField(default=dict)
+
+    class Meta:
+        db_table = "komand_event"
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["session_id", "seq"], name="event_session_seq")]
+        indexes = [models.Index(fields=["run_id", "seq"], name="event_run")]  # the run's page in the admin
+
+    def __str__(self) -> str:
+        return f"{self.type} #{self.seq}"
+
+
+class ProcessLife(models.Model):
+    """A process that executes, on PostgreSQL: its beat. Its advisory lock dies with it (see kernel/liveness)."""
+
+    id = models.UUIDField(primary_key=True)
+    name = models.CharField(max_length=64)
+    host = models.CharField(max_length=255)
+    pid = models.IntegerField()
+    lock_key = models.BigIntegerField()
+    beat = models.BigIntegerField(default=0)
+    started_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "komand_process_life"
+        verbose_name_plural = "process lives"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}:{self.pid})"

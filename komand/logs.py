@@ -1,0 +1,34 @@
+"""Log lines that carry who and for which request: text for a person, JSON for a machine. Secrets are masked."""
+
+import json
+import logging
+from datetime import UTC, datetime
+
+from audit_app.kernel import context, redact
+
+
+class ContextFilter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.komand = context.current()
+        return True
+
+
+def _line(record: logging.LogRecord, formatter: logging.Formatter) -> str:
+    message = record.getMessage()
+    if record.exc_info:
+        message = f"{message}\n{formatter.formatException(record.exc_info)}"
+    return redact.masked_text(message)
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = " ".join(f"{name}={value}" for name, value in getattr(record, "komand", {}).items() if value != "system")
+        time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        return f"{time} {record.levelname:<7} {record.name}: {_line(record, self)}{' · ' if facts else ''}{facts}"
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat()
+        facts = {"at": at, "level": record.levelname, "logger": record.name, "message": _line(record, self)}
+        return json.dumps({**facts, **getattr(record, "komand", {})}, ensure_ascii=False)

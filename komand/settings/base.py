@@ -1,0 +1,107 @@
+"""Settings every process shares. Workers use these as they are (worker.py); the web process adds pages (web.py)."""
+
+from pathlib import Path
+
+import environ
+
+from komand.settings import env
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+DATA_DIR = env.data_dir()
+
+DEBUG = env.flag("KOMAND_DEBUG")
+SECRET_KEY = env.secret_file("django.key", "KOMAND_SECRET_KEY")
+ALLOWED_HOSTS = env.listing("KOMAND_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]")
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "audit_app",
+    "tools_app",
+    "agents_app",
+    "sessions_app",
+    "komand",
+]
+MIDDLEWARE: list[str] = []
+ROOT_URLCONF = "komand.urls"
+
+if env.text("DATABASE_URL"):
+    DATABASES = {"default": environ.Env.db_url_config(env.text("DATABASE_URL"))}
+    DATABASES["default"]["CONN_MAX_AGE"] = 60
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+else:
+    DATABASES = {
+        "default": {
+            "ENGINE": "audit_app.sqlite",
+            "NAME": str(DATA_DIR / "komand.sqlite3"),
+            "CONN_MAX_AGE": None,
+            "OPTIONS": {
+                "timeout": 30,
+                "transaction_mode": "IMMEDIATE",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+            },
+        }
+    }
+
+KOMAND_REDIS_URL = env.redis_url()
+KOMAND_REDIS_PREFIX = env.text("KOMAND_REDIS_PREFIX", "komand:")
+
+CELERY = {
+    "broker_url": env.broker_url(),
+    "broker_connection_retry_on_startup": True,
+    "broker_transport_options": {
+        "socket_timeout": 10,
+        "socket_connect_timeout": 2,
+        "retry_on_timeout": True,
+        "global_keyprefix": KOMAND_REDIS_PREFIX,
+        "visibility_timeout": 3600,
+    },
+    "task_ignore_result": True,
+    "task_acks_late": False,
+    "worker_prefetch_multiplier": 1,
+    "task_serializer": "json",
+    "accept_content": ["json"],
+    "task_default_queue": "runs",
+    "worker_hijack_root_logger": False,
+    "worker_send_task_events": False,
+}
+
+# What the installation may do. Units are in the names.
+KOMAND_VAULT_KEYS = env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
+KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
+KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
+KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
+KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
+KOMAND_LOG_FORMAT = env.text("KOMAND_LOG_FORMAT", "text")
+
+KOMAND_PROVIDERS = [
+    "agents_app.providers.openai.OpenAIProvider",
+    "agents_app.providers.demo.DemoProvider",
+    "agents_app.providers.scripted.ScriptedProvider",
+]
+KOMAND_TOOLS = [
+    "tools_app.builtin.echo.Echo",
+    "tools_app.builtin.calculator.Calculator",
+    "tools_app.builtin.date_time.DateTime",
+    "tools_app.builtin.web_fetch.WebFetch",
+]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"context": {"()": "komand.logs.ContextFilter"}},
+    "formatters": {
+        "text": {"()": "komand.logs.TextFormatter"},
+        "json": {"()": "komand.logs.JsonFormatter"},
+    },
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}
+    },
+    "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx2": {"level": "WARNING"}, "openai": {"level": "WARNING"}, "celery": {"level": "WARNING"}},
+}

@@ -1,0 +1,104 @@
+"""Reads the environment and the data folder: every knob is a KOMAND_ variable, a bad value stops the start.
+
+No Django here: the supervisor reads the same values.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+
+class BadSetting(SystemExit):
+    """A setting has a value that cannot be used. One line, exit code 1."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"komand: {name} {problem}")
+
+
+def text(name: str, default: str = "") -> str:
+    """A value; `NAME_FILE` names a file to read it from instead."""
+    file = os.environ.get(f"{name}_FILE")
+    if file:
+        try:
+            return Path(file).read_text().strip()
+        except OSError as error:
+            raise BadSetting(f"{name}_FILE", f"cannot be read: {error}") from error
+    return os.environ.get(name, default)
+
+
+def integer(name: str, default: int, *, least: int = 0) -> int:
+    raw = os.environ.get(name, "")
+    if not raw:
+        return default
+    try:
+        value = int(raw)
+    except ValueError:
+        raise BadSetting(name, f"must be a whole number, not {raw!r}") from None
+    if value < least:
+        raise BadSetting(name, f"must be at least {least}, not {value}")
+    return value
+
+
+def flag(name: str, default: bool = False) -> bool:
+    raw = os.environ.get(name, "").lower()
+    if raw in ("1", "true", "yes", "on"):
+        return True
+    if raw in ("0", "false", "no", "off"):
+        return False
+    if raw:
+        raise BadSetting(name, f"must be true or false, not {raw!r}")
+    return default
+
+
+def listing(name: str, default: str = "") -> list[str]:
+    return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
+
+
+def data_dir() -> Path:
+    return Path(text("KOMAND_DATA_DIR", "var")).expanduser().resolve()
+
+
+def secret_file(name: str, variable: str, length: int = 48) -> str:
+    """A secret of this installation: the variable if set, else `<data>/secrets/<name>`, made on first use (0600)."""
+    given = text(variable)
+    if given:
+        return given
+    path = data_dir() / "secrets" / name
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        pass
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    except OSError as error:
+        raise BadSetting("KOMAND_DATA_DIR", f"is not writable: {error}") from error
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(length))
+    return path.read_text().strip()
+
+
+def embedded_socket() -> str:
+    """Where the embedded Valkey listens, as the supervisor wrote it; the default place otherwise."""
+    pointer = data_dir() / "valkey" / "socket"
+    try:
+        return pointer.read_text().strip()
+    except OSError:
+        return str(data_dir() / "valkey" / "valkey.sock")
+
+
+def redis_url() -> str:
+    """REDIS_URL in redis-py's own form; the embedded server's socket when it is not set."""
+    return text("REDIS_URL") or f"unix://{embedded_socket()}?db=0"
+
+
+def broker_url() -> str:
+    """The same server in kombu's form: a socket is `redis+socket://` there."""
+    url = redis_url()
+    if url.startswith("unix://"):
+        path, _, query = url.removeprefix("unix://").partition("?")
+        database = dict(part.split("=", 1) for part in query.split("&") if "=" in part).get("db", "0")
+        return f"redis+socket://{path}?virtual_host={database}"
+    return url

@@ -1,0 +1,23 @@
+"""The only module that names concrete parts: it registers the providers, tools and tasks that the settings list."""
+
+from importlib import import_module
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from agents_app.providers import registry as providers
+from komand import celery  # noqa: F401 - makes our app the current one, so that nudges find the broker
+from tools_app.registry import tools
+
+_DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
+_TASKS = ["tools_app.tasks", "agents_app.runs.tasks"]
+
+
+def connect() -> None:
+    """Called once when Django is ready."""
+    for module in [*_DECLARING, *_TASKS]:
+        import_module(module)
+    for path in settings.KOMAND_TOOLS:
+        tools.register(import_string(path)())
+    for path in settings.KOMAND_PROVIDERS:
+        providers.register(path)

@@ -1,0 +1,14 @@
+from django.apps import AppConfig
+
+
+class SessionsConfig(AppConfig):
+    name = "sessions_app"
+    label = "sessions_app"
+    verbose_name = "Sessions"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from agents_app import conversations  # noqa: PLC0415
+        from sessions_app.transcripts import StoredConversations  # noqa: PLC0415
+
+        conversations.register(StoredConversations())

@@ -1,0 +1,24 @@
+"""`echo`: returns its text. For trying things out."""
+
+from typing import Any
+
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+
+
+class Echo(Tool):
+    spec = ToolSpec(
+        name="echo",
+        description="Return the given text unchanged. Use it to test that tools work.",
+        parameters={
+            "type": "object",
+            "properties": {"text": {"type": "string", "description": "The text to return."}},
+            "required": ["text"],
+            "additionalProperties": False,
+        },
+        effect=Effect.READ,
+        risk=Risk.LOW,
+        timeout_seconds=10,
+    )
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        return {"text": arguments["text"]}

@@ -1,0 +1,53 @@
+"""Tool executions: our durable attempts at what the model asked."""
+
+from django.db import models
+from django.db.models import Q
+
+from audit_app.kernel.ids import new_id
+from tools_app.types import ExecutionStatus
+
+
+class ToolExecution(models.Model):
+    """One attempt at one tool call. Unique per run, step and call: a call is never planned twice."""
+
+    STATUSES = [(status.value, status.value) for status in ExecutionStatus]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    run_id = models.UUIDField()
+    session_id = models.UUIDField()
+    agent_id = models.CharField(max_length=120)
+    actor = models.CharField(max_length=200)
+    step = models.IntegerField()
+    call_index = models.IntegerField()
+    call_id = models.CharField(max_length=200, help_text="The model's own id of the call.")
+    tool = models.CharField(max_length=120)
+    arguments = models.JSONField(default=dict)
+    effect = models.CharField(max_length=8)
+    risk = models.CharField(max_length=8)
+    decision = models.CharField(max_length=200, help_text="What the policy said, and why.")
+    status = models.CharField(max_length=12, choices=STATUSES, default=ExecutionStatus.PENDING.value)
+    output = models.TextField(null=True)
+    error = models.TextField(null=True)
+    owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness).")
+    attempts = models.IntegerField(default=0)
+    timeout_seconds = models.IntegerField()
+    request_id = models.CharField(max_length=128, blank=True)
+    on_done = models.CharField(max_length=120, help_text="Task to ring when the last call of the step ended.")
+    on_done_queue = models.CharField(max_length=60)
+    created_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_tool_execution"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")
+        ]
+        indexes = [
+            # reaper: what is open, and the claim of a parked run: is anything of it open
+            models.Index(fields=["run_id"], name="execution_open", condition=Q(status__in=["Pending", "Running"])),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.status}"
