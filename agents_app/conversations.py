@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Protocol
+from uuid import UUID
 
 from agents_app.types import Message, RunTranscript, RunView
 from audit_app.vocabulary import Fact
@@ -10,10 +11,16 @@ from audit_app.vocabulary import Fact
 class Conversations(Protocol):
     def history(self, run: RunView) -> Sequence[Message]:
         """What was said before this run, then the run's own user words; oldest first. Synchronous, reads only."""
+        ...
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
         """Store what the run said. Called inside the transaction that ends the run, in a savepoint of its own; a
         second call for the same run changes nothing. Returns the facts to emit (`message.completed`, …)."""
+        ...
+
+    def take_ordinal(self, conversation_id: UUID) -> int:
+        """Lock the conversation and give out the next place in its queue, in the caller's transaction."""
+        ...
 
 
 _registered: list[Conversations] = []

@@ -4,7 +4,9 @@ from audit_app.vocabulary import declare
 
 RUN_QUEUED = declare("run.queued", ordinal="place in the session's queue", agent_id="public agent id")
 RUN_STARTED = declare("run.started", fence="the claim's number", agent_id="public agent id")
-RUN_WAITING = declare("run.waiting", waiting_on="retry | approval | input | children", reason="text", until="ISO time or null")
+RUN_WAITING = declare(
+    "run.waiting", waiting_on="retry | approval | input | children", reason="text", until="ISO time or null"
+)
 RUN_COMPLETED = declare("run.completed", terminal=True, reason="why it ended when a limit did", usage="tokens")
 RUN_FAILED = declare("run.failed", terminal=True, audit="RunFailed", code="stable code", message="readable")
 RUN_CANCELLED = declare("run.cancelled", terminal=True, audit="RunCancelled", reason="text")

@@ -113,7 +113,9 @@ class Run(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation_id", "ordinal"], name="run_conversation_ordinal"),
             models.UniqueConstraint(
-                fields=["conversation_id"], condition=Q(status__in=ACTIVE), name="run_one_active_per_conversation"
+                fields=["conversation_id"],
+                condition=Q(status__in=ACTIVE),
+                name="run_one_active_per_conversation",
             ),
         ]
         indexes = [
@@ -122,7 +124,11 @@ class Run(models.Model):
             # reaper: whose runs are being executed
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored
-            models.Index(fields=["ended_at"], name="run_untold", condition=Q(conversation_told=False, ended_at__isnull=False)),
+            models.Index(
+                fields=["ended_at"],
+                name="run_untold",
+                condition=Q(conversation_told=False, ended_at__isnull=False),
+            ),
             # accept: how many wait in this session; page: what is open in it
             models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=Q(status__in=OPEN)),
         ]

@@ -75,14 +75,26 @@ def record(
 ) -> None:
     """Write an audit entry alone, for acts that nobody watches live. Joins the caller's transaction if there is one."""
     entry = _entry(
-        action, actor or context.actor.get(), agent_id, session_id, session_key, datetime.now(UTC), redact.masked(details or {})
+        action,
+        actor or context.actor.get(),
+        agent_id,
+        session_id,
+        session_key,
+        datetime.now(UTC),
+        redact.masked(details or {}),
     )
     with transaction.atomic():
         entry.save(force_insert=True)
 
 
 def _entry(
-    action: str, who: str, agent_id: str, session_id: UUID | None, session_key: str, at: datetime, details: dict[str, Any]
+    action: str,
+    who: str,
+    agent_id: str,
+    session_id: UUID | None,
+    session_key: str,
+    at: datetime,
+    details: dict[str, Any],
 ) -> AuditEntry:
     return AuditEntry(
         action=action, actor=who, agent_id=agent_id, session_id=session_id, session_key=session_key,

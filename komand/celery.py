@@ -1,12 +1,23 @@
-"""The Celery app: two queues, `runs` (rings the engine's bell) and `tools` (runs tools under hard limits)."""
+"""The Celery app: two queues, `runs` (rings the engine's bell) and `tools` (runs tools under hard limits).
+
+Start a worker with `celery -q -A komand.celery worker -Q runs -P solo` or `… -Q tools -P prefork`.
+"""
 
 import os
+import warnings
 from typing import Any
 
-from celery import Celery
+from billiard.process import current_process
+from celery import Celery, signals
+from celery.exceptions import SecurityWarning
 from django.conf import settings
 
+from audit_app.kernel import context, liveness
+from komand import parent
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # `manage.py prepare` has run them
+_GRACE_SECONDS = 2
 
 
 def _configuration() -> dict[str, Any]:
@@ -16,3 +27,35 @@ def _configuration() -> dict[str, Any]:
 app = Celery("komand", set_as_current=True)
 app.add_defaults(_configuration)
 app.set_default()
+# Celery warns of running as root, since messages could once be pickles. Ours are JSON only.
+warnings.filterwarnings("ignore", category=SecurityWarning)
+
+
+@signals.setup_logging.connect
+def _keep_our_logging(**_: Any) -> None:
+    """A receiver on this signal keeps Celery from setting up logging of its own."""
+
+
+@signals.task_prerun.connect
+def _bind_request(task: Any, **_: Any) -> None:
+    """A task's log lines and facts carry the id of the request that caused it."""
+    headers = task.request.headers or {}
+    context.request_id.set(headers.get("request_id") or "")
+
+
+@signals.worker_ready.connect
+def _tell_ready(**_: Any) -> None:
+    parent.tell_ready()
+
+
+@signals.worker_process_init.connect
+def _begin_child(**_: Any) -> None:
+    """A prefork child dies with its worker and has a sign of life of its own. (The solo pool sends this signal too.)"""
+    if current_process().name != "MainProcess":
+        parent.die_with_parent()
+        liveness.start("tools")
+
+
+@signals.worker_shutting_down.connect
+def _limit_drain(**_: Any) -> None:
+    parent.end_after(settings.KOMAND_DRAIN_SECONDS + _GRACE_SECONDS)

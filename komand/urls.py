@@ -1,5 +1,17 @@
-"""All routes of plain Django requests."""
+"""All routes of plain Django requests. Live consumers are routed before these, in asgi.py."""
 
-from django.urls import URLPattern, URLResolver
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from komand import health
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("health", health.health, name="health"),
+    path("health/live", health.live, name="health-live"),
+    path("health/ready", health.ready, name="health-ready"),
+    path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/", admin.site.urls),
+    path("api/", include("sessions_app.surfaces.komand.urls")),
+    path("", include("sessions_app.surfaces.chat.urls")),
+]

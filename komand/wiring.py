@@ -6,7 +6,8 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
-from komand import celery  # noqa: F401 - makes our app the current one, so that nudges find the broker
+from agents_app.runs.worker import EngineStep
+from komand.celery import app
 from tools_app.registry import tools
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
@@ -17,6 +18,7 @@ def connect() -> None:
     """Called once when Django is ready."""
     for module in [*_DECLARING, *_TASKS]:
         import_module(module)
+    app.steps["worker"].add(EngineStep)
     for path in settings.KOMAND_TOOLS:
         tools.register(import_string(path)())
     for path in settings.KOMAND_PROVIDERS:

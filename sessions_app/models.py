@@ -44,7 +44,7 @@ class Session(models.Model):
 
 
 class Turn(models.Model):
-    """One message of a session. Sorted by (ordinal of its run, part): the user's words, then what the run said and did."""
+    """One message of a session, sorted by (ordinal of its run, part): the user's words, then what the run said."""
 
     ROLES = [("user", "user"), ("assistant", "assistant"), ("tool", "tool")]
     STATES = [("complete", "complete"), ("partial", "partial"), ("error", "error")]
@@ -59,6 +59,7 @@ class Turn(models.Model):
     html = models.TextField(blank=True, help_text="Sanitised rendering of the content, made once on first view.")
     state = models.CharField(max_length=10, choices=STATES, default="complete")
     error_code = models.CharField(max_length=60, blank=True)
+    error_message = models.TextField(blank=True, help_text="Why it is partial or an error, for people to read.")
     is_answer = models.BooleanField(default=False, help_text="The turn that ends its run: at most one a run.")
     tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as the model sent them.")
     tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions this turn asked for or reports.")
@@ -70,9 +71,7 @@ class Turn(models.Model):
         ordering = ["session", "ordinal", "part"]
         constraints = [
             models.UniqueConstraint(fields=["session", "ordinal", "part"], name="turn_place"),
-            models.UniqueConstraint(
-                fields=["run"], condition=Q(is_answer=True), name="turn_one_answer_per_run"
-            ),
+            models.UniqueConstraint(fields=["run"], condition=Q(is_answer=True), name="turn_one_answer_per_run"),
         ]
 
     def __str__(self) -> str:

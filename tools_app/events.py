@@ -6,19 +6,24 @@ TOOL_REQUESTED = declare(
     "tool.requested",
     audit="ToolExecutionStarted",
     execution_id="the execution", call_id="the model's id of the call", call_index="place in the step", tool="name",
-    arguments="as asked, masked", risk="low | medium | high", text_length="code points of the step's text, which this closes",
+    arguments="as asked, masked", risk="low | medium | high",
+    text_length="code points of the step's text, which this closes",
 )  # fmt: skip
 TOOL_COMPLETED = declare(
     "tool.completed",
     audit="ToolExecutionCompleted",
-    execution_id="the execution", call_id="the model's id", tool="name", status="Completed", output="JSON text, trimmed to 4,000 characters",
+    execution_id="the execution", call_id="the model's id", tool="name", status="Completed",
+    output="JSON text, trimmed to 4,000 characters",
     duration_ms="whole milliseconds",
 )  # fmt: skip
 TOOL_FAILED = declare(
     "tool.failed",
     audit="ToolExecutionFailed",
-    execution_id="the execution", call_id="the model's id", tool="name", status="Failed | TimedOut | Cancelled | Unknown",
+    execution_id="the execution", call_id="the model's id", tool="name",
+    status="Failed | TimedOut | Cancelled | Unknown",
     error="text", duration_ms="whole milliseconds or null",
 )  # fmt: skip
 TOOL_STARTED = declare("tool.started", kept=False, execution_id="the execution", tool="name")
-TOOL_PROGRESS = declare("tool.progress", kept=False, execution_id="the execution", text="what it says", fraction="0..1 or null")
+TOOL_PROGRESS = declare(
+    "tool.progress", kept=False, execution_id="the execution", text="what it says", fraction="0..1 or null"
+)

@@ -1,4 +1,4 @@
-"""Tool executions: our durable attempts at what the model asked."""
+"""Tool executions: our durable attempts at what the model asked. Only transitions.py writes their status."""
 
 from django.db import models
 from django.db.models import Q
@@ -15,6 +15,7 @@ class ToolExecution(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run_id = models.UUIDField()
     session_id = models.UUIDField()
+    session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
     agent_id = models.CharField(max_length=120)
     actor = models.CharField(max_length=200)
     step = models.IntegerField()
@@ -28,8 +29,9 @@ class ToolExecution(models.Model):
     status = models.CharField(max_length=12, choices=STATUSES, default=ExecutionStatus.PENDING.value)
     output = models.TextField(null=True)
     error = models.TextField(null=True)
-    owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness).")
-    attempts = models.IntegerField(default=0)
+    owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness); null when none does.")
+    attempts = models.IntegerField(default=0, help_text="How often it was begun; the fence of what is written about it.")
+    ring_at = models.DateTimeField(null=True, help_text="While pending: when the sweeper nudges a worker again.")
     timeout_seconds = models.IntegerField()
     request_id = models.CharField(max_length=128, blank=True)
     on_done = models.CharField(max_length=120, help_text="Task to ring when the last call of the step ended.")
@@ -45,8 +47,12 @@ class ToolExecution(models.Model):
             models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")
         ]
         indexes = [
-            # reaper: what is open, and the claim of a parked run: is anything of it open
+            # the claim of a parked run: is anything of it open
             models.Index(fields=["run_id"], name="execution_open", condition=Q(status__in=["Pending", "Running"])),
+            # sweeper: pending ones whose nudge may be lost
+            models.Index(fields=["ring_at"], name="execution_ring", condition=Q(ring_at__isnull=False)),
+            # reaper: whose executions are running
+            models.Index(fields=["owner"], name="execution_owned", condition=Q(owner__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -1,7 +1,99 @@
-"""The model providers, by dotted path: a provider's module (and its SDK) loads on first use, in workers only."""
+"""The kinds of model providers by dotted path, and the open providers of this process.
 
-_paths: list[str] = []
+A provider's module (and its SDK) is imported on first use, so that processes which never call a model never load it.
+"""
+
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from agents_app.models import ModelProvider
+from agents_app.providers.base import Provider, ProviderError
+from audit_app.kernel.errors import AppError
+from audit_app.kernel.registry import Registry
+from tools_app.trust import vault
 
 
-def register(path: str) -> None:
-    _paths.append(path)
+@dataclass(frozen=True)
+class _Kind:
+    name: str
+    path: str
+
+
+_kinds: Registry[_Kind] = Registry("kind of model provider", lambda kind: kind.name)
+_open: dict[Any, tuple[datetime, Provider]] = {}
+_replaced: list[Provider] = []
+_lock = threading.Lock()
+
+
+def register(kind: str, path: str) -> None:
+    """Make a kind known. path: dotted path of its Provider class, not imported here."""
+    _kinds.register(_Kind(kind, path))
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds."""
+    return _kinds.names()
+
+
+def load(kind: str) -> type[Provider]:
+    """The class of a kind; the first call imports it (up to a second for an SDK). Raises NotFound naming the kinds."""
+    provider_class: type[Provider] = import_string(_kinds.get(kind).path)
+    return provider_class
+
+
+def open_provider(row: ModelProvider) -> Provider:
+    """The provider of a row, shared by all calls of this process until the row is saved again. Reads no database.
+
+    Call it off the event loop (`in_db`): the first use of a kind imports its SDK. Raises ProviderError when the row
+    cannot be used: switched off, unknown kind, unreadable key.
+    """
+    with _lock:
+        opened = _open.get(row.pk)
+        if opened and opened[0] == row.updated_at:
+            return opened[1]
+        provider = _build(row)
+        if opened:
+            # It may still be streaming: it is closed with the rest, its idle connections end by themselves before.
+            _replaced.append(opened[1])
+        _open[row.pk] = (row.updated_at, provider)
+        return provider
+
+
+async def aclose_all() -> None:
+    """Close every open provider; on the loop that used them, when nothing streams any more."""
+    with _lock:
+        providers = [*_replaced, *(provider for _, provider in _open.values())]
+        _replaced.clear()
+        _open.clear()
+    for provider in providers:
+        await provider.aclose()
+
+
+def _build(row: ModelProvider) -> Provider:
+    if not row.is_enabled:
+        raise ProviderError(
+            "model_bad_request", f"The model provider {row.name!r} is switched off. Choose another one."
+        )
+    try:
+        provider_class = load(row.kind)
+    except AppError as error:
+        raise ProviderError(
+            "model_bad_request", f"The model provider {row.name!r} cannot be used. {error.message}"
+        ) from error
+    return provider_class(base_url=row.base_url, api_key=_key_of(row), default_model=row.default_model)
+
+
+def _key_of(row: ModelProvider) -> str:
+    if not row.api_key_sealed:
+        return ""
+    try:
+        return vault.unseal(row.api_key_sealed)
+    except AppError as error:
+        raise ProviderError(
+            "model_auth",
+            f"The stored key of the model provider {row.name!r} cannot be read. Enter it again in the admin.",
+        ) from error

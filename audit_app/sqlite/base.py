@@ -7,24 +7,29 @@ SQLite lets waiting writers poll, so one of them may starve for seconds. Every t
 
 import fcntl
 import os
+import weakref
 from typing import Any
 
 from django.db.backends.sqlite3 import base
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    """Each connection has a turnstile descriptor of its own, so threads queue among themselves like processes do."""
+
     _turnstile: int | None = None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        connection = super().get_new_connection(conn_params)
-        if not self.is_in_memory_db():
-            self._turnstile = os.open(f"{conn_params['database']}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        return connection
+        if self._turnstile is None and not self.is_in_memory_db():
+            path = f"{conn_params['database']}.turn"
+            self._turnstile = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            _open_wrappers.add(self)
+        return super().get_new_connection(conn_params)
 
     def _start_transaction_under_autocommit(self) -> None:
-        if self._turnstile is not None:
-            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+        # The lock is taken inside the `try`: a soft time limit may raise between any two lines.
         try:
+            if self._turnstile is not None:
+                fcntl.flock(self._turnstile, fcntl.LOCK_EX)
             super()._start_transaction_under_autocommit()
         except BaseException:
             self._leave()
@@ -43,11 +48,30 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._leave()
 
     def _close(self) -> Any:
-        if self._turnstile is not None:
-            os.close(self._turnstile)
-            self._turnstile = None
-        return super()._close()
+        try:
+            return super()._close()  # rolls back what is open, so the next writer must not be let in before
+        finally:
+            self._close_turnstile()
 
     def _leave(self) -> None:
         if self._turnstile is not None:
             fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+
+    def _close_turnstile(self) -> None:
+        if self._turnstile is not None:
+            os.close(self._turnstile)
+            self._turnstile = None
+
+
+_open_wrappers: "weakref.WeakSet[DatabaseWrapper]" = weakref.WeakSet()
+
+
+def _drop_inherited_turnstiles() -> None:
+    """A forked child shares the parent's locks through its descriptors: closing them keeps the parent's turn, and a
+    child that lives on cannot hold the turn of a parent that died."""
+    for wrapper in list(_open_wrappers):
+        wrapper._close_turnstile()
+    _open_wrappers.clear()
+
+
+os.register_at_fork(after_in_child=_drop_inherited_turnstiles)

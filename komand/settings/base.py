@@ -27,8 +27,6 @@ INSTALLED_APPS = [
     "sessions_app",
     "komand",
 ]
-MIDDLEWARE: list[str] = []
-ROOT_URLCONF = "komand.urls"
 
 if env.text("DATABASE_URL"):
     DATABASES = {"default": environ.Env.db_url_config(env.text("DATABASE_URL"))}
@@ -103,5 +101,5 @@ LOGGING = {
         "console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}
     },
     "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
-    "loggers": {"httpx2": {"level": "WARNING"}, "openai": {"level": "WARNING"}, "celery": {"level": "WARNING"}},
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes.apps", "daphne", "asyncio")},
 }

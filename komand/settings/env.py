@@ -3,6 +3,7 @@
 No Django here: the supervisor reads the same values.
 """
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -54,6 +55,15 @@ def listing(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
 
 
+def rate(name: str, default: str) -> tuple[int, int]:
+    """`100/60`: so many requests in so many seconds."""
+    raw = os.environ.get(name) or default
+    count, slash, seconds = raw.partition("/")
+    if not (slash and count.isdigit() and seconds.isdigit() and int(count) and int(seconds)):
+        raise BadSetting(name, f"must read like 100/60 (requests/seconds), not {raw!r}")
+    return int(count), int(seconds)
+
+
 def data_dir() -> Path:
     return Path(text("KOMAND_DATA_DIR", "var")).expanduser().resolve()
 
@@ -65,19 +75,24 @@ def secret_file(name: str, variable: str, length: int = 48) -> str:
         return given
     path = data_dir() / "secrets" / name
     try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        pass
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+        if not path.exists():
+            _make_secret(path, secrets.token_urlsafe(length))
         return path.read_text().strip()
     except OSError as error:
-        raise BadSetting("KOMAND_DATA_DIR", f"is not writable: {error}") from error
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(length))
-    return path.read_text().strip()
+        raise BadSetting("KOMAND_DATA_DIR", f"cannot keep the secret {path}: {error.strerror}") from error
+
+
+def _make_secret(path: Path, value: str) -> None:
+    """Whole or not at all, by whoever is first: several processes may start at once."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(value)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
 
 
 def embedded_socket() -> str:
@@ -87,6 +102,11 @@ def embedded_socket() -> str:
         return pointer.read_text().strip()
     except OSError:
         return str(data_dir() / "valkey" / "valkey.sock")
+
+
+def is_embedded() -> bool:
+    """Whether the supervisor runs a Valkey of its own: REDIS_URL is not set."""
+    return not text("REDIS_URL")
 
 
 def redis_url() -> str:

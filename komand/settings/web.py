@@ -1,11 +1,16 @@
-"""Settings of the web process and of management commands: pages, admin, REST."""
+"""Settings of the web process and of management commands: pages, admin, REST, login."""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from csp.constants import NONE, SELF
 
 from komand.settings import env
+from komand.settings.admin import UNFOLD as UNFOLD
 from komand.settings.base import *  # noqa: F403
-from komand.settings.base import BASE_DIR, INSTALLED_APPS, KOMAND_REDIS_PREFIX, KOMAND_REDIS_URL
+from komand.settings.base import ALLOWED_HOSTS, BASE_DIR, DATABASES, INSTALLED_APPS, KOMAND_REDIS_PREFIX, KOMAND_REDIS_URL
 
 INSTALLED_APPS = [
-    "daphne",
     "unfold",
     "unfold.contrib.filters",
     "django.contrib.admin",
@@ -18,3 +23,127 @@ INSTALLED_APPS = [
     "axes",
     *INSTALLED_APPS,
 ]
+MIDDLEWARE = [
+    "komand.middleware.RequestContext",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "komand.middleware.AdminPolicy",
+    "komand.middleware.StaticFiles",
+    "komand.middleware.CrossOrigin",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "komand.middleware.HostGuard",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "komand.middleware.Actor",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "komand.urls"
+ASGI_APPLICATION = "komand.asgi.application"
+APPEND_SLASH = False
+
+# Under ASGI each request has a thread of its own: a kept connection would be lost with it.
+DATABASES["default"]["CONN_MAX_AGE"] = 0
+DATABASES["default"].pop("CONN_HEALTH_CHECKS", None)
+if DATABASES["default"]["ENGINE"].endswith("postgresql"):
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("pool", {"min_size": 1, "max_size": 20, "timeout": 10})
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # socket_timeout: waiting for a message is not an error
+        "CONFIG": {"hosts": [{"address": KOMAND_REDIS_URL, "socket_timeout": None}], "prefix": f"{KOMAND_REDIS_PREFIX}layer"},
+    }
+}
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+
+# Where people reach it. Behind TLS this is an https:// address, and cookies are then sent over TLS only.
+KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
+_public = urlsplit(KOMAND_PUBLIC_URL)
+_is_https = _public.scheme == "https"
+if KOMAND_PUBLIC_URL and not (_public.scheme in ("http", "https") and _public.hostname):
+    raise env.BadSetting("KOMAND_PUBLIC_URL", f"must read like https://komand.example.com, not {KOMAND_PUBLIC_URL!r}")
+if _public.hostname:
+    ALLOWED_HOSTS = [*ALLOWED_HOSTS, _public.hostname]
+    CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+KOMAND_TRUSTED_PROXIES = env.listing("KOMAND_TRUSTED_PROXIES")
+if KOMAND_TRUSTED_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+KOMAND_CORS_ORIGINS = env.listing("KOMAND_CORS_ORIGINS")
+
+SESSION_COOKIE_NAME = "komand_session"
+SESSION_COOKIE_SECURE = _is_https
+CSRF_COOKIE_NAME = "komand_csrf"
+CSRF_COOKIE_SECURE = _is_https
+SECURE_HSTS_SECONDS = env.integer("KOMAND_HSTS_SECONDS", 0)
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+# The admin's theme builds expressions and styles in the page; only the pages of operators allow it.
+KOMAND_ADMIN_PREFIX = "/admin/"
+KOMAND_ADMIN_CSP = {"script-src": [SELF, "'unsafe-eval'"], "style-src": [SELF, "'unsafe-inline'"]}
+
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
+# Ten wrong passwords from one address close it for five minutes. Not by user name: that would let anyone lock out anyone.
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = timedelta(minutes=5)
+AXES_LOCKOUT_PARAMETERS = ["ip_address"]
+AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_address.of_request"
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_ALLOWED_CORS_ORIGINS = ""
+
+# Closed and JSON unless a view says otherwise.
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+}
+
+KOMAND_WAIT_SECONDS = env.integer("KOMAND_WAIT_SECONDS", 30, least=1)
+KOMAND_JWT_KEY = env.secret_file("jwt.key", "KOMAND_JWT_KEY")
+KOMAND_JWT_ISSUER = env.text("KOMAND_JWT_ISSUER", "komand.ai")
+KOMAND_JWT_AUDIENCE = env.text("KOMAND_JWT_AUDIENCE", "komand.ai")
+KOMAND_JWT_MINUTES = env.integer("KOMAND_JWT_MINUTES", 60, least=1)
+KOMAND_REFRESH_DAYS = env.integer("KOMAND_REFRESH_DAYS", 7, least=1)
+KOMAND_API_LIMIT, KOMAND_API_WINDOW_SECONDS = env.rate("KOMAND_RATE_API", "100/60")
+KOMAND_CHAT_LIMIT, KOMAND_CHAT_WINDOW_SECONDS = env.rate("KOMAND_RATE_CHAT", "30/60")
+KOMAND_LOGIN_LIMIT, KOMAND_LOGIN_WINDOW_SECONDS = env.rate("KOMAND_RATE_LOGIN", "20/60")
+KOMAND_MAX_BODY_BYTES = env.integer("KOMAND_MAX_BODY_BYTES", 1_000_000, least=1000)
+DATA_UPLOAD_MAX_MEMORY_SIZE = KOMAND_MAX_BODY_BYTES

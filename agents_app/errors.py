@@ -1,0 +1,25 @@
+"""Errors of the runs that callers need to tell apart."""
+
+from audit_app.kernel.errors import Conflict, RateLimited
+
+
+class RunBusy(Conflict):
+    """The session is busy with another message. Wait for its answer or stop it."""
+
+    code = "run_busy"
+
+
+class QueueFull(RateLimited):
+    """Too many messages wait in this session. Send again when some are answered."""
+
+    code = "queue_full"
+
+
+class IdempotencyMismatch(Conflict):
+    """This idempotency key was used for another message. Use a new key for a new message."""
+
+    code = "idempotency_mismatch"
+
+
+class Fenced(Exception):  # noqa: N818 - a condition, not a fault: another process holds the run now
+    """This claim is no longer the run's: whatever it wanted to write is void."""

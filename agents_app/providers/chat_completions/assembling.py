@@ -1,0 +1,129 @@
+"""Builds one ModelResponse out of the chunks of a stream (or out of one whole answer)."""
+
+import json
+from typing import Any
+
+from agents_app.providers.chat_completions import faults
+from agents_app.providers.chat_completions.calls import CallAssembly
+from agents_app.providers.chat_completions.mending import StreamMender
+from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
+
+MAX_CHARACTERS = 16_000_000
+_CUT_REASONS = ("length", "content_filter")
+_DONE = b"[DONE]"
+
+
+class Assembly:
+    """Feed it payloads; it answers with deltas, and at the end with the whole response."""
+
+    def __init__(self, endpoint: faults.Endpoint) -> None:
+        self._endpoint = endpoint
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._text_mender = StreamMender()
+        self._reasoning_mender = StreamMender()
+        self._calls = CallAssembly()
+        self._characters = 0
+        self._finish_reason = ""
+        self._usage = Usage()
+        self.is_done = False
+
+    def add(self, payload: bytes) -> list[TextDelta | ReasoningDelta]:
+        """Take one payload. Raises ProviderError for an error object, broken JSON, or more than MAX_CHARACTERS."""
+        if payload.strip() == _DONE:
+            self.is_done = True
+            return []
+        try:
+            chunk = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise faults.stream_cut(self._endpoint, "sent broken data in the middle of its answer") from error
+        if not isinstance(chunk, dict):
+            return []
+        if chunk.get("error"):
+            raise faults.of_error_object(chunk["error"], self._endpoint)
+        if chunk.get("usage"):
+            self._usage = _usage(chunk["usage"])
+        return [delta for choice in _first_choice(chunk) for delta in self._add_choice(choice)]
+
+    def finish(self) -> tuple[list[TextDelta | ReasoningDelta], ModelResponse]:
+        """The last deltas (seldom any) and the response. Raises ProviderError when the stream was cut off."""
+        if not self._finish_reason and not self.is_done:
+            raise faults.stream_cut(self._endpoint, "stopped in the middle of its answer")
+        deltas = self._deltas(self._text_mender.finish(), self._reasoning_mender.finish())
+        calls = self._calls.finish(is_cut=self._finish_reason in _CUT_REASONS)
+        response = ModelResponse(
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            tool_calls=calls,
+            finish_reason=self._reason(has_calls=bool(calls)),
+            usage=self._usage,
+        )
+        return deltas, response
+
+    def _reason(self, *, has_calls: bool) -> str:
+        """Servers disagree on the word for a response with tool calls; ours follows from what there is."""
+        if self._finish_reason in _CUT_REASONS:
+            return self._finish_reason
+        if has_calls:
+            return "tool_calls"
+        return (
+            "stop" if self._finish_reason in ("", "tool_calls", "function_call") else self._finish_reason[:40]
+        )
+
+    def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._finish_reason = reason
+        delta = choice.get("delta") or choice.get("message")
+        if not isinstance(delta, dict):
+            return []
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        reasoning = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
+        self._characters += len(text) + len(reasoning)
+        fragments = delta.get("tool_calls")
+        if isinstance(fragments, list):
+            self._characters += sum(map(self._calls.add, fragments))
+        if self._characters > MAX_CHARACTERS:
+            raise faults.too_large(self._endpoint)
+        return self._deltas(
+            self._text_mender.feed(text) if text else "",
+            self._reasoning_mender.feed(reasoning) if reasoning else "",
+        )
+
+    def _deltas(self, text: str, reasoning: str) -> list[TextDelta | ReasoningDelta]:
+        deltas: list[TextDelta | ReasoningDelta] = []
+        if reasoning:
+            self._reasoning.append(reasoning)
+            deltas.append(ReasoningDelta(reasoning))
+        if text:
+            self._text.append(text)
+            deltas.append(TextDelta(text))
+        return deltas
+
+
+def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:
+    """The one choice we ask for; none in chunks that only carry the usage."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list):
+        return []
+    return [choice for choice in choices if isinstance(choice, dict) and not choice.get("index")][:1]
+
+
+def _text(value: Any) -> str:
+    """Text, or the text parts of a list of content parts."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        parts = [part.get("text") for part in value if isinstance(part, dict)]
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def _usage(value: Any) -> Usage:
+    if not isinstance(value, dict):
+        return Usage()
+    return Usage(_count(value.get("prompt_tokens")), _count(value.get("completion_tokens")))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**31 else 0

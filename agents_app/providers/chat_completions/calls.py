@@ -1,0 +1,100 @@
+"""Assembles tool calls out of streamed fragments, as servers really send them: without ids, without indexes, with both reused."""
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from agents_app.providers.chat_completions.mending import mend
+from tools_app.types import ToolCall
+
+MAX_ID_CHARACTERS = 128
+MAX_NAME_CHARACTERS = 120
+CUT_OFF = "{"
+
+
+@dataclass
+class _Draft:
+    index: int | None
+    id: str
+    name: str = ""
+    arguments: str = ""
+
+
+class CallAssembly:
+    """Feed it each entry of `delta.tool_calls`, in order."""
+
+    def __init__(self) -> None:
+        self._drafts: list[_Draft] = []
+
+    def add(self, fragment: Any) -> int:
+        """Take one fragment; anything that is not one is ignored. Returns how many characters it brought."""
+        if not isinstance(fragment, dict):
+            return 0
+        function = fragment.get("function")
+        function = function if isinstance(function, dict) else {}
+        index = fragment.get("index") if isinstance(fragment.get("index"), int) else None
+        call_id, name = _text(fragment.get("id")), _text(function.get("name"))
+        arguments = _arguments(function.get("arguments"))
+        draft = self._find(index, call_id, name)
+        if draft is None:
+            draft = _Draft(index, call_id)
+            self._drafts.append(draft)
+        draft.id = draft.id or call_id
+        if name != draft.name:
+            draft.name += name
+        draft.arguments += arguments
+        return len(name) + len(arguments)
+
+    def finish(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
+        """The calls, ids made unique. is_cut: the model ran into a limit, so that the last call may be half.
+
+        A half call keeps its broken arguments; one that was cut before its arguments began gets CUT_OFF, so that no
+        half call ever looks like a whole one without arguments.
+        """
+        calls = []
+        seen: set[str] = set()
+        for position, draft in enumerate(self._drafts):
+            arguments = draft.arguments
+            if is_cut and not arguments and position == len(self._drafts) - 1:
+                arguments = CUT_OFF
+            call_id = mend(draft.id)
+            if not call_id or call_id in seen or len(call_id) > MAX_ID_CHARACTERS:
+                call_id = f"call_{secrets.token_hex(12)}"
+            seen.add(call_id)
+            calls.append(ToolCall(call_id, mend(draft.name)[:MAX_NAME_CHARACTERS], mend(arguments)))
+        return tuple(calls)
+
+    def _find(self, index: int | None, call_id: str, name: str) -> _Draft | None:
+        """The draft that a fragment continues, or None when it begins a new call."""
+        draft = self._last_with(index, call_id)
+        if draft is None or not name:
+            return draft
+        if call_id and draft.id and call_id != draft.id:
+            return None
+        if not call_id and _is_whole(draft.arguments):
+            return None
+        return draft
+
+    def _last_with(self, index: int | None, call_id: str) -> _Draft | None:
+        newest_first = self._drafts[::-1]
+        same = [draft for draft in newest_first if call_id and (draft.id, draft.index) == (call_id, index)]
+        if not same and not (index is None and call_id):
+            same = [draft for draft in newest_first if index is None or draft.index == index]
+        return same[0] if same else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _arguments(value: Any) -> str:
+    """The raw text; some servers send the object itself."""
+    return json.dumps(value) if isinstance(value, dict) else _text(value)
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except ValueError:
+        return False

@@ -1,0 +1,45 @@
+"""Our model request as the JSON body of a chat completion."""
+
+from typing import Any
+
+from agents_app.types import Message, ModelRequest
+from tools_app.types import ToolCall, ToolSpec
+
+
+def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -> dict[str, Any]:
+    """asks_for_usage: with `stream_options`, which some servers refuse."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_message(message) for message in request.messages],
+        "stream": True,
+    }
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    if asks_for_usage:
+        body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _message(message: Message) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
+    if message.tool_calls:
+        encoded["content"] = encoded["content"] or None
+        encoded["tool_calls"] = [_call(call) for call in message.tool_calls]
+    if message.role == "tool":
+        encoded["tool_call_id"] = message.tool_call_id
+    return encoded
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": _sendable(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return {"type": "function", "function": function}
+
+
+def _sendable(text: str) -> str:
+    """Lone surrogates cannot be sent as UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

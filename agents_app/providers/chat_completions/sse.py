@@ -1,0 +1,58 @@
+"""Cuts a byte stream into the payloads of server-sent events. Only `data` matters: event names, ids and comments are dropped."""
+
+MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+
+
+class PayloadTooLarge(ValueError):
+    """One event is larger than MAX_PAYLOAD_BYTES."""
+
+
+class SseParser:
+    """Feed it what the network gives; it answers with the payloads that became complete.
+
+    Takes LF and CRLF, bytes cut anywhere, and servers that leave out the blank line between events: a JSON object
+    that follows a whole one begins a new event.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._rest_bytes = 0
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+
+    def feed(self, received: bytes) -> list[bytes]:
+        """The payloads that end in what was received, in order. Raises PayloadTooLarge."""
+        payloads: list[bytes] = []
+        if b"\n" in received:
+            lines = b"".join([*self._rest, received]).split(b"\n")
+            received = lines.pop()
+            self._rest, self._rest_bytes = [], 0
+            for line in lines:
+                self._take(line, payloads)
+        self._rest.append(received)
+        self._rest_bytes += len(received)
+        if self._rest_bytes > MAX_PAYLOAD_BYTES:
+            raise PayloadTooLarge
+        return payloads
+
+    def finish(self) -> list[bytes]:
+        """The payload of a last event whose closing blank line never came."""
+        return self.feed(b"\n\n")
+
+    def _take(self, line: bytes, payloads: list[bytes]) -> None:
+        line = line.removesuffix(b"\r")
+        if line.startswith(b"data:"):
+            payload = line[6:] if line.startswith(b"data: ") else line[5:]
+            if self._data and self._data[-1].endswith(b"}") and payload.startswith((b"{", b"[")):
+                self._close(payloads)
+            self._data.append(payload)
+            self._data_bytes += len(payload)
+            if self._data_bytes > MAX_PAYLOAD_BYTES:
+                raise PayloadTooLarge
+        elif not line:
+            self._close(payloads)
+
+    def _close(self, payloads: list[bytes]) -> None:
+        if self._data:
+            payloads.append(b"\n".join(self._data))
+            self._data, self._data_bytes = [], 0

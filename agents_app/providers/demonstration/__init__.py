@@ -1,0 +1,1 @@
+"""What the demo provider knows and decides, as pure functions of the messages."""

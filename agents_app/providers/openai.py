@@ -1,0 +1,152 @@
+"""Models behind any server that speaks OpenAI's Chat Completions: OpenAI, vLLM, Ollama, llama.cpp, gateways, …
+
+The SDK builds and sends the request; the stream is read here, at a fraction of what its objects cost per chunk.
+Nothing is retried here: that is the engine's decision.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import openai
+from openai import AsyncAPIResponse, AsyncOpenAI
+
+from agents_app.providers.base import Provider, ProviderError
+from agents_app.providers.chat_completions import faults
+from agents_app.providers.chat_completions.assembling import Assembly
+from agents_app.providers.chat_completions.encoding import encode_request
+from agents_app.providers.reading import AnswerReader, Clock
+from agents_app.types import ModelChunk, ModelRequest
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+CONNECT_SECONDS = 10.0
+# How many streams run at once is the engine's business; idle connections are kept to save the next call a handshake.
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=30.0)
+_Response = AsyncAPIResponse[Any]
+
+
+class OpenAIProvider(Provider):
+    """Streams chat completions. A model named by the request wins over the provider's default."""
+
+    kind = "openai"
+
+    def __init__(self, *, base_url: str = "", api_key: str = "", default_model: str = "") -> None:
+        super().__init__(
+            base_url=base_url.strip() or DEFAULT_BASE_URL,
+            api_key=api_key.strip(),
+            default_model=default_model,
+        )
+        self._client: AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # None until the server has shown whether it takes `stream_options`.
+        self._takes_usage_option: bool | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        endpoint = self._endpoint(request)
+        clock = Clock(request, endpoint)
+        async with AsyncExitStack() as opened:
+            response = await self._open(request, endpoint, clock, opened)
+            reader = AnswerReader(
+                response.iter_bytes(), is_stream=_is_event_stream(response), endpoint=endpoint, clock=clock
+            )
+            assembly = Assembly(endpoint)
+            while not assembly.is_done and (payloads := await reader.next_payloads()) is not None:
+                for payload in payloads:
+                    for delta in assembly.add(payload):
+                        yield delta
+            deltas, whole = assembly.finish()
+            await reader.finish()
+            for delta in deltas:
+                yield delta
+            yield whole
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _open(
+        self, request: ModelRequest, endpoint: faults.Endpoint, clock: Clock, opened: AsyncExitStack
+    ) -> _Response:
+        """Send the request; the response's headers have come, its body follows."""
+        try:
+            async with clock.wait():
+                return await self._send_first(request, endpoint, opened)
+        except TimeoutError as error:
+            raise clock.fault() from error
+        except openai.APIStatusError as error:
+            raise faults.of_status(
+                endpoint, error.status_code, error.response.headers, error.body, now=datetime.now(UTC)
+            ) from error
+        except openai.APIConnectionError as error:
+            raise faults.unreachable(endpoint, error) from error
+
+    async def _send_first(
+        self, request: ModelRequest, endpoint: faults.Endpoint, opened: AsyncExitStack
+    ) -> _Response:
+        """Ask for the usage too; a server that refuses the option is asked again without it, now and ever after."""
+        if self._takes_usage_option is False:
+            return await self._send(request, endpoint, opened, asks_for_usage=False)
+        try:
+            response = await self._send(request, endpoint, opened, asks_for_usage=True)
+            self._takes_usage_option = True
+        except (openai.BadRequestError, openai.UnprocessableEntityError):
+            if self._takes_usage_option:
+                raise
+            response = await self._send(request, endpoint, opened, asks_for_usage=False)
+            self._takes_usage_option = False
+        return response
+
+    async def _send(
+        self,
+        request: ModelRequest,
+        endpoint: faults.Endpoint,
+        opened: AsyncExitStack,
+        *,
+        asks_for_usage: bool,
+    ) -> _Response:
+        body = encode_request(request, model=endpoint.model, asks_for_usage=asks_for_usage)
+        completions = self._client_of_this_loop(endpoint).chat.completions
+        return await opened.enter_async_context(completions.with_streaming_response.create(**body))
+
+    def _endpoint(self, request: ModelRequest) -> faults.Endpoint:
+        endpoint = faults.Endpoint(self.base_url, request.model or self.default_model, self.api_key)
+        if not endpoint.model:
+            raise faults.no_model(endpoint)
+        if not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise faults.bad_key(endpoint)
+        return endpoint
+
+    def _client_of_this_loop(self, endpoint: faults.Endpoint) -> AsyncOpenAI:
+        """A client's connections belong to the event loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            self._client, self._loop = _new_client(endpoint), loop
+        return self._client
+
+
+def _new_client(endpoint: faults.Endpoint) -> AsyncOpenAI:
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+    try:
+        parts = urlsplit(endpoint.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise faults.bad_base_url()
+        return AsyncOpenAI(
+            base_url=endpoint.base_url,
+            # The SDK insists on a key; without one of ours no Authorization header is sent at all.
+            api_key=endpoint.api_key or "none",
+            default_headers=None if endpoint.api_key else {"Authorization": openai.Omit()},
+            max_retries=0,
+            timeout=timeout,
+            http_client=openai.DefaultAsyncHttpxClient(limits=_LIMITS, timeout=timeout),
+        )
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise faults.bad_base_url() from error
+
+
+def _is_event_stream(response: _Response) -> bool:
+    return "event-stream" in response.headers.get("content-type", "")

@@ -1,0 +1,104 @@
+"""Reads the body of one model answer under the call's time limits, as batches of JSON payloads."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from agents_app.providers.base import ProviderError
+from agents_app.providers.chat_completions import faults
+from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLarge, SseParser
+from agents_app.types import ModelRequest
+
+# After the last event only the end of the body is missing: waiting for it lets the connection be used again.
+_END_SECONDS = 0.2
+
+
+class Clock:
+    """The limits of one call: on silence, and on the whole."""
+
+    def __init__(self, request: ModelRequest, endpoint: faults.Endpoint) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle_seconds = request.idle_seconds
+        self._total_seconds = request.total_seconds
+        self._ends_at = self._loop.time() + request.total_seconds
+        self._endpoint = endpoint
+
+    def wait(self) -> asyncio.Timeout:
+        """Put it around one wait for the server; never around a `yield`, whose time is not the server's."""
+        return asyncio.timeout_at(min(self._loop.time() + self._idle_seconds, self._ends_at))
+
+    def fault(self) -> ProviderError:
+        """Which limit a wait that timed out ran into."""
+        if self._loop.time() >= self._ends_at:
+            return faults.too_slow(self._endpoint, self._total_seconds)
+        return faults.silent(self._endpoint, self._idle_seconds)
+
+
+class AnswerReader:
+    """Takes a stream of events, or one whole JSON answer from a server that does not stream."""
+
+    def __init__(
+        self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: faults.Endpoint, clock: Clock
+    ) -> None:
+        """is_stream: the server says so; otherwise the first bytes decide."""
+        self._body = body
+        self._endpoint = endpoint
+        self._clock = clock
+        self._events = SseParser()
+        self._whole: bytearray | None = None
+        self._knows_form = is_stream
+        self._is_over = False
+
+    async def next_payloads(self) -> list[bytes] | None:
+        """What has arrived meanwhile (perhaps nothing whole yet); None at the end. Raises ProviderError."""
+        if self._is_over:
+            return None
+        received = await self._receive()
+        try:
+            if received is None:
+                self._is_over = True
+                return self._events.finish() if self._whole is None else [bytes(self._whole)]
+            if not self._knows_form:
+                self._recognise(received)
+            return self._take(received)
+        except PayloadTooLarge as error:
+            raise faults.too_large(self._endpoint) from error
+
+    async def finish(self) -> None:
+        """Wait a moment for the end of the body."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                while await anext(self._body, None) is not None:
+                    pass
+        except (TimeoutError, httpx2.TransportError):
+            return
+
+    async def _receive(self) -> bytes | None:
+        try:
+            async with self._clock.wait():
+                return await anext(self._body, None)
+        except TimeoutError as error:
+            raise self._clock.fault() from error
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise faults.stream_cut(
+                self._endpoint, "broke the connection in the middle of its answer"
+            ) from error
+
+    def _recognise(self, received: bytes) -> None:
+        start = received.lstrip()[:1]
+        if not start:
+            return
+        self._knows_form = True
+        if start == b"<":
+            raise faults.not_a_model_server(self._endpoint)
+        if start in (b"{", b"["):
+            self._whole = bytearray()
+
+    def _take(self, received: bytes) -> list[bytes]:
+        if self._whole is None:
+            return self._events.feed(received)
+        self._whole += received
+        if len(self._whole) > MAX_PAYLOAD_BYTES:
+            raise PayloadTooLarge
+        return []

@@ -1,0 +1,223 @@
+"""The engine: drives many runs on one event loop. Claims, asks `next_step`, performs, records, until a run rests.
+
+It holds nothing that is not in the database: dying at any point costs the open model call, no more.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ParamSpec, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+
+from agents_app.errors import Fenced
+from agents_app.providers import registry
+from agents_app.providers.base import ProviderError
+from agents_app.runs import lease, recording
+from agents_app.runs.lease import Claim
+from agents_app.runs.live import LiveText
+from agents_app.runs.loop import Cancel, Fail, Think, next_step, out_of_time
+from agents_app.runs.recording import Spent
+from agents_app.runs.retrying import retry_delay
+from agents_app.runs.steps.think import Interrupted, ModelCall, build_request
+from agents_app.types import Snapshot
+from audit_app.kernel import context, valkey
+from audit_app.kernel.database import in_db
+from audit_app.stream import StreamWriter
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass
+class _Drive:
+    """One run being driven here. began: when its time was last accounted for, by the monotonic clock; tries: failed
+    tries of the present model call; reset: why viewers must forget text of the first step, if they must."""
+
+    claim: Claim
+    live: LiveText
+    tries: int
+    reset: str
+    began: float = field(default_factory=time.monotonic)
+    call: ModelCall | None = None
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    def spend(self, started_at: datetime) -> Spent:
+        """Account for the time since the last account."""
+        seconds, self.began = self.elapsed, time.monotonic()
+        return Spent(seconds, started_at)
+
+
+class Engine:
+    """The runs of one worker process. All methods belong to its event loop, but `ring`, which any thread may call."""
+
+    def __init__(self, owner: UUID) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._writer = StreamWriter(valkey.async_client())
+        self._sending = self._loop.create_task(self._writer.run())
+        self._drives: dict[UUID, _Drive] = {}
+        self._strays: set[UUID] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    def ring(self, run_id: UUID) -> None:
+        """There may be something to do for this run. Ignored when all slots are taken: a freed one looks for itself."""
+        self._loop.call_soon_threadsafe(self.offer, run_id)
+
+    def offer(self, run_id: UUID | None = None) -> None:
+        """Take the run, or the oldest claimable one, if a slot is free."""
+        if self._draining or len(self._tasks) >= settings.KOMAND_RUN_SLOTS or run_id in self._drives:
+            return
+        task = self._loop.create_task(self._work(run_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def look_after(self) -> None:
+        """Stop model calls that someone cancelled or that another process took over; give back what nobody drives."""
+        if not self._drives and not self._strays and not self._tasks:
+            return
+        held = await in_db(lease.list_held, self._owner)
+        for run_id, drive in list(self._drives.items()):
+            run = held.get(run_id)
+            if drive.call and (run is None or run.fence != drive.claim.fence):
+                drive.call.stop("fenced")
+            elif drive.call and run and run.cancel_requested_at:
+                drive.call.stop("cancelled")
+        # Twice seen and not driven: a claim whose drive broke off, say because the database went away.
+        undriven = {run_id for run_id in held if run_id not in self._drives}
+        for run_id in undriven & self._strays:
+            await in_db(lease.release, held[run_id], self._owner, active_seconds=0.0)
+        self._strays = undriven
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new; let each run reach its step border within the time, then give the rest back."""
+        self._draining = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        for drive in list(self._drives.values()):
+            if drive.call:
+                drive.call.stop("drained")
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+        self._sending.cancel()
+
+    async def _work(self, run_id: UUID | None) -> None:
+        try:
+            claim = await in_db(lease.claim, self._owner, run_id)
+            if claim is None:
+                return
+            with context.bind(
+                request_id=claim.run.request_id, actor=f"agent:{claim.run.agent.agent_id}",
+                session_id=str(claim.run.conversation_id), run_id=str(claim.run.id),
+            ):  # fmt: skip
+                await self._drive_to_rest(claim)
+        except Fenced:
+            logger.info("run %s was taken over; this claim stops", run_id)
+        except Exception:
+            logger.exception("driving run %s broke off", run_id)
+        finally:
+            if len(self._tasks) >= settings.KOMAND_RUN_SLOTS:
+                # We were full and may have ignored a bell: this slot takes what has waited longest.
+                self._loop.call_soon(self.offer)
+
+    async def _drive_to_rest(self, claim: Claim) -> None:
+        live = LiveText(self._writer, claim.run.id, claim.fence)
+        reset = "" if not claim.resumes else "retry" if claim.run.tries else "resumed"
+        drive = self._drives[claim.run.id] = _Drive(claim, live, claim.run.tries, reset)
+        snapshot: Snapshot | None = claim.snapshot
+        try:
+            while snapshot is not None:
+                step = next_step(snapshot)
+                if not isinstance(step, Think):
+                    snapshot = await self._persist(recording.settle, claim, snapshot, step)
+                elif self._draining:
+                    spent = drive.spend(timezone.now())
+                    await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
+                    return
+                else:
+                    snapshot = await self._think(drive, snapshot, step)
+        except Fenced:
+            raise
+        except Exception:
+            failure = Fail("internal_error", "Something went wrong inside Komand while it worked on this. Try again.")
+            partial = drive.call.text if drive.call else ""
+            await in_db(recording.end_early, claim, failure, partial=partial, spent=drive.spend(timezone.now()))
+            raise
+        finally:
+            del self._drives[claim.run.id]
+
+    async def _think(self, drive: _Drive, snapshot: Snapshot, step: Think) -> Snapshot | None:
+        claim, started_at = drive.claim, timezone.now()
+        drive.live.begin(step.step, reset=drive.reset)
+        drive.reset = ""
+        try:
+            provider = registry.open_provider(claim.provider)
+            request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
+            drive.call = ModelCall(provider, request, drive.live)
+            outcome = await drive.call.run(
+                seconds_left=snapshot.limits.active_seconds - snapshot.active_seconds - drive.elapsed
+            )
+        except ProviderError as error:
+            await self._after_error(drive, snapshot, error, started_at)
+            return None
+        partial, drive.call = drive.call.text, None
+        await drive.live.flush()
+        spent = drive.spend(started_at)
+        if isinstance(outcome, Interrupted):
+            await self._after_interruption(claim, snapshot, outcome.why, partial, spent)
+            return None
+        drive.tries = 0
+        return await self._persist(recording.record_step, claim, snapshot, step.step, outcome, spent)
+
+    async def _after_interruption(self, claim: Claim, snapshot: Snapshot, why: str, partial: str, spent: Spent) -> None:
+        match why:
+            case "cancelled":
+                await self._persist(recording.end_early, claim, Cancel(), partial=partial, spent=spent)
+            case "time_limit":
+                await self._persist(recording.end_early, claim, out_of_time(snapshot), partial=partial, spent=spent)
+            case "drained":
+                await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
+            case _:
+                raise Fenced
+
+    async def _after_error(self, drive: _Drive, snapshot: Snapshot, error: ProviderError, started_at: datetime) -> None:
+        partial, drive.call = drive.call.text if drive.call else "", None
+        spent = drive.spend(started_at)
+        delay = retry_delay(
+            snapshot.limits, drive.tries + 1,
+            retryable=error.retryable, retry_after_seconds=error.retry_after_seconds,
+        )  # fmt: skip
+        logger.warning("model call failed (%s, try %d): %s", error.code, drive.tries + 1, error.message)
+        if delay is None:
+            failure = Fail(error.code, error.message)
+            await self._persist(recording.end_early, drive.claim, failure, partial=partial, spent=spent)
+            return
+        await self._persist(
+            recording.park_for_retry, drive.claim, delay, code=error.code, reason=error.message, spent=spent
+        )
+        self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
+
+    async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A write that must not be lost: while the database is away, wait and try again; the fence decides then."""
+        pause = 0.25
+        while True:
+            try:
+                return await in_db(write, *args, **kwargs)
+            except (OperationalError, InterfaceError) as error:
+                if self._draining:
+                    raise
+                logger.error("the database does not take a write, trying again in %.1f s: %s", pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 5.0)

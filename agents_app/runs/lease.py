@@ -1,0 +1,144 @@
+"""Who executes a run: claiming, releasing and taking over. The fence rises with every claim and voids older ones."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+
+from agents_app import conversations, events, selectors
+from agents_app.models import OPEN, ModelProvider, Run
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
+from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
+from audit_app import services as audit
+from audit_app.kernel.nudge import nudge
+from tools_app import selectors as tools
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One process's hold on one run, with everything it needs to go on.
+
+    run: the row as claimed (its `fence` is this claim's number); history: the conversation before this run's own
+    steps; resumes: an older claim may have begun a step that it did not record.
+    """
+
+    run: Run
+    owner: UUID
+    snapshot: Snapshot
+    history: tuple[Message, ...]
+    provider: ModelProvider
+    resumes: bool
+
+    @property
+    def fence(self) -> int:
+        return self.run.fence
+
+
+def claimable() -> QuerySet[Run]:
+    """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open."""
+    due = Q(ready_at__lte=Now())
+    tools_done = Q(waiting_on=WaitingOn.TOOLS.value) & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
+    earlier = Run.objects.filter(
+        conversation_id=OuterRef("conversation_id"), status__in=OPEN, ordinal__lt=OuterRef("ordinal")
+    )
+    return Run.objects.filter(due | tools_done, ~Exists(earlier), owner=None, status__in=OPEN)
+
+
+def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
+    """Take the given run, or the oldest claimable one, and load it. None when there is nothing to take.
+
+    Synchronous; one short transaction and a few reads.
+    """
+    taken = _take(owner, run_id)
+    if taken is None:
+        return None
+    run, resumes = taken
+    history = tuple(conversations.get().history(selectors.run_view(run)))
+    return Claim(run, owner, load_snapshot(run), history, run.agent.provider, resumes)
+
+
+def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
+    try:
+        with transaction.atomic():
+            rows = claimable().filter(pk=run_id) if run_id else claimable().order_by("ready_at")
+            if connection.features.has_select_for_update_skip_locked:
+                rows = rows.select_for_update(skip_locked=True, of=("self",))
+            run = rows.select_related("agent__provider").first()
+            if run is None or not move(
+                run.id, RunStatus.RUNNING, expect=OPEN, at_fence=run.fence, held_by=None,
+                owner=owner, fence=F("fence") + 1, waiting_on="", ready_at=None,
+                started_at=Coalesce("started_at", Now()),
+            ):  # fmt: skip
+                return None
+            resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
+            run.fence += 1
+            if run.started_at is None:
+                audit.emit([fact_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
+            return run, resumes
+    except IntegrityError:
+        # Another run of the conversation became active between our look and our update: it comes first.
+        return None
+
+
+def load_snapshot(run: Run) -> Snapshot:
+    """What `next_step` decides on, read from the recorded rows."""
+    return Snapshot(
+        steps=selectors.list_steps(run.id),
+        executions=tools.list_executions(run.id),
+        limits=limits_of(run),
+        active_seconds=run.active_seconds,
+        cancel_requested=run.cancel_requested_at is not None,
+    )
+
+
+def limits_of(run: Run) -> Limits:
+    agent = run.agent
+    return Limits(
+        tool_rounds=agent.max_tool_rounds,
+        active_seconds=agent.max_active_seconds,
+        call_seconds=agent.max_call_seconds,
+        idle_seconds=agent.max_idle_seconds,
+        tries=agent.max_tries,
+        retry_first_seconds=agent.retry_first_seconds,
+        retry_max_seconds=agent.retry_max_seconds,
+        context_tokens=agent.max_context_tokens,
+    )
+
+
+def list_held(owner: UUID) -> dict[UUID, Run]:
+    """The runs that a process holds, by id: one plain read, no lock."""
+    return {run.id: run for run in Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")}
+
+
+def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
+    """Give a run back unfinished without blame (a drain): whoever claims next thinks the open step again."""
+    with transaction.atomic():
+        given = move(
+            run.id, RunStatus.RUNNING, expect=[RunStatus.RUNNING.value], at_fence=run.fence, held_by=owner,
+            owner=None, ready_at=Now(), active_seconds=F("active_seconds") + active_seconds,
+        )  # fmt: skip
+        if given:
+            nudge(ADVANCE, str(run.id), queue=QUEUE)
+        return given
+
+
+def take_from_dead(run: Run) -> bool:
+    """The holder died: free its run for the next claim and count the crash; at the limit the run fails.
+
+    run: as read, with its dead owner and its fence. False when someone was faster.
+    """
+    with transaction.atomic():
+        if run.crashes + 1 < Limits.crashes:
+            freed = move(
+                run.id, RunStatus.RUNNING, expect=[RunStatus.RUNNING.value], at_fence=run.fence, held_by=run.owner,
+                owner=None, ready_at=Now(), crashes=F("crashes") + 1,
+            )  # fmt: skip
+            if freed:
+                nudge(ADVANCE, str(run.id), queue=QUEUE)
+            return freed
+        return end(
+            run, RunStatus.FAILED, held_by=run.owner, code="crashed", crashes=F("crashes") + 1,
+            message=f"The worker died {Limits.crashes} times over this message. An operator should look at the run.",
+        )  # fmt: skip

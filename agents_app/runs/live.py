@@ -1,0 +1,44 @@
+"""Writes a claim's live entries: text as it comes, coalesced; a snapshot after the stream was lost."""
+
+from uuid import UUID
+
+from agents_app import events
+from audit_app.stream import LiveStream, StreamWriter
+
+
+class LiveText:
+    """The live text of one claim. `begin` a step, then `add` its text; nothing here blocks or raises."""
+
+    def __init__(self, writer: StreamWriter, run_id: UUID, fence: int) -> None:
+        self._stream: LiveStream = writer.open(run_id, fence, {"type": events.CLAIMED.name, "fence": fence})
+        self._step = 0
+        self._text: list[str] = []
+        self._length = 0
+        self._reasoning_length = 0
+
+    @property
+    def fenced(self) -> bool:
+        return self._stream.fenced
+
+    def begin(self, step: int, *, reset: str = "") -> None:
+        """Start step `step`. reset: why text of it that viewers may have seen is void (crash | retry | handover)."""
+        self._step, self._text, self._length, self._reasoning_length = step, [], 0, 0
+        if reset:
+            self._stream.append({"type": events.MESSAGE_RESET.name, "step": step, "reason": reset})
+
+    def add(self, text: str) -> None:
+        self._text.append(text)
+        if self._stream.lost:
+            self._stream.append({"type": events.SNAPSHOT.name, "step": self._step, "text": "".join(self._text)})
+        else:
+            self._stream.append_text(events.TEXT_DELTA.name, self._step, self._length, text)
+        self._length += len(text)
+
+    def add_reasoning(self, text: str) -> None:
+        if not self._stream.lost:
+            self._stream.append_text(events.REASONING_DELTA.name, self._step, self._reasoning_length, text)
+        self._reasoning_length += len(text)
+
+    async def flush(self) -> None:
+        """Wait until what was added has been sent, so that viewers need not look it up when the step closes."""
+        await self._stream.flush()

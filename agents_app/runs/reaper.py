@@ -1,0 +1,70 @@
+"""Reaper and sweeper: one pass a second of guarded, idempotent updates, in every runs and web process.
+
+It frees what dead processes hold, rings for what nobody rang for, and lets conversations store what they missed.
+"""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from agents_app.models import OPEN, Run
+from agents_app.runs import lease, transitions
+from audit_app import services as audit
+from audit_app.kernel import nudge
+from audit_app.kernel.database import in_db
+from audit_app.kernel.liveness import Observer
+from tools_app import services as tools
+
+logger = logging.getLogger(__name__)
+
+_LOST_NUDGE_SECONDS = 2
+_AT_ONCE = 100
+
+
+class Reaper:
+    """One process's reaper. `sweep` is synchronous and safe to run in any number of processes at once."""
+
+    def __init__(self) -> None:
+        self._observer = Observer()
+
+    def sweep(self) -> None:
+        self._free_dead()
+        tools.sweep(self._observer)
+        self._ring_forgotten()
+        self._tell_untold()
+
+    def _free_dead(self) -> None:
+        held = list(Run.objects.select_related("agent").filter(owner__isnull=False, status__in=OPEN))
+        dead = self._observer.dead({run.owner for run in held if run.owner})
+        for run in held:
+            if run.owner in dead and lease.take_from_dead(run):
+                logger.warning("run %s lost its worker %s; it goes on elsewhere", run.id, run.owner)
+
+    def _ring_forgotten(self) -> None:
+        """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost."""
+        due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
+        forgotten = lease.claimable().exclude(ready_at__gt=due).order_by("ready_at").values_list("id", flat=True)
+        for run_id in forgotten[:_AT_ONCE]:
+            nudge.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+
+    def _tell_untold(self) -> None:
+        untold = Run.objects.filter(
+            conversation_told=False, ended_at__lt=Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
+        ).order_by("ended_at")
+        for run_id in untold.values_list("id", flat=True)[:_AT_ONCE]:
+            with transaction.atomic():
+                audit.emit(transitions.tell_conversation(run_id))
+
+
+async def loop() -> None:
+    """Sweep each second until cancelled. A failed pass is logged and the next one tries again."""
+    reaper = Reaper()
+    while True:
+        try:
+            await in_db(reaper.sweep)
+        except Exception:
+            logger.exception("a sweep failed; the next one is in a second")
+        await asyncio.sleep(1)

@@ -1,0 +1,158 @@
+"""The engine's writes: each is one transaction, void unless the claim's fence still holds, and ends in a new decision.
+
+A function returns the claim's next snapshot when the claim goes on, or None when the run was parked or has ended.
+Raises Fenced when the run is no longer this claim's.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents_app import events
+from agents_app.errors import Fenced
+from agents_app.models import Run, Step
+from agents_app.runs.lease import Claim
+from agents_app.runs.loop import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
+from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
+from audit_app import services as audit
+from tools_app import services as tools
+from tools_app.types import AgentPolicy
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a claim used up since its last write. started_at: when the model call began."""
+
+    active_seconds: float
+    started_at: datetime
+
+
+def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelResponse, spent: Spent) -> Snapshot | None:
+    """Record a whole model response and do at once what follows from it without the model: plan its calls, or end."""
+    with transaction.atomic():
+        _hold(
+            claim, crashes=0, tries=0, error_code="", error_message="",
+            active_seconds=F("active_seconds") + spent.active_seconds,
+            input_tokens=F("input_tokens") + response.usage.input_tokens,
+            output_tokens=F("output_tokens") + response.usage.output_tokens,
+        )  # fmt: skip
+        Step.objects.create(
+            run_id=claim.run.id, index=index, fence=claim.fence, text=response.text, reasoning=response.reasoning,
+            tool_calls=[asdict(call) for call in response.tool_calls], finish_reason=response.finish_reason,
+            model=claim.run.agent.model_id or claim.provider.default_model,
+            input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens,
+            started_at=spent.started_at, ended_at=timezone.now(),
+        )  # fmt: skip
+        step = StepView(
+            index,
+            response.text,
+            response.tool_calls,
+            response.finish_reason,
+            response.reasoning,
+            response.usage,
+        )
+        following = replace(
+            snapshot,
+            steps=(*snapshot.steps, step),
+            active_seconds=snapshot.active_seconds + spent.active_seconds,
+        )
+        return settle(claim, following, next_step(following))
+
+
+def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
+    """Do what a decision asks of the database, in one transaction (the caller's, if there is one)."""
+    with transaction.atomic():
+        match step:
+            case Think():
+                return snapshot
+            case Act():
+                return _plan(claim, snapshot, step)
+            case WaitForTools():
+                _park(claim, WaitingOn.TOOLS)
+            case Answer():
+                _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason)
+            case Cancel():
+                _end(claim, RunStatus.CANCELLED, message="Stopped.", code="cancelled")
+            case Fail():
+                to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
+                _end(claim, to, code=step.code, message=step.message)
+        return None
+
+
+def end_early(claim: Claim, step: Cancel | Fail, *, partial: str, spent: Spent) -> None:
+    """End a run in the middle of a model call, keeping the text that it had streamed."""
+    with transaction.atomic():
+        _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
+        if isinstance(step, Cancel):
+            _end(claim, RunStatus.CANCELLED, answer=partial, code="cancelled", message="Stopped.")
+        else:
+            to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
+            _end(claim, to, answer=partial, code=step.code, message=step.message)
+
+
+def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str, spent: Spent) -> None:
+    """Wait, holding nothing, until the model may be asked again."""
+    until = timezone.now() + timedelta(seconds=delay_seconds)
+    with transaction.atomic():
+        _park(
+            claim, WaitingOn.RETRY, ready_at=Now() + timedelta(seconds=delay_seconds), tries=F("tries") + 1,
+            active_seconds=F("active_seconds") + spent.active_seconds, error_code=code, error_message=reason,
+        )  # fmt: skip
+        payload = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
+        audit.emit([fact_of(claim.run, events.RUN_WAITING, payload)])
+
+
+def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
+    """Plan the calls of a step. They all failed at once (unknown tool, bad arguments): the model is told right away."""
+    run, agent = claim.run, claim.run.agent
+    planned = tools.plan_executions(
+        step.calls, run_id=run.id, session_id=run.conversation_id, session_key=run.session_key,
+        agent_id=agent.agent_id, actor=run.actor, step=step.step, text_length=len(snapshot.steps[-1].text),
+        policy=policy_of(run), on_done=ADVANCE, on_done_queue=QUEUE,
+    )  # fmt: skip
+    following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
+    if isinstance(next_step(following), WaitForTools):
+        _park(claim, WaitingOn.TOOLS)
+    audit.emit(planned.facts)
+    decision = next_step(following)
+    if isinstance(decision, WaitForTools):
+        return None
+    return settle(claim, following, decision)
+
+
+def policy_of(run: Run) -> AgentPolicy:
+    enabled = run.agent.enabled_tools
+    return AgentPolicy(autonomy=run.agent.autonomy, tools=None if enabled is None else tuple(enabled))
+
+
+def _hold(claim: Claim, **changes: object) -> None:
+    """Prove within this transaction that the claim still holds, setting columns on the way."""
+    held = move(
+        claim.run.id,
+        RunStatus.RUNNING,
+        expect=[RunStatus.RUNNING.value],
+        at_fence=claim.fence,
+        held_by=claim.owner,
+        **changes,
+    )
+    if not held:
+        raise Fenced
+
+
+def _park(claim: Claim, on: WaitingOn, **changes: object) -> None:
+    parked = move(
+        claim.run.id, RunStatus.WAITING, expect=[RunStatus.RUNNING.value], at_fence=claim.fence, held_by=claim.owner,
+        owner=None, waiting_on=on.value, **changes,
+    )  # fmt: skip
+    if not parked:
+        raise Fenced
+
+
+def _end(claim: Claim, to: RunStatus, *, answer: str = "", code: str = "", message: str = "") -> None:
+    if not end(claim.run, to, held_by=claim.owner, answer=answer, code=code, message=message):
+        raise Fenced

@@ -1,0 +1,99 @@
+"""One model call, streamed: builds the request, sends text on as it comes, stops when it is told to."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents_app.mind import history, prompts
+from agents_app.providers.base import Provider, ProviderError
+from agents_app.runs.lease import Claim
+from agents_app.runs.live import LiveText
+from agents_app.runs.recording import policy_of
+from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, Snapshot, TextDelta
+from audit_app.kernel.errors import AppError
+from tools_app import services as tools
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """The call was stopped before its end. why: cancelled | time_limit | drained | fenced; text: what had come."""
+
+    why: str
+    text: str
+
+
+def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> ModelRequest:
+    """The whole request of the next model call: prompt, history and this run's own steps, valid for any provider."""
+    agent, limits = claim.run.agent, snapshot.limits
+    system = prompts.system_message(agent.name, agent.system_prompt)
+    messages = history.repair([system, *claim.history, *own_messages(snapshot)])
+    return ModelRequest(
+        model=agent.model_id or claim.provider.default_model,
+        messages=history.fit(messages, budget_tokens=limits.context_tokens),
+        tools=tools.specs_for(policy_of(claim.run)) if may_call_tools else (),
+        total_seconds=limits.call_seconds,
+        idle_seconds=limits.idle_seconds,
+    )
+
+
+def own_messages(snapshot: Snapshot) -> Sequence[Message]:
+    """What this run has said and done so far, as messages."""
+    messages: list[Message] = []
+    for step in snapshot.steps:
+        messages.append(Message("assistant", step.text, step.tool_calls))
+        messages += [
+            Message("tool", execution.text_for_model, tool_call_id=execution.call_id)
+            for execution in snapshot.executions
+            if execution.step == step.index
+        ]
+    return messages
+
+
+class ModelCall:
+    """One call in progress. `run` returns the whole response or why it was stopped; raises ProviderError."""
+
+    def __init__(self, provider: Provider, request: ModelRequest, live: LiveText) -> None:
+        self._provider = provider
+        self._request = request
+        self._live = live
+        self._pieces: list[str] = []
+        self._stop: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    def stop(self, why: str) -> None:
+        """Ask the call to end now, from the same event loop."""
+        if not self._stop.done():
+            self._stop.set_result(why)
+
+    async def run(self, *, seconds_left: float) -> ModelResponse | Interrupted:
+        """seconds_left: of the run's own time; the call's limits are in the request."""
+        reading = asyncio.ensure_future(self._read())
+        try:
+            await asyncio.wait({reading, self._stop}, timeout=seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+            return Interrupted(self._stop.result() if self._stop.done() else "time_limit", self.text)
+        finally:
+            if not reading.done():
+                reading.cancel()
+                with contextlib.suppress(asyncio.CancelledError, AppError):
+                    await reading
+
+    async def _read(self) -> ModelResponse:
+        async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                match chunk:
+                    case TextDelta(text):
+                        self._pieces.append(text)
+                        self._live.add(text)
+                    case ReasoningDelta(text):
+                        self._live.add_reasoning(text)
+                    case ModelResponse():
+                        return chunk
+                if self._live.fenced:
+                    self.stop("fenced")
+        raise ProviderError("The model's answer ended without its last part. Try again.", code="model_stream_cut")

@@ -1,0 +1,102 @@
+"""The only writer of a run's status: guarded updates whose row count is the verdict, and the end of a run."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from agents_app import conversations, events, selectors
+from agents_app.models import OPEN, Run
+from agents_app.types import RunStatus
+from audit_app import services as audit
+from audit_app.kernel.nudge import nudge
+from audit_app.vocabulary import EventType, Fact
+from tools_app import services as tools
+
+logger = logging.getLogger(__name__)
+
+ADVANCE = "agents.advance_run"
+QUEUE = "runs"
+
+_ENDS: dict[RunStatus, EventType] = {
+    RunStatus.COMPLETED: events.RUN_COMPLETED,
+    RunStatus.FAILED: events.RUN_FAILED,
+    RunStatus.CANCELLED: events.RUN_CANCELLED,
+    RunStatus.TIMED_OUT: events.RUN_TIMED_OUT,
+}
+
+
+def move(
+    run_id: UUID, to: RunStatus, *, expect: Sequence[str], at_fence: int, held_by: UUID | None, **changes: Any
+) -> bool:
+    """Move a run on if it is still as the caller believes: in one of `expect`, with this fence and this holder.
+
+    False means that another process was first, which is no error. changes: further columns to set.
+    """
+    rows = Run.objects.filter(pk=run_id, status__in=expect, fence=at_fence, owner=held_by)
+    return rows.update(status=to.value, **changes) == 1
+
+
+def end(
+    run: Run,
+    to: RunStatus,
+    *,
+    held_by: UUID | None,
+    answer: str = "",
+    code: str = "",
+    message: str = "",
+    facts: Sequence[Fact] = (),
+    **changes: Any,
+) -> bool:
+    """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
+
+    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part; facts: emitted
+    before its own. False (and nothing written) when the run is no longer as `run` says.
+    """
+    ended = move(
+        run.id, to, expect=OPEN, at_fence=run.fence, held_by=held_by, owner=None, waiting_on="", ready_at=None,
+        answer=answer, error_code=code, error_message=message, ended_at=Now(), **changes,
+    )  # fmt: skip
+    if not ended:
+        return False
+    told = [
+        *facts,
+        *tools.cancel_executions(run.id, reason=message or "The run ended."),
+        *tell_conversation(run.id),
+    ]
+    usage = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
+    payload = {"reason": code, "usage": usage} if to is RunStatus.COMPLETED else {"code": code, "message": message}
+    audit.emit([*told, fact_of(run, _ENDS[to], payload)])
+    ring_next(run.conversation_id)
+    return True
+
+
+def tell_conversation(run_id: UUID) -> Sequence[Fact]:
+    """Have the conversation store the ended run. A fault there is left to the sweeper: the run still ends."""
+    try:
+        with transaction.atomic():
+            facts = conversations.get().run_ended(selectors.get_transcript(run_id))
+            Run.objects.filter(pk=run_id).update(conversation_told=True)
+            return facts
+    except Exception:
+        logger.exception("the conversation could not store the end of run %s; the sweeper tries again", run_id)
+        return ()
+
+
+def ring_next(conversation_id: UUID) -> None:
+    """Ring for the first queued run of a conversation that has just become free."""
+    following = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN).order_by("ordinal").first()
+    if following is not None and following.owner is None:
+        nudge(ADVANCE, str(following.id), queue=QUEUE)
+
+
+def fact_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: int | None = None) -> Fact:
+    """A fact about this run, told by its agent."""
+    agent_id = run.agent.agent_id
+    return Fact(
+        event_type, run.conversation_id, payload, run_id=run.id, step=step,
+        actor=f"agent:{agent_id}", agent_id=agent_id, session_key=run.session_key,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Read agents, runs and steps, as frozen views."""
+
+from uuid import UUID
+
+from agents_app.models import OPEN, Agent, Run, Step
+from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
+from audit_app.kernel.errors import NotFound
+from tools_app import selectors as tools
+from tools_app.types import ToolCall
+
+
+def get_agent(agent_id: str) -> Agent:
+    """The agent of that public id, with its provider. Raises NotFound for an unknown or retired one."""
+    agent = Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None).first()
+    if agent is None:
+        raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
+    return agent
+
+
+def list_agents(*, limit: int = 200, offset: int = 0) -> tuple[Agent, ...]:
+    rows = Agent.objects.select_related("provider").filter(retired_at=None)
+    return tuple(rows.order_by("agent_id")[offset : offset + limit])
+
+
+def count_agents() -> int:
+    return Agent.objects.filter(retired_at=None).count()
+
+
+def get_run(run_id: UUID) -> RunView:
+    """Raises NotFound."""
+    run = Run.objects.select_related("agent").filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run.")
+    return run_view(run)
+
+
+def find_run_by_key(idempotency_key: str) -> Run | None:
+    return Run.objects.filter(idempotency_key=idempotency_key).first()
+
+
+def find_open_run(conversation_id: UUID) -> RunView | None:
+    """The active run of the conversation, else the first that waits in its queue."""
+    runs = list_open_runs(conversation_id)
+    return runs[0] if runs else None
+
+
+def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
+    """Queued, running and waiting runs, in the order they are worked on."""
+    rows = Run.objects.select_related("agent").filter(conversation_id=conversation_id, status__in=OPEN)
+    return tuple(run_view(row) for row in rows.order_by("ordinal"))
+
+
+def count_open_runs(conversation_id: UUID) -> int:
+    return Run.objects.filter(conversation_id=conversation_id, status__in=OPEN).count()
+
+
+def list_steps(run_id: UUID) -> tuple[StepView, ...]:
+    return tuple(step_view(step) for step in Step.objects.filter(run_id=run_id).order_by("index"))
+
+
+def find_step_text(run_id: UUID, step: int) -> str | None:
+    """The recorded text of one step; for a run that ended without recording it, the text it kept."""
+    text = Step.objects.filter(run_id=run_id, index=step).values_list("text", flat=True).first()
+    if text is not None:
+        return text
+    ended = Run.objects.filter(pk=run_id, ended_at__isnull=False).values_list("answer", flat=True).first()
+    if ended is None or Step.objects.filter(run_id=run_id).count() != step:
+        return None
+    return ended
+
+
+def get_transcript(run_id: UUID) -> RunTranscript:
+    """Everything the run said and did so far. Raises NotFound."""
+    run = Run.objects.select_related("agent").filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run.")
+    return RunTranscript(run_view(run), list_steps(run_id), tools.list_executions(run_id), run.answer)
+
+
+def run_view(run: Run) -> RunView:
+    """A frozen view of a row loaded with its agent."""
+    waits_for_retry = run.waiting_on == WaitingOn.RETRY.value
+    return RunView(
+        id=run.id, conversation_id=run.conversation_id, agent_id=run.agent.agent_id, ordinal=run.ordinal,
+        status=RunStatus(run.status), waiting_on=WaitingOn(run.waiting_on) if run.waiting_on else None,
+        fence=run.fence, crashes=run.crashes, error_code=run.error_code, error_message=run.error_message,
+        retry_at=run.ready_at if waits_for_retry else None, request_id=run.request_id, actor=run.actor,
+        usage=Usage(run.input_tokens, run.output_tokens),
+        created_at=run.created_at, started_at=run.started_at, ended_at=run.ended_at,
+    )  # fmt: skip
+
+
+def step_view(step: Step) -> StepView:
+    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step.tool_calls)
+    return StepView(
+        index=step.index, text=step.text, tool_calls=calls, finish_reason=step.finish_reason, reasoning=step.reasoning,
+        usage=Usage(step.input_tokens, step.output_tokens),
+    )  # fmt: skip

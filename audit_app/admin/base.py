@@ -1,0 +1,74 @@
+"""The base of admin pages of kept rows: nobody edits them by hand, and no list counts its table."""
+
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from audit_app.kernel import context
+from audit_app.pagination import UncountedChangeList, first_id_at
+
+# Words are looked for in this many days unless a date filter says otherwise: no index helps such a search.
+SEARCH_DAYS = 30
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """List and detail pages of rows that only the product writes, newest first.
+
+    A search term that is a UUID is compared with `search_ids`, which are indexed; any other with `search_fields`.
+    """
+
+    search_ids: tuple[str, ...] = ("id",)
+    show_full_result_count = False
+    sortable_by: tuple[str, ...] = ()
+    list_per_page = 50
+    list_disable_select_all = True
+    list_filter_submit = True
+    list_fullwidth = True
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[UncountedChangeList]:
+        return UncountedChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            key = UUID(term)
+        except ValueError:
+            if not has_dates(request):
+                queryset = self.recent(queryset)
+            return super().get_search_results(request, queryset, term)
+        conditions = Q()
+        for field in self.search_ids:
+            conditions |= Q(**{field: key})
+        return queryset.filter(conditions), False
+
+    def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows that words are looked for in when no dates are given."""
+        return queryset.filter(id__gte=first_id_at(datetime.now(UTC) - timedelta(days=SEARCH_DAYS)))
+
+
+def has_dates(request: HttpRequest) -> bool:
+    """Whether a date filter bounds the list."""
+    return any(value for name, value in request.GET.items() if name.endswith(("_from", "_to")))
+
+
+def acting(request: HttpRequest) -> AbstractContextManager[None]:
+    """Bind the operator as the actor of what the block does."""
+    return context.bind(actor=f"user:{request.user.pk}")

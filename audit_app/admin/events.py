@@ -1,0 +1,56 @@
+"""The kept events of all sessions in the admin, read only: what every client was told."""
+
+from datetime import UTC, datetime
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.decorators import display
+
+from audit_app.admin import links
+from audit_app.admin.base import ReadOnlyAdmin
+from audit_app.admin.text import clipped, json_block, visible
+from audit_app.models import Event
+
+# A type is looked for in this many of the newest events: they have no index by type.
+SEARCH_ROWS = 100_000
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    list_display = ("when", "type", "seq", "session", "run", "step", "who", "summary")
+    search_ids = ("session_id", "run_id")
+    search_fields = ("=type",)
+    search_help_text = "An id of a session or run, or a type"
+    fields = ("when", "type", "seq", "session", "run", "step", "who", "request_id", "pretty_payload")
+
+    def recent(self, queryset: QuerySet[Event]) -> QuerySet[Event]:
+        newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        return queryset.filter(id__gt=newest - SEARCH_ROWS)
+
+    def get_ordering(self, request: HttpRequest) -> list[str]:
+        return ["-id"]
+
+    @display(description="Time")
+    def when(self, event: Event) -> str:
+        return f"{datetime.fromtimestamp(event.ts / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+    @display(description="Session")
+    def session(self, event: Event) -> str:
+        return links.link("session", event.session_id)
+
+    @display(description="Run")
+    def run(self, event: Event) -> str:
+        return links.link("run", event.run_id)
+
+    @display(description="Actor")
+    def who(self, event: Event) -> str:
+        return visible(event.actor)
+
+    @display(description="Payload")
+    def summary(self, event: Event) -> str:
+        return visible(clipped(", ".join(f"{name}: {value}" for name, value in event.payload.items()), 120))
+
+    @display(description="Payload")
+    def pretty_payload(self, event: Event) -> str:
+        return json_block(event.payload)

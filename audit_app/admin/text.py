@@ -1,0 +1,65 @@
+"""How admin pages show what strangers wrote: as plain text in which nothing is invisible. Pure."""
+
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+# Characters that change how a line looks without being seen: controls (but tab and line break), direction marks and
+# overrides, zero-width spaces, tags. Joiners belong to many scripts, so they are shown only where no such letter precedes.
+_INVISIBLE = re.compile(
+    "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+    "|(?<![^\x00-\x7f])[\u200c\u200d]"
+)
+
+
+def visible(text: object) -> str:
+    """The text with every invisible or direction-changing character spelled out, `\\u202e` for instance."""
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
+
+
+def clipped(text: str, length: int) -> str:
+    """The beginning of a text, ended by how much was left out."""
+    if len(text) <= length:
+        return text
+    return f"{text[:length]}… ({len(text) - length:,} more characters)"
+
+
+def pretty_json(value: Any) -> str:
+    """A JSON value on indented lines. JSON given as text is read first; other text stays as it is."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return visible(value)
+    if isinstance(value, str):
+        return visible(value)
+    return visible(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def json_block(value: Any) -> SafeString:
+    """A JSON value as a preformatted block."""
+    return format_html('<pre class="k-json">{}</pre>', pretty_json(value))
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in the unit that suits it: 8 ms, 3.2 s, 4 min 10 s, 2 h 5 min."""
+    if seconds is None:
+        return "–"
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def took(start: datetime | None, end: datetime | None) -> str:
+    """The time from start to end; a dash while either is missing."""
+    return duration((end - start) / timedelta(seconds=1)) if start and end else "–"

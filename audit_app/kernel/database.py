@@ -1,0 +1,80 @@
+"""The one door from async code to the ORM: a small pool of this process's own threads.
+
+SQLite gets a single thread, since its writers queue anyway; PostgreSQL gets four. Nothing here opens a transaction.
+"""
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from django.db import close_old_connections, connections
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_POSTGRES_THREADS = 4
+
+_pool: ThreadPoolExecutor | None = None
+_pool_lock = threading.Lock()
+
+
+async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run synchronous ORM code on a pool thread and return its result, or raise what it raises.
+
+    Context variables go along. Safe from several event loops. A caller that is cancelled leaves at once; the function
+    itself runs to its end, so what it wrote is either whole or rolled back.
+    """
+    context = contextvars.copy_context()
+    call = partial(context.run, _on_fresh_connections, partial(function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
+
+
+def close_pool() -> None:
+    """Close the pool's threads and their connections. The next `in_db` opens new ones."""
+    global _pool
+    with _pool_lock:
+        pool, _pool = _pool, None
+    if pool is None:
+        return
+    # A thread alone may close its connections, and nobody can pick which thread takes a job: make them meet.
+    threads = len(pool._threads)
+    meeting = threading.Barrier(threads) if threads else None
+    for _ in range(threads):
+        pool.submit(_close_when_all_meet, meeting)
+    pool.shutdown(wait=True)
+
+
+def _close_when_all_meet(meeting: threading.Barrier) -> None:
+    meeting.wait(10)
+    connections.close_all()
+
+
+def _on_fresh_connections(function: Callable[[], T]) -> T:
+    close_old_connections()
+    try:
+        return function()
+    finally:
+        close_old_connections()
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            count = _POSTGRES_THREADS if connections["default"].vendor == "postgresql" else 1
+            _pool = ThreadPoolExecutor(count, thread_name_prefix="in_db")
+        return _pool
+
+
+def _forget_pool() -> None:
+    """A forked child has the pool but none of its threads."""
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_pool)

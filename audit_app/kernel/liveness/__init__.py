@@ -1,0 +1,10 @@
+"""Which processes are alive: each executing process holds a lock that dies with it and counts up each second.
+
+No time stamps are compared, so no two clocks need to agree. Knows nothing of what the processes do.
+"""
+
+from audit_app.kernel.liveness.life import current, list_processes, start, stop
+from audit_app.kernel.liveness.marks import ProcessView
+from audit_app.kernel.liveness.observer import Observer
+
+__all__ = ["Observer", "ProcessView", "current", "list_processes", "start", "stop"]

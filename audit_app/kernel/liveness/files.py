@@ -1,0 +1,114 @@
+"""Marks of the embedded set-up: one file a process in `<DATA_DIR>/alive`, held by `flock`."""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from audit_app.kernel.liveness.marks import Look, ProcessView
+
+
+class FileMark:
+    """Content: JSON of name, pid, host and beat. The lock belongs to the open file, so the kernel frees it with us."""
+
+    def __init__(self, folder: Path, life_id: UUID, name: str) -> None:
+        self._path = folder / str(life_id)
+        self._facts = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
+        self._descriptor = self._make(0)
+
+    def beat(self, count: int) -> None:
+        if os.fstat(self._descriptor).st_nlink == 0:  # somebody removed the file: show ourselves again
+            os.close(self._descriptor)
+            self._descriptor = self._make(count)
+        self._write(self._descriptor, count)
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+    def abandon(self) -> None:
+        os.close(self._descriptor)  # closing a copy leaves the parent's lock alone; unlocking would not
+
+    def _make(self, count: int) -> int:
+        """A locked file. It is locked before it gets its name, so that no observer ever sees it free."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unnamed = self._path.with_name(f".{self._path.name}")
+        descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._write(descriptor, count)
+        unnamed.rename(self._path)
+        return descriptor
+
+    def _write(self, descriptor: int, count: int) -> None:
+        os.pwrite(descriptor, json.dumps({**self._facts, "beat": count}).encode(), 0)
+
+
+class FileMarks:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, life_id: UUID, name: str) -> FileMark:
+        return FileMark(self._folder, life_id, name)
+
+    def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
+        looks = {}
+        for life_id in ids:
+            with self._opened(life_id) as descriptor:
+                if descriptor is not None:
+                    looks[life_id] = Look(_is_locked(descriptor), int(_facts(descriptor).get("beat", 0)))
+        return looks
+
+    def list_processes(self) -> list[ProcessView]:
+        views = []
+        for life_id in sorted(self._ids()):
+            with self._opened(life_id) as descriptor:
+                if descriptor is not None and (facts := _facts(descriptor)):
+                    alive = _is_locked(descriptor)
+                    views.append(ProcessView(life_id, facts["name"], facts["pid"], facts["host"], alive))
+        return views
+
+    def remove(self, ids: Iterable[UUID]) -> None:
+        for life_id in ids:
+            with self._opened(life_id) as descriptor:
+                if descriptor is not None and not _is_locked(descriptor):
+                    (self._folder / str(life_id)).unlink(missing_ok=True)
+
+    def _ids(self) -> Iterator[UUID]:
+        if not self._folder.is_dir():
+            return
+        for path in self._folder.iterdir():
+            if not path.name.startswith("."):  # a file that is just being made
+                yield UUID(path.name)
+
+    @contextmanager
+    def _opened(self, life_id: UUID) -> Iterator[int | None]:
+        try:
+            descriptor = os.open(self._folder / str(life_id), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """A shared try: two observers at once do not take each other for the owner."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False
+
+
+def _facts(descriptor: int) -> dict[str, object]:
+    try:
+        return dict(json.loads(os.pread(descriptor, 4096, 0)))
+    except ValueError:  # read in the middle of a write: the next look will do
+        return {}

@@ -1,0 +1,79 @@
+"""Judges which owners are dead, by locks and counters, on the observer's own monotonic clock."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from audit_app.kernel.liveness.marks import Look, Marks
+from audit_app.kernel.liveness.store import installed_marks
+
+# A process beats each second. Free lock and no beat for two of them: it is gone. No beat for eight: it hangs.
+_GONE_SECONDS = 2.0
+_HUNG_SECONDS = 8.0
+# An observer that has not looked for this long (it was stopped, or the store was away) knows nothing any more.
+_BLIND_SECONDS = 3.0
+_FORGET_SECONDS = 60.0
+# Marks of the dead are swept this often, once they were seen free twice.
+_SWEEP_SECONDS = 30.0
+_UNKNOWN = Look(locked=False, beat=-1)
+
+
+@dataclass
+class _Watch:
+    """beat: the last count seen; still_since, looked_at: monotonic seconds."""
+
+    beat: int
+    still_since: float
+    looked_at: float
+
+
+class Observer:
+    """One per process; ask it about each second. Not safe for several threads at once."""
+
+    def __init__(self, marks: Marks | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """marks: where processes leave their marks, default this installation's; clock: seconds, for tests."""
+        self._marks = marks or installed_marks()
+        self._clock = clock
+        self._watches: dict[UUID, _Watch] = {}
+        self._swept_at = clock()
+        self._free: set[UUID] = set()
+
+    def dead(self, owners: Iterable[UUID]) -> set[UUID]:
+        """Those among `owners` that are dead or hang. Never at first sight: stillness must be seen to last.
+
+        Raises what the store raises when it is away, and then starts all its clocks anew: while the store was away
+        nobody could beat.
+        """
+        wanted = set(owners)
+        try:
+            looks = self._marks.look(wanted) if wanted else {}
+            self._sweep()
+        except Exception:
+            self._watches.clear()
+            raise
+        now = self._clock()
+        dead = {owner for owner in wanted if self._is_dead(owner, looks.get(owner, _UNKNOWN), now)}
+        self._watches = {
+            k: watch for k, watch in self._watches.items() if now - watch.looked_at < _FORGET_SECONDS
+        }
+        return dead
+
+    def _is_dead(self, owner: UUID, look: Look, now: float) -> bool:
+        watch = self._watches.get(owner)
+        if watch is None or now - watch.looked_at > _BLIND_SECONDS:
+            self._watches[owner] = _Watch(look.beat, now, now)
+            return False
+        watch.looked_at = now
+        if look is not _UNKNOWN and look.beat != watch.beat:
+            watch.beat, watch.still_since = look.beat, now
+            return False
+        return now - watch.still_since >= (_HUNG_SECONDS if look.locked else _GONE_SECONDS)
+
+    def _sweep(self) -> None:
+        if self._clock() - self._swept_at < _SWEEP_SECONDS:
+            return
+        self._swept_at = self._clock()
+        free = {process.id for process in self._marks.list_processes() if not process.alive}
+        self._marks.remove(free & self._free)
+        self._free = free

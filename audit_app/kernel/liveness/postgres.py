@@ -1,0 +1,117 @@
+"""Marks on PostgreSQL: a row a process, and an advisory lock on a connection that the process uses for nothing else."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from django.db import connection as django_connection
+from django.db import connections, transaction
+
+from audit_app.kernel.liveness.marks import Look, ProcessView
+
+logger = logging.getLogger(__name__)
+
+_BEAT = """
+    INSERT INTO komand_process_life (id, name, host, pid, lock_key, beat, started_at)
+    VALUES (%s, %s, %s, %s, %s, %s, now())
+    ON CONFLICT (id) DO UPDATE SET beat = excluded.beat
+"""
+# A bigint advisory lock shows as two halves of 32 bits, with objsubid 1.
+_LOCKED = """
+    lock_key IN (
+        SELECT classid::bigint << 32 | objid::bigint FROM pg_locks
+        WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )
+"""
+_LOOK = f"SELECT id, {_LOCKED}, beat FROM komand_process_life WHERE id = ANY(%s)"  # noqa: S608 - constants alone
+_LIST = f"SELECT id, name, pid, host, {_LOCKED} FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
+_REMOVE = f"DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED}"  # noqa: S608
+
+# A dead network must not stop the beat for longer than observers tolerate.
+_LIMITS = {"connect_timeout": 2, "tcp_user_timeout": 3000, "options": "-c statement_timeout=3000"}
+
+_abandoned: list[psycopg.Connection[Any]] = []
+
+
+class PostgresMark:
+    """When the connection drops, the lock goes with it: the next beat connects again and takes it back."""
+
+    def __init__(self, life_id: UUID, name: str) -> None:
+        self._id = life_id
+        self._lock_key = life_id.int & (2**63 - 1)
+        self._facts = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
+        self._connection: psycopg.Connection[Any] | None = None
+        self._is_locked = False
+        try:
+            self.beat(0)
+        except psycopg.Error as error:
+            logger.warning("liveness starts without its database: %s", error)
+
+    def beat(self, count: int) -> None:
+        try:
+            self._connected().execute(_BEAT, (*self._facts, count))
+            self._take_lock()
+        except psycopg.Error:
+            self._disconnect()
+            raise
+
+    def close(self) -> None:
+        try:
+            self._connected().execute("DELETE FROM komand_process_life WHERE id = %s", (self._id,))
+        except psycopg.Error as error:
+            logger.info("liveness row stays behind for an observer to sweep: %s", error)
+        self._disconnect()
+
+    def abandon(self) -> None:
+        if self._connection is not None:
+            # Not `close()`: it would say goodbye on the parent's connection. The object must outlive this call, or
+            # the driver would complain that it was never closed.
+            os.close(self._connection.fileno())
+            _abandoned.append(self._connection)
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        if self._connection is None:
+            wanted = {**_LIMITS, **connections["default"].get_connection_params()}
+            wanted.pop("cursor_factory")
+            wanted.pop("context")
+            self._connection = psycopg.connect(**wanted, autocommit=True)
+        return self._connection
+
+    def _take_lock(self) -> None:
+        """Tries without waiting: the server may still hold it for our broken connection."""
+        if not self._is_locked:
+            row = self._connected().execute("SELECT pg_try_advisory_lock(%s)", (self._lock_key,)).fetchone()
+            self._is_locked = bool(row and row[0])
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._is_locked = self._connection, None, False
+        if connection is not None:
+            connection.close()
+
+
+class PostgresMarks:
+    """Looks go through the caller's Django connection."""
+
+    def open(self, life_id: UUID, name: str) -> PostgresMark:
+        return PostgresMark(life_id, name)
+
+    def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
+        with django_connection.cursor() as cursor:
+            cursor.execute(_LOOK, [list(ids)])
+            return {life_id: Look(locked, beat) for life_id, locked, beat in cursor.fetchall()}
+
+    def list_processes(self) -> list[ProcessView]:
+        with django_connection.cursor() as cursor:
+            cursor.execute(_LIST)
+            return [ProcessView(*row) for row in cursor.fetchall()]
+
+    def remove(self, ids: Iterable[UUID]) -> None:
+        gone = list(ids)
+        if gone:
+            with transaction.atomic(), django_connection.cursor() as cursor:
+                cursor.execute(_REMOVE, [gone])

@@ -1,0 +1,55 @@
+"""The ASGI application: live consumers first, then everything else through Django. Works under any ASGI server."""
+
+import os
+from typing import Any
+
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.core.asgi import get_asgi_application
+from django.urls import re_path
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
+django_application = get_asgi_application()
+
+# Only after Django is set up: these modules name models.
+from komand import background, origins  # noqa: E402
+from sessions_app.surfaces.chat import live as chat  # noqa: E402
+from sessions_app.surfaces.komand import live as komand  # noqa: E402
+
+_KEEP_SLASH = ("/admin/", "/static/")
+
+
+def without_trailing_slash(path: str) -> str:
+    """`/api/agents/` is `/api/agents`: both are answered, without a redirect that would lose a POST's body."""
+    if len(path) > 1 and path.endswith("/") and not path.startswith(_KEEP_SLASH):
+        return path[:-1]
+    return path
+
+
+class Application:
+    """Routes by protocol. Starts this process's background loops with the first connection."""
+
+    def __init__(self) -> None:
+        http = [*komand.http_routes, *chat.http_routes, re_path("", django_application)]
+        websocket = [*komand.websocket_routes, *chat.websocket_routes]
+        self._router = ProtocolTypeRouter(
+            {"http": URLRouter(http), "websocket": origins.OriginCheck(URLRouter(websocket)), "lifespan": self._lifespan}
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            background.ensure_started()
+            scope = {**scope, "path": without_trailing_slash(scope["path"])}
+        await self._router(scope, receive, send)
+
+    async def _lifespan(self, scope: Any, receive: Any, send: Any) -> None:
+        """Servers that tell when they start and stop (not Daphne, see web.py) let us end the loops in order."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await background.stop()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+
+application = Application()

@@ -1,0 +1,46 @@
+"""What runs in the web process beside requests: its sign of life, the reaper's loop and the follow loop.
+
+Started by the first connection, because not every ASGI server tells an application that it starts.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from agents_app.runs import reaper
+from audit_app import follow
+from audit_app.kernel import liveness
+from audit_app.kernel.database import in_db
+
+logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 1.0
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def ensure_started() -> None:
+    """Start the loops on the running event loop, once. Cheap to call for every connection."""
+    if not _tasks:
+        _tasks.add(asyncio.create_task(_run(), name="background"))
+
+
+async def stop() -> None:
+    """End the loops and the sign of life; nothing if they never started."""
+    for task in list(_tasks):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    _tasks.clear()
+    await follow.follower().aclose()
+    await in_db(liveness.stop)
+
+
+async def _run() -> None:
+    """The reaper, for ever: an error ends one turn of it, never the loop."""
+    await in_db(liveness.start, "web")
+    while True:
+        try:
+            await reaper.loop()
+        except Exception:
+            logger.exception("the reaper's loop failed and starts again")
+        await asyncio.sleep(_RESTART_SECONDS)

@@ -1,0 +1,74 @@
+"""Whether this installation works: `/health` for people, `/health/live` and `/health/ready` for whoever runs it.
+
+No login, no secrets in the answers, short time limits.
+"""
+
+import logging
+from collections.abc import Callable
+
+from django.db import connection
+from django.db.utils import Error as DatabaseError
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+from redis.exceptions import RedisError
+
+from audit_app.kernel import valkey
+
+logger = logging.getLogger(__name__)
+
+
+def ping_database() -> None:
+    """Raises what the database raises."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def ping_valkey() -> None:
+    """Raises RedisError."""
+    valkey.sync_client().ping()
+
+
+_PARTS: dict[str, Callable[[], None]] = {"database": ping_database, "valkey": ping_valkey}
+
+
+def check_parts() -> dict[str, str]:
+    """Each part this process needs: `ok` or `unreachable`."""
+    found = {}
+    for name, ping in _PARTS.items():
+        try:
+            ping()
+            found[name] = "ok"
+        except (DatabaseError, RedisError, OSError) as error:
+            logger.warning("%s is unreachable: %s", name, error)
+            found[name] = "unreachable"
+    return found
+
+
+def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
+    success = code == 200
+    error = None if success else "Not ready: " + ", ".join(name for name, state in checks.items() if state != "ok")
+    data = {"status": status, "checks": checks} if checks else {"status": status}
+    return JsonResponse(
+        {"success": success, "data": data, "error": error, "meta": None}, status=code, headers={"Cache-Control": "no-store"}
+    )
+
+
+@require_safe
+def live(request: HttpRequest) -> JsonResponse:
+    """This process answers. Failing it means: restart the process."""
+    return _answer("ok", {}, 200)
+
+
+@require_safe
+def ready(request: HttpRequest) -> JsonResponse:
+    """Database and Valkey answer. Failing it (503) means: send nobody here now, but do not restart."""
+    checks = check_parts()
+    works = all(state == "ok" for state in checks.values())
+    return _answer("ok" if works else "degraded", checks, 200 if works else 503)
+
+
+@require_safe
+def health(request: HttpRequest) -> JsonResponse:
+    """The same facts for a person or a client of the API: 200 as long as this process answers."""
+    checks = check_parts()
+    return _answer("ok" if all(state == "ok" for state in checks.values()) else "degraded", checks, 200)

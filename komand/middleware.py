@@ -1,0 +1,109 @@
+"""What every plain Django request passes: request id and access log, cross-origin rules, static files, host check, actor.
+
+Live consumers are routed before Django and have their own wrapper (`sessions_app.surfaces`).
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+from audit_app.kernel import context
+from sessions_app.surfaces.cors import cors_headers
+from sessions_app.surfaces.request_ids import request_id_from
+
+logger = logging.getLogger("komand.access")
+
+GetResponse = Callable[[HttpRequest], HttpResponseBase]
+_QUIET = ("/health", "/static/", "/favicon")
+
+
+class RequestContext:
+    """The request's id, taken from the caller or made, bound for logs and facts and sent back; one log line at the end."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        request_id = request_id_from(request.headers.get("X-Request-Id"))
+        started = time.monotonic()
+        with context.bind(request_id=request_id, actor="anonymous"):
+            response = self.get_response(request)
+            response.headers["X-Request-Id"] = request_id
+            level = logging.DEBUG if request.path.startswith(_QUIET) else logging.INFO
+            milliseconds = (time.monotonic() - started) * 1000
+            logger.log(level, "%s %s %d %.0f ms", request.method, request.path, response.status_code, milliseconds)
+        return response
+
+
+class Actor:
+    """Binds who is logged in on the pages. Requests without a session cookie cost no query here."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+            return self.get_response(request)
+        with context.bind(actor=f"user:{request.user.pk}"):
+            return self.get_response(request)
+
+
+class CrossOrigin:
+    """Lets pages of the listed other origins call the API; answers their preflight."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        origin = request.headers.get("Origin", "")
+        if not (origin and request.path.startswith("/api/")):
+            return self.get_response(request)
+        is_preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+        response = HttpResponse(status=204) if is_preflight else self.get_response(request)
+        for name, value in cors_headers(origin, settings.KOMAND_CORS_ORIGINS, preflight=is_preflight).items():
+            response.headers[name] = value
+        return response
+
+
+class AdminPolicy:
+    """Widens the Content-Security-Policy for the pages of the admin, whose theme does not work without."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if request.path.startswith(settings.KOMAND_ADMIN_PREFIX):
+            response._csp_update = settings.KOMAND_ADMIN_CSP  # type: ignore[attr-defined] # what csp's own decorator sets
+        return response
+
+
+class HostGuard(CommonMiddleware):
+    """Refuses foreign Host headers. Health probes are let through: they come by address."""
+
+    def process_request(self, request: HttpRequest) -> Any:
+        return None if request.path.startswith("/health") else super().process_request(request)
+
+
+class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # untyped
+    """Serves static files whole: under ASGI a file response would be read through a thread piece by piece, with a warning."""
+
+    @staticmethod
+    def serve(static_file: Any, request: HttpRequest) -> HttpResponse:
+        found = static_file.get_response(request.method, request.META)
+        content = b""
+        if found.file is not None:
+            with found.file as file:
+                content = file.read()
+        response = HttpResponse(content, status=int(found.status))
+        del response.headers["Content-Type"]
+        for name, value in found.headers:
+            response.headers[name] = value
+        return response

@@ -1,0 +1,46 @@
+"""A process and whoever started it (systemd, or our supervisor): says when it works, and does not outlive it."""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG = 1
+
+
+def tell_ready() -> None:
+    """Say that this process works now, in systemd's own protocol. Nothing happens without NOTIFY_SOCKET."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.connect("\0" + address[1:] if address.startswith("@") else address)
+        notify.send(f"READY=1\nMAINPID={os.getpid()}".encode())
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent process ends, however it ends."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the line above
+            os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), name="parent-watch", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_after(seconds: float) -> None:
+    """Be killed in so many seconds, unless the process has ended by itself: the end of a drain that hangs."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+    timer.daemon = True
+    timer.start()

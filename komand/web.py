@@ -1,0 +1,155 @@
+"""The web server: Daphne with flow control, body caps and an end in time. `python -m komand.web --host … --port …`.
+
+Daphne hands every message to the socket's buffer at once, so a client that does not read would grow this process
+without bound. Here a send waits while the buffer holds too much, and a client that takes nothing is cut off.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import socket
+import time
+from typing import Any
+
+from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne.server import Server
+from daphne.ws_protocol import WebSocketFactory
+from django.conf import settings
+from twisted.internet import defer, reactor
+from twisted.logger import globalLogBeginner
+
+from komand import background, parent
+from komand.asgi import application
+
+logger = logging.getLogger(__name__)
+
+HELD_BYTES = 256 * 1024
+STALL_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_STOP_SECONDS = 1.5
+COME_BACK = 4000  # WebSocket close code: this server ends, connect again
+
+
+def held_bytes(transport: Any) -> int:
+    """What a Twisted transport still holds for a client that has not read it yet."""
+    return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+
+
+async def drained(transport: Any) -> bool:
+    """Wait until the transport holds little. False, and the connection cut, when nothing moved for STALL_SECONDS."""
+    held, since = held_bytes(transport), time.monotonic()
+    while held > HELD_BYTES and transport.connected:
+        await asyncio.sleep(_POLL_SECONDS)
+        before, held = held, held_bytes(transport)
+        if held < before:
+            since = time.monotonic()
+        elif time.monotonic() - since > STALL_SECONDS:
+            logger.info("a client that does not read was cut off")
+            transport.abortConnection()
+            return False
+    return True
+
+
+class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
+    """Refuses bodies over the cap before they are stored: by their announced length, and while they arrive."""
+
+    _received = 0
+    _refused = False
+
+    def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
+        super().gotLength(length)
+        if length is not None and length > settings.KOMAND_MAX_BODY_BYTES:
+            self._refuse()
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        self._received += len(data)
+        if self._received > settings.KOMAND_MAX_BODY_BYTES:
+            self._refuse()
+        elif not self._refused:
+            super().handleContentChunk(data)
+
+    def _refuse(self) -> None:
+        if not self._refused:
+            self._refused = True
+            self.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            self.transport.loseConnection()
+
+
+class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
+    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
+        protocol = super().buildProtocol(addr)
+        protocol.requestFactory = CappedRequest
+        return protocol
+
+
+class WebServer(Server):  # type: ignore[misc] # untyped
+    def __init__(self, listener: socket.socket) -> None:
+        super().__init__(application, endpoints=["adopted"], server_name="komand", websocket_handshake_timeout=10)
+        self._listener = listener
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT. As Daphne's own, on a socket that is open already."""
+        self.connections = {}
+        self.http_factory = CappedFactory(self)
+        self.ws_factory = WebSocketFactory(self, server=self.server_name)
+        self.ws_factory.setProtocolOptions(
+            autoPingTimeout=self.ping_timeout,
+            allowNullOrigin=True,  # komand.origins decides
+            openHandshakeTimeout=self.websocket_handshake_timeout,
+            maxMessagePayloadSize=self.websocket_max_message_size,
+            maxFramePayloadSize=self.websocket_max_frame_size,
+        )
+        globalLogBeginner.beginLoggingTo([lambda _: None], redirectStandardIO=False, discardBuffer=True)
+        asyncio.set_event_loop(reactor._asyncioEventloop)
+        reactor.callLater(1, self.application_checker)
+        reactor.callLater(2, self.timeout_checker)
+        reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
+        reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
+        reactor.callWhenRunning(parent.tell_ready)
+        reactor.run(installSignalHandlers=True)
+
+    async def handle_reply(self, protocol: Any, message: Any) -> None:
+        """One message of the application to the client. Waits while the client is slow."""
+        transport = protocol.transport
+        if transport is None or not hasattr(transport, "dataBuffer") or await drained(transport):
+            await super().handle_reply(protocol, message)
+
+    def kill_all_applications(self) -> Any:
+        """At the end: sockets are told to come back, applications cancelled, all within _STOP_SECONDS."""
+        return defer.Deferred.fromFuture(asyncio.ensure_future(self._end()))
+
+    async def _end(self) -> None:
+        applications = []
+        for protocol, details in list(self.connections.items()):
+            if isinstance(protocol, self.ws_factory.protocol) and protocol.state == protocol.STATE_OPEN:
+                protocol.serverClose(code=COME_BACK)
+            if "application_instance" in details:
+                applications.append(details["application_instance"])
+        await asyncio.sleep(0)
+        for task in applications:
+            task.cancel()
+        ending = [asyncio.ensure_future(background.stop()), *applications]
+        await asyncio.wait(ending, timeout=_STOP_SECONDS)
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError when the address is in use or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="komand.web", description="Komand's web server.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--fd", type=int, help="serve on this open listening socket instead")
+    options = parser.parse_args()
+    listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
+    listener.setblocking(False)
+    logger.info("web server of process %d listens on %s", os.getpid(), listener.getsockname())
+    WebServer(listener).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Whether a request may come in at all: proven identity, rate limit, CSRF of pages, read-only keys.
+
+What it may then touch is decided object by object in `sessions_app.access`.
+"""
+
+from django.http import HttpRequest
+
+from audit_app.kernel.errors import Forbidden
+from sessions_app.identity import client_address, limits
+from sessions_app.identity.authenticate import authenticate, check_csrf
+from sessions_app.identity.principal import Principal, Unauthenticated
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+class ReadOnlyKey(Forbidden):
+    """This API key may only read."""
+
+    code = "read_only_key"
+
+
+def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+    """The principal of a request that may go on; counted against the limit by user. Synchronous.
+
+    Raises Unauthenticated (nobody, or a bad credential), RateLimited, or Forbidden (a page's session without
+    its CSRF token, a read-only key that wants to change something); SuspiciousOperation for a foreign Host.
+    """
+    request.get_host()
+    principal = authenticate(request)
+    if principal is None:
+        raise Unauthenticated
+    limits.take(limit, principal.actor)
+    if request.method not in _SAFE_METHODS:
+        if principal.kind == "session":
+            check_csrf(request)
+        if not principal.can_write:
+            raise ReadOnlyKey
+    return principal
+
+
+def admit_anyone(request: HttpRequest, limit: limits.Limit) -> None:
+    """For doors that are open to all, as the login is: counted by address. Raises RateLimited."""
+    request.get_host()
+    limits.take(limit, f"address:{client_address.network_of(client_address.of_request(request))}")

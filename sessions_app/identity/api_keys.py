@@ -1,0 +1,109 @@
+"""API keys for programs: making, checking, revoking. A key is shown once, only its digest is stored."""
+
+import hashlib
+import hmac
+import secrets
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.kernel.errors import InvalidInput, NotFound
+from sessions_app.identity.principal import SCOPES, Principal, Unauthenticated
+from sessions_app.models import ApiKey
+
+MARK = "sk-user-"
+_ALPHABET = string.ascii_letters + string.digits
+_PREFIX_LENGTH = 12
+_SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits
+_LAST_USED_STEP = timedelta(minutes=1)
+# Compared with when there is no such key, so that a wrong prefix takes as long as a wrong secret.
+_NO_DIGEST = hashlib.sha256(b"no such key").hexdigest()
+
+
+@dataclass(frozen=True)
+class NewApiKey:
+    """row: what is stored; key: the whole key, which nobody can read again."""
+
+    row: ApiKey
+    key: str
+
+
+class ApiKeyRefused(Unauthenticated):
+    """This API key is not valid: unknown, expired or revoked."""
+
+    code = "api_key_refused"
+
+
+def create_api_key(
+    user: User, name: str, *, scopes: Iterable[str] = (), expires_at: datetime | None = None
+) -> NewApiKey:
+    """Make a key for a user. scopes: of `principal.SCOPES`. Raises InvalidInput. Audited; twice makes two."""
+    wanted = sorted(set(scopes))
+    if unknown := [scope for scope in wanted if scope not in SCOPES]:
+        raise InvalidInput(f"Unknown scope {unknown[0]!r}. Known: {', '.join(SCOPES)}.", code="unknown_scope")
+    if expires_at is not None and expires_at <= timezone.now():
+        raise InvalidInput("The key would expire in the past.", code="expires_in_past")
+    prefix, secret = _random(_PREFIX_LENGTH), _random(_SECRET_LENGTH)
+    with transaction.atomic():
+        digest = _digest(prefix, secret)
+        row = ApiKey.objects.create(
+            user=user, name=name, prefix=prefix, digest=digest, scopes=wanted, expires_at=expires_at
+        )
+        audit.record("ApiKeyCreated", details=_facts(row))
+    return NewApiKey(row, f"{MARK}{prefix}{secret}")
+
+
+def authenticate_key(key: str) -> Principal:
+    """The principal of a valid key. Raises ApiKeyRefused. Notes the use at most once a minute."""
+    text = key.removeprefix(MARK)
+    prefix, secret = text[:_PREFIX_LENGTH], text[_PREFIX_LENGTH:]
+    row = ApiKey.objects.select_related("user").filter(prefix=prefix).first()
+    is_right = hmac.compare_digest(row.digest if row else _NO_DIGEST, _digest(prefix, secret))
+    now = timezone.now()
+    if row is None or not is_right or not _is_usable(row, now):
+        raise ApiKeyRefused
+    if row.last_used_at is None or row.last_used_at < now - _LAST_USED_STEP:
+        with transaction.atomic():
+            ApiKey.objects.filter(pk=row.pk, last_used_at=row.last_used_at).update(last_used_at=now)
+    return Principal(row.user, "api_key", frozenset(row.scopes))
+
+
+def list_api_keys(user: User) -> tuple[ApiKey, ...]:
+    """The user's keys, newest first, the revoked ones too."""
+    return tuple(ApiKey.objects.filter(user=user))
+
+
+def revoke_api_key(user: User, key_id: UUID) -> None:
+    """End one of the user's keys. Raises NotFound; ending it twice changes nothing."""
+    row = ApiKey.objects.filter(user=user, pk=key_id).first()
+    if row is None:
+        raise NotFound("There is no such API key.")
+    with transaction.atomic():
+        if ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=timezone.now()):
+            audit.record("ApiKeyRevoked", details=_facts(row))
+
+
+def _is_usable(row: ApiKey, now: datetime) -> bool:
+    is_expired = row.expires_at is not None and row.expires_at <= now
+    return row.user.is_active and row.revoked_at is None and not is_expired
+
+
+def _facts(row: ApiKey) -> dict[str, object]:
+    facts = {"key_id": str(row.pk), "name": row.name, "prefix": row.prefix, "scopes": row.scopes}
+    return {**facts, "user": row.user_id}
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def _digest(prefix: str, secret: str) -> str:
+    # A plain hash is enough: the secret is 256 random bits, nothing to guess.
+    return hashlib.sha256(f"{prefix}.{secret}".encode()).hexdigest()

@@ -1,0 +1,73 @@
+"""One way in for every surface: a bearer token, an API key or the session of a page becomes a Principal.
+
+Credentials are read from the Authorization header and the session cookie, never from the query.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user as get_session_user
+from django.contrib.auth.models import User
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
+
+from audit_app.kernel.errors import Forbidden
+from sessions_app.identity import api_keys, client_address, limits, tokens
+from sessions_app.identity.principal import Principal, Unauthenticated
+
+
+def authenticate(source: HttpRequest | Mapping[str, Any]) -> Principal | None:
+    """Who makes this request (a Django request, or the ASGI scope of a consumer); None when nobody is named.
+
+    Raises Unauthenticated for a credential that is not valid, RateLimited for too many of those from one
+    address. Synchronous, one to three queries. For a page's session (kind `session`) the caller must check
+    CSRF (`check_csrf`) or the Origin.
+    """
+    request = source if isinstance(source, HttpRequest) else request_from_scope(source)
+    scheme, _, credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return _bearer(request, credential.strip())
+    user = _session_user(request)
+    return Principal(user, "session") if user is not None else None
+
+
+def request_from_scope(scope: Mapping[str, Any]) -> HttpRequest:
+    """A Django request of a consumer's scope, without a body. Raises UnicodeDecodeError for a bad query."""
+    return ASGIRequest({"method": "GET", **scope}, BytesIO())
+
+
+def check_csrf(request: HttpRequest) -> None:
+    """Refuse a change that rides on a cookie without proof that our page asked for it. Raises Forbidden."""
+    check = _CsrfCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    reason = check.process_view(request, None, (), {})
+    if reason is not None:
+        raise Forbidden(f"CSRF check failed: {reason}", code="csrf_failed")
+
+
+class _CsrfCheck(CsrfViewMiddleware):
+    def _reject(self, request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+def _bearer(request: HttpRequest, credential: str) -> Principal:
+    try:
+        if credential.startswith(api_keys.MARK):
+            return api_keys.authenticate_key(credential)
+        return Principal(tokens.get_user(credential), "jwt")
+    except Unauthenticated:
+        address = client_address.network_of(client_address.of_request(request))
+        limits.take(limits.login_limit(), f"address:{address}")
+        raise
+
+
+def _session_user(request: HttpRequest) -> User | None:
+    if not hasattr(request, "session"):
+        store = import_module(settings.SESSION_ENGINE).SessionStore
+        request.session = store(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    user = get_session_user(request)
+    return user if isinstance(user, User) and user.is_active else None

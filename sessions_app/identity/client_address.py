@@ -1,0 +1,43 @@
+"""The network address a request comes from. A forwarded address counts only when a trusted proxy says so."""
+
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from django.conf import settings
+from django.http import HttpRequest
+
+UNKNOWN = "0.0.0.0"  # noqa: S104 - a placeholder that every address column accepts, not a place to listen
+
+
+def of_request(request: HttpRequest) -> str:
+    """The client's address. Walks X-Forwarded-For from the right, past each proxy that KOMAND_TRUSTED_PROXIES
+    names (networks, or `unix` for a proxy on our own socket); what a client adds further left never counts."""
+    address = request.META.get("REMOTE_ADDR") or "unix"
+    hops = [hop.strip() for hop in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if hop.strip()]
+    while hops and _is_trusted(address):
+        address = hops.pop()
+    return address if _is_address(address) else UNKNOWN
+
+
+def network_of(address: str) -> str:
+    """What one party can be counted by: an IPv4 address, or the /64 network of an IPv6 one."""
+    parsed = ip_address(address)
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
+        return str(ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def _is_trusted(address: str) -> bool:
+    if not _is_address(address):
+        return address in settings.KOMAND_TRUSTED_PROXIES
+    proxies = [proxy for proxy in settings.KOMAND_TRUSTED_PROXIES if proxy != "unix"]
+    return any(ip_address(address) in ip_network(proxy, strict=False) for proxy in proxies)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""Who makes a request, and what the credential they showed allows. Plain data: no database, no settings."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from django.contrib.auth.models import User
+
+from audit_app.kernel.errors import AppError
+
+READ = "read"
+SENDERS_ANY = "senders:any"
+
+# What an API key may carry, and what it means. An empty list: what its user may do, but not SENDERS_ANY.
+SCOPES = {
+    READ: "only read: requests that change something are refused",
+    SENDERS_ANY: "write as any sender, not only as the key's user",
+}
+
+
+class Unauthenticated(AppError):  # noqa: N818 - a condition, like its siblings in kernel/errors
+    """Log in, or send a valid token or API key as `Authorization: Bearer …`."""
+
+    code = "unauthenticated"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A proven identity. scopes: of an API key; always empty for a JWT and for a page's session."""
+
+    user: User
+    kind: Literal["jwt", "api_key", "session"]
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def actor(self) -> str:
+        return f"user:{self.user.pk}"
+
+    @property
+    def can_write(self) -> bool:
+        return READ not in self.scopes
+
+    def is_self(self, sender_id: str) -> bool:
+        """Whether the sender id names this user: by id, user name or e-mail. All digits are an id and nothing
+        else, so that nobody can take another's id as a user name."""
+        if sender_id.isdigit():
+            return sender_id == str(self.user.pk)
+        return sender_id != "" and sender_id.lower() in (self.user.username.lower(), self.user.email.lower())
+
+    def may_send_as(self, sender_id: str) -> bool:
+        return self.is_self(sender_id) or self.user.is_staff or SENDERS_ANY in self.scopes

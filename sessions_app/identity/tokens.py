@@ -1,0 +1,159 @@
+"""Access tokens (JWT, HS256) and rotating refresh tokens of API logins. Knows no requests and no API keys.
+
+A login is a family of refresh tokens, each used once. Using one twice means that a copy was stolen: the whole
+family is revoked, and with it every access token that names the family.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import jwt
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.kernel.ids import new_id
+from sessions_app.identity.principal import Unauthenticated
+from sessions_app.models import RefreshToken
+
+_ALGORITHM = "HS256"
+_CLOCK_SKEW_SECONDS = 10
+_PREFIX = "rt_"
+_ID_LENGTH = 32
+_REQUIRED_CLAIMS = ["sub", "exp", "iat", "iss", "aud", "jti", "sid", "cred"]
+
+
+@dataclass(frozen=True)
+class TokenPair:
+    """access: a JWT; refresh: opaque, `rt_…`, good for one rotation."""
+
+    access: str
+    refresh: str
+
+
+class TokenRefused(Unauthenticated):
+    """This token is not valid (any more). Log in again."""
+
+    code = "token_refused"
+
+
+def open_login(user: User) -> TokenPair:
+    """Begin a new family for a user whose password was just checked. Forgets their expired refresh tokens."""
+    with transaction.atomic():
+        RefreshToken.objects.filter(user=user, expires_at__lt=timezone.now()).delete()
+        return _next_pair(user, family=new_id())
+
+
+def rotate(refresh_token: str) -> TokenPair:
+    """Exchange a refresh token for the next pair. Raises TokenRefused.
+
+    A token that was used before also ends its whole login, because one of its two holders is a thief.
+    """
+    row = _find(refresh_token)
+    now = timezone.now()
+    with transaction.atomic():
+        fresh = RefreshToken.objects.filter(pk=row.pk, used_at=None, revoked_at=None, expires_at__gt=now)
+        if fresh.update(used_at=now):
+            return _next_pair(row.user, row.family)
+    row.refresh_from_db()
+    if row.used_at is not None and row.revoked_at is None:
+        _revoke_family(row.family)
+        audit.record("RefreshTokenReused", details={"family": str(row.family)}, actor=f"user:{row.user_id}")
+    raise TokenRefused
+
+
+def close_login(refresh_token: str) -> None:
+    """Log out: the login's refresh and access tokens end at once. An invalid token is nothing to end."""
+    try:
+        row = _find(refresh_token)
+    except TokenRefused:
+        return
+    _revoke_family(row.family)
+
+
+def close_login_of(access_token: str) -> None:
+    """Log out by an access token. Raises TokenRefused when it is not valid."""
+    _revoke_family(UUID(_claims(access_token)["sid"]))
+
+
+def get_user(access_token: str) -> User:
+    """The user of a valid access token. Raises TokenRefused when it is expired, forged or for someone else,
+    when its login was closed, the user deactivated or the password changed."""
+    claims = _claims(access_token)
+    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
+    if user is None or not hmac.compare_digest(_credential_stamp(user), claims["cred"]):
+        raise TokenRefused
+    if RefreshToken.objects.filter(family=claims["sid"], revoked_at__isnull=False).exists():
+        raise TokenRefused
+    return user
+
+
+def _claims(access_token: str) -> dict[str, str]:
+    try:
+        claims: dict[str, str] = jwt.decode(
+            access_token,
+            settings.KOMAND_JWT_KEY,
+            algorithms=[_ALGORITHM],
+            issuer=settings.KOMAND_JWT_ISSUER,
+            audience=settings.KOMAND_JWT_AUDIENCE,
+            leeway=_CLOCK_SKEW_SECONDS,
+            options={"require": _REQUIRED_CLAIMS},
+        )
+    except jwt.ExpiredSignatureError:
+        raise TokenRefused("The token has expired. Refresh it.", code="token_expired") from None
+    except jwt.InvalidTokenError:
+        raise TokenRefused from None
+    return claims
+
+
+def _next_pair(user: User, family: UUID) -> TokenPair:
+    now = timezone.now()
+    secret = secrets.token_urlsafe(32)
+    expires_at = now + timedelta(days=settings.KOMAND_REFRESH_DAYS)
+    row = RefreshToken.objects.create(
+        family=family, user=user, digest=_digest(secret, user), expires_at=expires_at
+    )
+    return TokenPair(_access_token(user, family, now), f"{_PREFIX}{row.pk.hex}{secret}")
+
+
+def _access_token(user: User, family: UUID, now: datetime) -> str:
+    claims = {
+        "sub": str(user.pk), "email": user.email, "name": user.get_full_name() or user.username,
+        "jti": secrets.token_hex(16), "sid": str(family), "cred": _credential_stamp(user),
+        "iss": settings.KOMAND_JWT_ISSUER, "aud": settings.KOMAND_JWT_AUDIENCE,
+        "iat": now, "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
+    }  # fmt: skip
+    return jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+
+
+def _find(refresh_token: str) -> RefreshToken:
+    text = refresh_token.removeprefix(_PREFIX)
+    try:
+        row_id = UUID(hex=text[:_ID_LENGTH])
+    except ValueError:
+        raise TokenRefused from None
+    row = RefreshToken.objects.select_related("user").filter(pk=row_id, user__is_active=True).first()
+    if row is None or not hmac.compare_digest(row.digest, _digest(text[_ID_LENGTH:], row.user)):
+        raise TokenRefused
+    return row
+
+
+def _digest(secret: str, user: User) -> str:
+    # Bound to the password as well: changing it ends every login.
+    return hashlib.sha256(f"{secret}.{user.get_session_auth_hash()}".encode()).hexdigest()
+
+
+def _credential_stamp(user: User) -> str:
+    """Changes with the password, tells nothing about it."""
+    return user.get_session_auth_hash()[:16]
+
+
+def _revoke_family(family: UUID) -> None:
+    with transaction.atomic():
+        RefreshToken.objects.filter(family=family, revoked_at=None).update(revoked_at=timezone.now())

@@ -1,0 +1,28 @@
+"""Public session ids: `{Channel}:{AccountId}:{SenderId}[:{ThreadId}]`, each part percent-encoded. Pure."""
+
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from audit_app.kernel.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class SessionKey:
+    """The parts of a public session id. thread_id empty: the sender's current session."""
+
+    channel: str
+    account_id: str
+    sender_id: str
+    thread_id: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.channel, self.account_id, self.sender_id, *([self.thread_id] if self.thread_id else [])]
+        return ":".join(quote(part, safe="") for part in parts)
+
+
+def parse_key(text: str) -> SessionKey:
+    """Raises InvalidInput for anything but three or four parts."""
+    parts = [unquote(part) for part in text.split(":")]
+    if len(parts) not in (3, 4) or not all(parts):
+        raise InvalidInput(f"{text!r} is no session id. It reads Channel:Account:Sender, with an optional :Thread.")
+    return SessionKey(*parts)

@@ -1,0 +1,23 @@
+"""Which other web origins may read our answers. Pure; cookies are never allowed across origins."""
+
+from collections.abc import Collection
+
+_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Request-Id"
+_EXPOSED_HEADERS = "Retry-After, X-Request-Id"
+
+
+def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> dict[str, str]:
+    """The response headers for a request of that Origin; empty when it has none or is not allowed.
+
+    allowed: origins spelled as browsers do (`https://app.example.com`), or `*` for every one.
+    """
+    if not origin or not (origin in allowed or "*" in allowed):
+        return {"Vary": "Origin"} if allowed else {}
+    headers = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+    if preflight:
+        return headers | {
+            "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
+            "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+            "Access-Control-Max-Age": "600",
+        }
+    return headers | {"Access-Control-Expose-Headers": _EXPOSED_HEADERS}

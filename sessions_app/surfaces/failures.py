@@ -1,0 +1,111 @@
+"""What an exception means to a client: status, stable code, readable message. Surfaces give it their shape."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404
+from rest_framework.exceptions import APIException, ValidationError
+
+from agents_app.errors import IdempotencyMismatch
+from audit_app.kernel.errors import (
+    AppError,
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
+from sessions_app.identity.principal import Unauthenticated
+
+logger = logging.getLogger(__name__)
+
+# First match wins, so subclasses stand before their bases.
+_STATUS: tuple[tuple[type[AppError], int], ...] = (
+    (Unauthenticated, 401),
+    (InvalidInput, 400),
+    (NotFound, 404),
+    (Forbidden, 403),
+    (IdempotencyMismatch, 422),
+    (Conflict, 409),
+    (RateLimited, 429),
+    (Unavailable, 503),
+)
+_RETRY_SOON = {"Retry-After": "1"}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """extra: JSON facts about the case, safe for any client."""
+
+    status: int
+    code: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Never raises. What nobody expected becomes a 500 without details, and its traceback goes to the log."""
+    if isinstance(error, AppError):
+        return _of_app_error(error)
+    if isinstance(error, ValidationError):
+        return _of_validation(error)
+    if isinstance(error, APIException):
+        return Failure(error.status_code, _code_of(error), str(error.detail))
+    if isinstance(error, Http404):
+        return Failure(404, "not_found", "There is nothing at this address.")
+    if isinstance(error, PermissionDenied):
+        return Failure(403, "forbidden", "You are not allowed to do this.")
+    if isinstance(error, RequestDataTooBig):
+        return Failure(413, "body_too_large", "The request body is too large.")
+    if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
+        return Failure(400, "bad_request", "The request cannot be understood.")
+    if isinstance(error, OperationalError | InterfaceError):
+        logger.warning("the database did not answer: %s", error)
+        return Failure(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
+    logger.error("unexpected error", exc_info=error)
+    return Failure(500, "internal_error", "Something went wrong here. The log has it under the request id.")
+
+
+def _of_app_error(error: AppError) -> Failure:
+    headers: dict[str, str] = {}
+    if isinstance(error, RateLimited):
+        headers["Retry-After"] = str(error.retry_after_seconds)
+    elif isinstance(error, Unavailable):
+        headers |= _RETRY_SOON
+    elif isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="komand"'
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return Failure(status, error.code, error.message, headers, error.extra)
+
+
+def _of_validation(error: ValidationError) -> Failure:
+    problems = _flat(error.detail)
+    message = " ".join(f"{name}: {text}" if name else text for name, text in problems)
+    fields: dict[str, list[str]] = {}
+    for name, text in problems:
+        fields.setdefault(name, []).append(text)
+    return Failure(400, "invalid_input", message, extra={"fields": fields})
+
+
+def _flat(detail: Any, name: str = "") -> list[tuple[str, str]]:
+    """(dotted field name, what to fix), in order; the empty name for what concerns the whole body."""
+    if isinstance(detail, Mapping):
+        return [
+            problem
+            for key, value in detail.items()
+            for problem in _flat(value, name if key == "non_field_errors" else f"{name}.{key}".lstrip("."))
+        ]
+    if isinstance(detail, list):
+        return [problem for item in detail for problem in _flat(item, name)]
+    return [(name, str(detail))]
+
+
+def _code_of(error: APIException) -> str:
+    codes = error.get_codes()
+    return codes if isinstance(codes, str) else error.default_code

@@ -1,0 +1,156 @@
+"""Reads and checks what a model sends as arguments, and says what was wrong so that the model can mend it. Pure."""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from tools_app.types import ToolSpec
+
+TIMEOUT = "timeout_seconds"
+
+_MAX_PROBLEMS = 5
+_MAX_PROBLEM_CHARACTERS = 300
+_MAX_DEPTH = 40
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+class InvalidArguments(ValueError):
+    """The arguments of a call cannot be used. The message is written for the model."""
+
+
+def advertised(spec: ToolSpec, *, max_timeout_seconds: int) -> ToolSpec:
+    """The spec as models see it: with an optional time limit of the call's own."""
+    limit = {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": max_timeout_seconds,
+        "description": f"Give up after this many seconds. Default {min(spec.timeout_seconds, max_timeout_seconds)}.",
+    }
+    properties = {**spec.parameters.get("properties", {}), TIMEOUT: limit}
+    return replace(spec, parameters={**spec.parameters, "properties": properties})
+
+
+def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
+    """The arguments object in a model's raw JSON text; no text at all means no arguments.
+
+    Raises InvalidArguments for text that is too long, is not whole JSON, or is no object.
+    """
+    if len(text) > max_characters:
+        raise InvalidArguments(f"The arguments are longer than {max_characters} characters. Send less.")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite) if text.strip() else {}
+    except RecursionError:
+        raise InvalidArguments("The arguments are nested too deeply.") from None
+    except ValueError as error:
+        raise InvalidArguments(f"The arguments are not valid JSON: {error}. Send one complete JSON object.") from None
+    if not isinstance(value, dict):
+        raise InvalidArguments(f"The arguments must be a JSON object, not {_kind(value)}.")
+    _refuse_unstorable(value)
+    return value
+
+
+def take_timeout(
+    arguments: dict[str, Any], *, default_seconds: int, max_seconds: int
+) -> tuple[dict[str, Any], int]:
+    """The arguments without the call's own time limit, and the limit in whole seconds, capped at `max_seconds`.
+
+    Raises InvalidArguments for a limit that is no number of at least 1.
+    """
+    rest = {name: value for name, value in arguments.items() if name != TIMEOUT}
+    asked = arguments.get(TIMEOUT)
+    if asked is None:
+        return rest, min(default_seconds, max_seconds)
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not 1 <= asked < math.inf:
+        raise InvalidArguments(f"{TIMEOUT}: must be a whole number of seconds, at least 1.")
+    return rest, min(math.ceil(asked), max_seconds)
+
+
+def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> None:
+    """Raises InvalidArguments that names each field that does not fit the JSON Schema and what it should be."""
+    errors: Iterable[ValidationError] = Draft202012Validator(parameters).iter_errors(arguments)
+    problems = sorted(_problem(error) for error in errors)
+    if problems:
+        shown = "; ".join(problems[:_MAX_PROBLEMS])
+        raise InvalidArguments(f"The arguments do not fit the tool's parameters: {shown}.")
+
+
+def check_spec(spec: ToolSpec) -> None:
+    """Raises jsonschema's SchemaError or ValueError for a tool whose declaration is not usable."""
+    Draft202012Validator.check_schema(spec.parameters)
+    if spec.parameters.get("type") != "object":
+        raise ValueError(f"the parameters of {spec.name} must be a schema of an object")
+    if TIMEOUT in spec.parameters.get("properties", {}):
+        raise ValueError(f"{spec.name} must not declare {TIMEOUT}: every call has it already")
+
+
+def _problem(error: ValidationError) -> str:
+    field = ".".join(str(part) for part in error.absolute_path)
+    return f"{field}: {_expectation(error)}" if field else _expectation(error)
+
+
+def _expectation(error: ValidationError) -> str:
+    rule, instance = error.validator_value, error.instance
+    match error.validator:
+        case "required":
+            missing = sorted(name for name in rule if name not in instance)
+            return f"{', '.join(missing)} is missing"
+        case "type":
+            return f"must be {rule if isinstance(rule, str) else ' or '.join(rule)}, not {_kind(instance)}"
+        case "enum":
+            return f"must be one of {', '.join(json.dumps(choice) for choice in rule)}"[:_MAX_PROBLEM_CHARACTERS]
+        case "additionalProperties" if rule is False:
+            known = sorted(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
+            unknown = sorted(name for name in instance if name not in known)
+            return f"{', '.join(unknown)[:100]} is not known (known: {', '.join(known) or 'none'})"
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            return f"must keep to {error.validator} {rule}"
+        case "minLength" | "maxLength" | "minItems" | "maxItems":
+            return f"must keep to {error.validator} {rule}, has {len(instance)}"
+        case _:
+            return error.message[:_MAX_PROBLEM_CHARACTERS]
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _JSON_NAMES.get(type(value), type(value).__name__)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _refuse_unstorable(arguments: dict[str, Any]) -> None:
+    """Refuses what a database's JSON column or a recursive walk of it could not take."""
+    level: list[Any] = [arguments]
+    for _ in range(_MAX_DEPTH):
+        level = [item for value in level for item in _children(value)]
+        if not level:
+            break
+    else:
+        raise InvalidArguments(f"The arguments are nested more than {_MAX_DEPTH} levels deep.")
+    text = json.dumps(arguments, ensure_ascii=False)
+    if _NUL.search(text):
+        raise InvalidArguments("The arguments contain a NUL character. Leave it out.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArguments("The arguments contain half a surrogate pair. Send whole characters.") from None
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

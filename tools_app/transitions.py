@@ -1,0 +1,50 @@
+"""The only writer of an execution's status: one guarded UPDATE whose row count is the verdict."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from tools_app import conf
+from tools_app.models import ToolExecution
+from tools_app.types import ExecutionStatus
+
+PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
+
+# From where each status may be reached. A terminal status is never left.
+SOURCES: dict[ExecutionStatus, tuple[ExecutionStatus, ...]] = {
+    ExecutionStatus.PENDING: (RUNNING,),
+    ExecutionStatus.RUNNING: (PENDING,),
+    ExecutionStatus.COMPLETED: (RUNNING,),
+    ExecutionStatus.FAILED: (RUNNING,),
+    ExecutionStatus.TIMED_OUT: (RUNNING,),
+    ExecutionStatus.CANCELLED: (PENDING, RUNNING),
+    ExecutionStatus.UNKNOWN: (RUNNING,),
+}
+
+
+def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None, **columns: Any) -> bool:
+    """Move the execution and stamp its times by the database's clock. False: someone else was first.
+
+    attempt: only if this is still the attempt under way, so that a process that was given up writes nothing;
+    columns: what changes with the status (owner, output, error). Joins the caller's transaction.
+    """
+    rows = ToolExecution.objects.filter(id=execution_id, status__in=SOURCES[to])
+    if attempt is not None:
+        rows = rows.filter(attempts=attempt)
+    return rows.update(status=to, **_stamps(to), **columns) == 1
+
+
+def _stamps(to: ExecutionStatus) -> dict[str, Any]:
+    if to is RUNNING:
+        return {"started_at": Now(), "attempts": F("attempts") + 1, "ring_at": None}
+    if to is PENDING:
+        return {"started_at": None, "owner": None, "ring_at": ring_at(conf.RING_AGAIN_SECONDS)}
+    return {"completed_at": Now(), "owner": None, "ring_at": None}
+
+
+def ring_at(seconds: float) -> Any:
+    """A column value: that many seconds from now, by the database's clock."""
+    return Now() + timedelta(seconds=seconds)
