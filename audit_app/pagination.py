@@ -3,6 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
+from django.contrib.admin.views.main import PAGE_VAR
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
@@ -19,13 +20,17 @@ class UncountedPages:
 class UncountedChangeList(ChangeList):
     """One page of an admin list, read with a single row more than it shows to learn whether another page follows."""
 
-    has_next = False
+    newer_page = ""
+    older_page = ""
 
     def get_results(self, request: HttpRequest) -> None:
         self.page_num = min(max(self.page_num, 1), MAX_PAGES)
         start = (self.page_num - 1) * self.list_per_page
         rows = list(self.queryset[start : start + self.list_per_page + 1])
-        self.has_next = len(rows) > self.list_per_page and self.page_num < MAX_PAGES
+        if self.page_num > 1:
+            self.newer_page = self.get_query_string({PAGE_VAR: self.page_num - 1})
+        if len(rows) > self.list_per_page and self.page_num < MAX_PAGES:
+            self.older_page = self.get_query_string({PAGE_VAR: self.page_num + 1})
         self.result_list = rows[: self.list_per_page]
         # Equal numbers: the theme then neither prints a total nor offers to select rows of other pages.
         self.result_count = self.full_result_count = len(self.result_list)

@@ -5,6 +5,6 @@ class KomandConfig(AppConfig):
     name = "komand"
 
     def ready(self) -> None:
-        from komand import wiring  # noqa: PLC0415
+        from komand import checks, wiring  # noqa: F401, PLC0415
 
         wiring.connect()

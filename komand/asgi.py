@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import re_path
@@ -25,14 +26,23 @@ def without_trailing_slash(path: str) -> str:
     return path
 
 
+def is_websocket(route: Any) -> bool:
+    return issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
+
+
 class Application:
     """Routes by protocol. Starts this process's background loops with the first connection."""
 
     def __init__(self) -> None:
-        http = [*komand.http_routes, *chat.http_routes, re_path("", django_application)]
-        websocket = [*komand.websocket_routes, *chat.websocket_routes]
+        live = [*komand.live_routes, *chat.live_routes]
+        websocket = [route for route in live if is_websocket(route)]
+        http = [*(route for route in live if not is_websocket(route)), re_path("", django_application)]
         self._router = ProtocolTypeRouter(
-            {"http": URLRouter(http), "websocket": origins.OriginCheck(URLRouter(websocket)), "lifespan": self._lifespan}
+            {
+                "http": URLRouter(http),
+                "websocket": origins.OriginCheck(URLRouter(websocket)),
+                "lifespan": self._lifespan,
+            }
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

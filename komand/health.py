@@ -49,7 +49,9 @@ def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
     error = None if success else "Not ready: " + ", ".join(name for name, state in checks.items() if state != "ok")
     data = {"status": status, "checks": checks} if checks else {"status": status}
     return JsonResponse(
-        {"success": success, "data": data, "error": error, "meta": None}, status=code, headers={"Cache-Control": "no-store"}
+        {"success": success, "data": data, "error": error, "meta": None},
+        status=code,
+        headers={"Cache-Control": "no-store"},
     )
 
 

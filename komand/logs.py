@@ -22,7 +22,9 @@ def _line(record: logging.LogRecord, formatter: logging.Formatter) -> str:
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = " ".join(f"{name}={value}" for name, value in getattr(record, "komand", {}).items() if value != "system")
+        facts = " ".join(
+            f"{name}={value}" for name, value in getattr(record, "komand", {}).items() if value != "system"
+        )
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
         return f"{time} {record.levelname:<7} {record.name}: {_line(record, self)}{' · ' if facts else ''}{facts}"
 

@@ -1,4 +1,4 @@
-"""What every plain Django request passes: request id and access log, cross-origin rules, static files, host check, actor.
+"""What every plain Django request passes: request id, access log, cross-origin rules, static files, host check, actor.
 
 Live consumers are routed before Django and have their own wrapper (`sessions_app.surfaces`).
 """
@@ -25,7 +25,7 @@ _QUIET = ("/health", "/static/", "/favicon")
 
 
 class RequestContext:
-    """The request's id, taken from the caller or made, bound for logs and facts and sent back; one log line at the end."""
+    """The request's id, taken from the caller or made: bound for logs and facts, and sent back; one log line."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -93,7 +93,7 @@ class HostGuard(CommonMiddleware):
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # untyped
-    """Serves static files whole: under ASGI a file response would be read through a thread piece by piece, with a warning."""
+    """Serves static files whole: under ASGI a file response would be read through a thread, piece by piece."""
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Which pages may open a WebSocket here. A browser sends cookies along with any page's socket, so the Origin decides."""
+"""Which pages may open a WebSocket here. A browser sends cookies with any page's socket, so the Origin decides."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
@@ -29,7 +29,12 @@ def is_allowed(headers: Mapping[bytes, bytes], hosts: list[str], origins: Collec
     if origin in origins:
         return True
     same_port = page_port == target_port if target_port else page_port in (80, 443)
-    return bool(page.hostname) and page.hostname == target.hostname and same_port and validate_host(page.hostname or "", hosts)
+    return (
+        bool(page.hostname)
+        and page.hostname == target.hostname
+        and same_port
+        and validate_host(page.hostname or "", hosts)
+    )
 
 
 class OriginCheck:

@@ -19,8 +19,7 @@ from django.conf import settings
 from twisted.internet import defer, reactor
 from twisted.logger import globalLogBeginner
 
-from komand import background, parent
-from komand.asgi import application
+from komand import asgi, parent
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ class CappedFactory(HTTPFactory):  # type: ignore[misc] # untyped
 
 class WebServer(Server):  # type: ignore[misc] # untyped
     def __init__(self, listener: socket.socket) -> None:
-        super().__init__(application, endpoints=["adopted"], server_name="komand", websocket_handshake_timeout=10)
+        super().__init__(asgi.application, endpoints=["adopted"], server_name="komand", websocket_handshake_timeout=10)
         self._listener = listener
 
     def run(self) -> None:
@@ -129,7 +128,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         await asyncio.sleep(0)
         for task in applications:
             task.cancel()
-        ending = [asyncio.ensure_future(background.stop()), *applications]
+        ending = [asyncio.ensure_future(asgi.background.stop()), *applications]
         await asyncio.wait(ending, timeout=_STOP_SECONDS)
 
 

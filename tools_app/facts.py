@@ -12,8 +12,9 @@ from tools_app.types import ExecutionStatus
 
 def requested(row: ToolExecution, *, text_length: int) -> Fact:
     """text_length: code points of the step's text before the call, which this fact closes."""
+    arguments = _trimmed(row.arguments)
     return _fact(
-        TOOL_REQUESTED, row, call_index=row.call_index, arguments=_trimmed(row.arguments), risk=row.risk, text_length=text_length
+        TOOL_REQUESTED, row, call_index=row.call_index, arguments=arguments, risk=row.risk, text_length=text_length
     )  # fmt: skip
 
 

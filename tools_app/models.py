@@ -27,10 +27,12 @@ class ToolExecution(models.Model):
     risk = models.CharField(max_length=8)
     decision = models.CharField(max_length=200, help_text="What the policy said, and why.")
     status = models.CharField(max_length=12, choices=STATUSES, default=ExecutionStatus.PENDING.value)
-    output = models.TextField(null=True)
-    error = models.TextField(null=True)
+    output = models.TextField(null=True)  # noqa: DJ001 - null: it made none
+    error = models.TextField(null=True)  # noqa: DJ001 - null: it has none
     owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness); null when none does.")
-    attempts = models.IntegerField(default=0, help_text="How often it was begun; the fence of what is written about it.")
+    attempts = models.IntegerField(
+        default=0, help_text="How often it was begun; the fence of what is written about it."
+    )
     ring_at = models.DateTimeField(null=True, help_text="While pending: when the sweeper nudges a worker again.")
     timeout_seconds = models.IntegerField()
     request_id = models.CharField(max_length=128, blank=True)
@@ -43,9 +45,7 @@ class ToolExecution(models.Model):
     class Meta:
         db_table = "komand_tool_execution"
         ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")
-        ]
+        constraints = [models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")]
         indexes = [
             # the claim of a parked run: is anything of it open
             models.Index(fields=["run_id"], name="execution_open", condition=Q(status__in=["Pending", "Running"])),

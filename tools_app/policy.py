@@ -1,4 +1,4 @@
-"""Decides whether a tool call may happen. Pure: plain data in, a verdict out; it neither reads nor executes anything."""
+"""Decides whether a tool call may happen. Pure: plain data in, a verdict out; it reads and executes nothing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +26,7 @@ class Deny:
 Verdict = Allow | Ask | Deny
 
 
-def decide(
-    spec: ToolSpec, arguments: dict[str, Any], risk: Risk, agent_policy: AgentPolicy, actor: str
-) -> Verdict:
+def decide(spec: ToolSpec, arguments: dict[str, Any], risk: Risk, agent_policy: AgentPolicy, actor: str) -> Verdict:
     """May `actor`, through an agent with this policy, make this very call? Whatever is not understood is denied.
 
     arguments: already valid for `spec.parameters`; risk: of this call, as the tool judged its arguments.

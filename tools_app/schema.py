@@ -21,7 +21,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-class InvalidArguments(ValueError):
+class ArgumentsError(ValueError):
     """The arguments of a call cannot be used. The message is written for the model."""
 
 
@@ -40,45 +40,43 @@ def advertised(spec: ToolSpec, *, max_timeout_seconds: int) -> ToolSpec:
 def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
     """The arguments object in a model's raw JSON text; no text at all means no arguments.
 
-    Raises InvalidArguments for text that is too long, is not whole JSON, or is no object.
+    Raises ArgumentsError for text that is too long, is not whole JSON, or is no object.
     """
     if len(text) > max_characters:
-        raise InvalidArguments(f"The arguments are longer than {max_characters} characters. Send less.")
+        raise ArgumentsError(f"The arguments are longer than {max_characters} characters. Send less.")
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite) if text.strip() else {}
     except RecursionError:
-        raise InvalidArguments("The arguments are nested too deeply.") from None
+        raise ArgumentsError("The arguments are nested too deeply.") from None
     except ValueError as error:
-        raise InvalidArguments(f"The arguments are not valid JSON: {error}. Send one complete JSON object.") from None
+        raise ArgumentsError(f"The arguments are not valid JSON: {error}. Send one complete JSON object.") from None
     if not isinstance(value, dict):
-        raise InvalidArguments(f"The arguments must be a JSON object, not {_kind(value)}.")
+        raise ArgumentsError(f"The arguments must be a JSON object, not {_kind(value)}.")
     _refuse_unstorable(value)
     return value
 
 
-def take_timeout(
-    arguments: dict[str, Any], *, default_seconds: int, max_seconds: int
-) -> tuple[dict[str, Any], int]:
+def take_timeout(arguments: dict[str, Any], *, default_seconds: int, max_seconds: int) -> tuple[dict[str, Any], int]:
     """The arguments without the call's own time limit, and the limit in whole seconds, capped at `max_seconds`.
 
-    Raises InvalidArguments for a limit that is no number of at least 1.
+    Raises ArgumentsError for a limit that is no number of at least 1.
     """
     rest = {name: value for name, value in arguments.items() if name != TIMEOUT}
     asked = arguments.get(TIMEOUT)
     if asked is None:
         return rest, min(default_seconds, max_seconds)
     if isinstance(asked, bool) or not isinstance(asked, int | float) or not 1 <= asked < math.inf:
-        raise InvalidArguments(f"{TIMEOUT}: must be a whole number of seconds, at least 1.")
+        raise ArgumentsError(f"{TIMEOUT}: must be a whole number of seconds, at least 1.")
     return rest, min(math.ceil(asked), max_seconds)
 
 
 def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> None:
-    """Raises InvalidArguments that names each field that does not fit the JSON Schema and what it should be."""
+    """Raises ArgumentsError that names each field that does not fit the JSON Schema and what it should be."""
     errors: Iterable[ValidationError] = Draft202012Validator(parameters).iter_errors(arguments)
     problems = sorted(_problem(error) for error in errors)
     if problems:
         shown = "; ".join(problems[:_MAX_PROBLEMS])
-        raise InvalidArguments(f"The arguments do not fit the tool's parameters: {shown}.")
+        raise ArgumentsError(f"The arguments do not fit the tool's parameters: {shown}.")
 
 
 def check_spec(spec: ToolSpec) -> None:
@@ -96,7 +94,8 @@ def _problem(error: ValidationError) -> str:
 
 
 def _expectation(error: ValidationError) -> str:
-    rule, instance = error.validator_value, error.instance
+    rule: Any = error.validator_value
+    instance: Any = error.instance
     match error.validator:
         case "required":
             missing = sorted(name for name in rule if name not in instance)
@@ -140,14 +139,14 @@ def _refuse_unstorable(arguments: dict[str, Any]) -> None:
         if not level:
             break
     else:
-        raise InvalidArguments(f"The arguments are nested more than {_MAX_DEPTH} levels deep.")
+        raise ArgumentsError(f"The arguments are nested more than {_MAX_DEPTH} levels deep.")
     text = json.dumps(arguments, ensure_ascii=False)
     if _NUL.search(text):
-        raise InvalidArguments("The arguments contain a NUL character. Leave it out.")
+        raise ArgumentsError("The arguments contain a NUL character. Leave it out.")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArguments("The arguments contain half a surrogate pair. Send whole characters.") from None
+        raise ArgumentsError("The arguments contain half a surrogate pair. Send whole characters.") from None
 
 
 def _children(value: Any) -> Iterable[Any]:

@@ -23,13 +23,13 @@ class ProviderError(AppError):
 
     def __init__(
         self,
-        code: str,
         message: str,
         *,
+        code: str,
         retryable: bool | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
-        """code: one of RETRYABLE_BY_CODE; message: for the person who waits: what happened and what to do about it.
+        """message: for the person who waits, what happened and what to do; code: one of RETRYABLE_BY_CODE.
 
         retryable: whether the same request may succeed later (default: as usual for the code).
         retry_after_seconds: how long the server asked to wait, when it said so.
@@ -40,7 +40,7 @@ class ProviderError(AppError):
 
 
 class Provider(ABC):
-    """One endpoint that serves models. Serves many calls at once on one event loop; its own retries are the engine's."""
+    """One endpoint that serves models: many calls at once, on one event loop. Retrying is the engine's."""
 
     kind: ClassVar[str]
 
@@ -52,11 +52,12 @@ class Provider(ABC):
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-        """Call the model: yields text and reasoning as they come and, last, exactly one ModelResponse with all of it.
+        """Call the model: yields text and reasoning as they come and, last, one ModelResponse with all of it.
 
-        The deltas joined are the response's text and reasoning. Tool calls come only in the response, whole: their
-        ids are unique in it, their arguments are the model's raw text. Raises ProviderError, also in mid-stream.
-        Cancelling the iterating task, or `aclose()` on the generator, ends the call at the other side too.
+        The deltas joined are the response's text and reasoning. Tool calls come only in the response, whole:
+        their ids are unique in it, their arguments are the model's raw text. Raises ProviderError, also in
+        mid-stream. Cancelling the iterating task, or `aclose()` on the generator, ends the call at the other
+        side too.
         """
 
     async def aclose(self) -> None:  # noqa: B027 - most kinds hold nothing open

@@ -1,6 +1,6 @@
-"""Models behind any server that speaks OpenAI's Chat Completions: OpenAI, vLLM, Ollama, llama.cpp, gateways, …
+"""Models behind any server that speaks Chat Completions: OpenAI, vLLM, Ollama, llama.cpp, gateways, …
 
-The SDK builds and sends the request; the stream is read here, at a fraction of what its objects cost per chunk.
+The SDK builds and sends the request; the stream is read here, at a fraction of the cost of its objects.
 Nothing is retried here: that is the engine's decision.
 """
 
@@ -15,7 +15,7 @@ import httpx2
 import openai
 from openai import AsyncAPIResponse, AsyncOpenAI
 
-from agents_app.providers.base import Provider, ProviderError
+from agents_app.providers.base import Provider
 from agents_app.providers.chat_completions import faults
 from agents_app.providers.chat_completions.assembling import Assembly
 from agents_app.providers.chat_completions.encoding import encode_request
@@ -24,7 +24,7 @@ from agents_app.types import ModelChunk, ModelRequest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CONNECT_SECONDS = 10.0
-# How many streams run at once is the engine's business; idle connections are kept to save the next call a handshake.
+# How many streams run at once is the engine's business; idle connections save the next call a handshake.
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=30.0)
 _Response = AsyncAPIResponse[Any]
 
@@ -42,8 +42,8 @@ class OpenAIProvider(Provider):
         )
         self._client: AsyncOpenAI | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # None until the server has shown whether it takes `stream_options`.
-        self._takes_usage_option: bool | None = None
+        # By model, as a gateway may have several servers behind it: whether it takes `stream_options`.
+        self._takes_usage_option: dict[str, bool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
         endpoint = self._endpoint(request)
@@ -79,26 +79,24 @@ class OpenAIProvider(Provider):
         except TimeoutError as error:
             raise clock.fault() from error
         except openai.APIStatusError as error:
-            raise faults.of_status(
-                endpoint, error.status_code, error.response.headers, error.body, now=datetime.now(UTC)
-            ) from error
+            wait = faults.retry_after_seconds(error.response.headers, now=datetime.now(UTC))
+            raise faults.of_status(endpoint, error.status_code, error.body, wait=wait) from error
         except openai.APIConnectionError as error:
             raise faults.unreachable(endpoint, error) from error
 
-    async def _send_first(
-        self, request: ModelRequest, endpoint: faults.Endpoint, opened: AsyncExitStack
-    ) -> _Response:
-        """Ask for the usage too; a server that refuses the option is asked again without it, now and ever after."""
-        if self._takes_usage_option is False:
+    async def _send_first(self, request: ModelRequest, endpoint: faults.Endpoint, opened: AsyncExitStack) -> _Response:
+        """Ask for the usage too; a server that refuses the option is asked without it, now and ever after."""
+        takes_option = self._takes_usage_option.get(endpoint.model)
+        if takes_option is False:
             return await self._send(request, endpoint, opened, asks_for_usage=False)
         try:
             response = await self._send(request, endpoint, opened, asks_for_usage=True)
-            self._takes_usage_option = True
+            self._takes_usage_option[endpoint.model] = True
         except (openai.BadRequestError, openai.UnprocessableEntityError):
-            if self._takes_usage_option:
+            if takes_option:
                 raise
             response = await self._send(request, endpoint, opened, asks_for_usage=False)
-            self._takes_usage_option = False
+            self._takes_usage_option[endpoint.model] = False
         return response
 
     async def _send(
@@ -111,7 +109,11 @@ class OpenAIProvider(Provider):
     ) -> _Response:
         body = encode_request(request, model=endpoint.model, asks_for_usage=asks_for_usage)
         completions = self._client_of_this_loop(endpoint).chat.completions
-        return await opened.enter_async_context(completions.with_streaming_response.create(**body))
+        # The SDK insists on a key; without one of ours no Authorization header is sent at all.
+        headers = {} if endpoint.api_key else {"Authorization": openai.Omit()}
+        return await opened.enter_async_context(
+            completions.with_streaming_response.create(**body, extra_headers=headers)
+        )
 
     def _endpoint(self, request: ModelRequest) -> faults.Endpoint:
         endpoint = faults.Endpoint(self.base_url, request.model or self.default_model, self.api_key)
@@ -137,9 +139,7 @@ def _new_client(endpoint: faults.Endpoint) -> AsyncOpenAI:
             raise faults.bad_base_url()
         return AsyncOpenAI(
             base_url=endpoint.base_url,
-            # The SDK insists on a key; without one of ours no Authorization header is sent at all.
             api_key=endpoint.api_key or "none",
-            default_headers=None if endpoint.api_key else {"Authorization": openai.Omit()},
             max_retries=0,
             timeout=timeout,
             http_client=openai.DefaultAsyncHttpxClient(limits=_LIMITS, timeout=timeout),

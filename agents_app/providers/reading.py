@@ -7,7 +7,7 @@ import httpx2
 
 from agents_app.providers.base import ProviderError
 from agents_app.providers.chat_completions import faults
-from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLarge, SseParser
+from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 from agents_app.types import ModelRequest
 
 # After the last event only the end of the body is missing: waiting for it lets the connection be used again.
@@ -38,9 +38,7 @@ class Clock:
 class AnswerReader:
     """Takes a stream of events, or one whole JSON answer from a server that does not stream."""
 
-    def __init__(
-        self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: faults.Endpoint, clock: Clock
-    ) -> None:
+    def __init__(self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: faults.Endpoint, clock: Clock) -> None:
         """is_stream: the server says so; otherwise the first bytes decide."""
         self._body = body
         self._endpoint = endpoint
@@ -62,7 +60,7 @@ class AnswerReader:
             if not self._knows_form:
                 self._recognise(received)
             return self._take(received)
-        except PayloadTooLarge as error:
+        except PayloadTooLargeError as error:
             raise faults.too_large(self._endpoint) from error
 
     async def finish(self) -> None:
@@ -81,9 +79,7 @@ class AnswerReader:
         except TimeoutError as error:
             raise self._clock.fault() from error
         except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise faults.stream_cut(
-                self._endpoint, "broke the connection in the middle of its answer"
-            ) from error
+            raise faults.stream_cut(self._endpoint, "broke the connection in the middle of its answer") from error
 
     def _recognise(self, received: bytes) -> None:
         start = received.lstrip()[:1]
@@ -100,5 +96,5 @@ class AnswerReader:
             return self._events.feed(received)
         self._whole += received
         if len(self._whole) > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLarge
+            raise PayloadTooLargeError
         return []

@@ -1,6 +1,6 @@
 """The kinds of model providers by dotted path, and the open providers of this process.
 
-A provider's module (and its SDK) is imported on first use, so that processes which never call a model never load it.
+A provider's module (and its SDK) is imported on first use: processes that call no model never load it.
 """
 
 import threading
@@ -40,16 +40,16 @@ def kinds() -> tuple[str, ...]:
 
 
 def load(kind: str) -> type[Provider]:
-    """The class of a kind; the first call imports it (up to a second for an SDK). Raises NotFound naming the kinds."""
+    """The class of a kind; the first call imports it (an SDK: a second). Raises NotFound naming the kinds."""
     provider_class: type[Provider] = import_string(_kinds.get(kind).path)
     return provider_class
 
 
 def open_provider(row: ModelProvider) -> Provider:
-    """The provider of a row, shared by all calls of this process until the row is saved again. Reads no database.
+    """The provider of a row, shared by all calls of this process until the row is saved again.
 
-    Call it off the event loop (`in_db`): the first use of a kind imports its SDK. Raises ProviderError when the row
-    cannot be used: switched off, unknown kind, unreadable key.
+    Reads no database, but call it off the event loop (`in_db`): the first use of a kind imports its SDK. Raises
+    ProviderError when the row cannot be used: switched off, unknown kind, unreadable key.
     """
     with _lock:
         opened = _open.get(row.pk)
@@ -57,7 +57,7 @@ def open_provider(row: ModelProvider) -> Provider:
             return opened[1]
         provider = _build(row)
         if opened:
-            # It may still be streaming: it is closed with the rest, its idle connections end by themselves before.
+            # It may still be streaming; its idle connections end by themselves, the rest is closed at the end.
             _replaced.append(opened[1])
         _open[row.pk] = (row.updated_at, provider)
         return provider
@@ -76,13 +76,13 @@ async def aclose_all() -> None:
 def _build(row: ModelProvider) -> Provider:
     if not row.is_enabled:
         raise ProviderError(
-            "model_bad_request", f"The model provider {row.name!r} is switched off. Choose another one."
+            f"The model provider {row.name!r} is switched off. Choose another one.", code="model_bad_request"
         )
     try:
         provider_class = load(row.kind)
     except AppError as error:
         raise ProviderError(
-            "model_bad_request", f"The model provider {row.name!r} cannot be used. {error.message}"
+            f"The model provider {row.name!r} cannot be used. {error.message}", code="model_bad_request"
         ) from error
     return provider_class(base_url=row.base_url, api_key=_key_of(row), default_model=row.default_model)
 
@@ -94,6 +94,6 @@ def _key_of(row: ModelProvider) -> str:
         return vault.unseal(row.api_key_sealed)
     except AppError as error:
         raise ProviderError(
-            "model_auth",
             f"The stored key of the model provider {row.name!r} cannot be read. Enter it again in the admin.",
+            code="model_auth",
         ) from error

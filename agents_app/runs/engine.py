@@ -65,7 +65,8 @@ class Engine:
     def __init__(self, owner: UUID) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._writer = StreamWriter(valkey.async_client())
+        self._valkey = valkey.async_client()
+        self._writer = StreamWriter(self._valkey)
         self._sending = self._loop.create_task(self._writer.run())
         self._drives: dict[UUID, _Drive] = {}
         self._strays: set[UUID] = set()
@@ -112,6 +113,8 @@ class Engine:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2)
         self._sending.cancel()
+        await asyncio.wait({self._sending})
+        await self._valkey.aclose()
 
     async def _work(self, run_id: UUID | None) -> None:
         try:
@@ -163,7 +166,7 @@ class Engine:
         drive.live.begin(step.step, reset=drive.reset)
         drive.reset = ""
         try:
-            provider = registry.open_provider(claim.provider)
+            provider = await in_db(registry.open_provider, claim.provider)
             request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
             drive.call = ModelCall(provider, request, drive.live)
             outcome = await drive.call.run(

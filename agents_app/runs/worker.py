@@ -9,9 +9,13 @@ from uuid import UUID
 from celery import bootsteps
 from django.conf import settings
 
+from agents_app.models import ModelProvider
+from agents_app.providers import registry
 from agents_app.runs import reaper
 from agents_app.runs.engine import Engine
 from audit_app.kernel import liveness
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +46,11 @@ class EngineThread:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        self._loop.close()
         liveness.stop()
 
     async def _open(self, owner: UUID) -> None:
+        await in_db(_load_providers)
         self._engine = Engine(owner)
         self._chores = [asyncio.create_task(reaper.loop()), asyncio.create_task(self._look(self._engine))]
 
@@ -53,6 +59,7 @@ class EngineThread:
             chore.cancel()
         if self._engine:
             await self._engine.drain(settings.KOMAND_DRAIN_SECONDS)
+        await registry.aclose_all()
 
     async def _look(self, engine: Engine) -> None:
         while True:
@@ -61,6 +68,16 @@ class EngineThread:
             except Exception:
                 logger.exception("looking after the runs failed; again in a moment")
             await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _load_providers() -> None:
+    """Import the model SDKs that agents use now, so that no first message waits for that."""
+    kinds = ModelProvider.objects.filter(is_enabled=True, agents__retired_at=None).values_list("kind", flat=True)
+    for kind in set(kinds):
+        try:
+            registry.load(kind)
+        except AppError as error:
+            logger.warning("a model provider cannot be used: %s", error.message)
 
 
 thread: EngineThread | None = None

@@ -12,13 +12,16 @@ from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 
 from audit_app import services
-from audit_app.admin import export, links
-from audit_app.admin.base import ReadOnlyAdmin, acting
-from audit_app.admin.filters import KeyDateFilter
-from audit_app.admin.text import clipped, json_block, visible
+from audit_app.adminkit import links
+from audit_app.admin import export
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import clipped, json_block, visible
 from audit_app.models import AuditEntry
 
 LIST = "admin:audit_app_auditentry_changelist"
+links.register_page("audit entry", "admin:audit_app_auditentry_change")
+
 # Walks the index from one action to the next: a plain SELECT DISTINCT would read every entry there is.
 _ACTIONS = """
     WITH RECURSIVE known(action) AS (

@@ -7,9 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.decorators import display
 
-from audit_app.admin import links
-from audit_app.admin.base import ReadOnlyAdmin
-from audit_app.admin.text import clipped, json_block, visible
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin
+from audit_app.adminkit.text import clipped, json_block, visible
 from audit_app.models import Event
 
 # A type is looked for in this many of the newest events: they have no index by type.

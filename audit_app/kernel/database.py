@@ -13,14 +13,12 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from django.db import close_old_connections, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _POSTGRES_THREADS = 4
-
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
 
 
 async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,27 +29,45 @@ async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     """
     context = contextvars.copy_context()
     call = partial(context.run, _on_fresh_connections, partial(function, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
+    return await asyncio.get_running_loop().run_in_executor(_current_pool().threads, call)
 
 
 def close_pool() -> None:
-    """Close the pool's threads and their connections. The next `in_db` opens new ones."""
+    """Let running functions end, then close the threads and their connections. The next `in_db` opens new ones."""
     global _pool
     with _pool_lock:
         pool, _pool = _pool, None
-    if pool is None:
-        return
-    # A thread alone may close its connections, and nobody can pick which thread takes a job: make them meet.
-    threads = len(pool._threads)
-    meeting = threading.Barrier(threads) if threads else None
-    for _ in range(threads):
-        pool.submit(_close_when_all_meet, meeting)
-    pool.shutdown(wait=True)
+    if pool is not None:
+        pool.close()
 
 
-def _close_when_all_meet(meeting: threading.Barrier) -> None:
-    meeting.wait(10)
-    connections.close_all()
+class _Pool:
+    def __init__(self) -> None:
+        count = _POSTGRES_THREADS if connections["default"].vendor == "postgresql" else 1
+        self._wrappers: list[BaseDatabaseWrapper] = []
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="in_db", initializer=self._remember_connection)
+
+    def close(self) -> None:
+        self.threads.shutdown(wait=True)
+        for wrapper in self._wrappers:
+            wrapper.close()
+
+    def _remember_connection(self) -> None:
+        wrapper = connections["default"]
+        wrapper.inc_thread_sharing()  # so that `close` may close what a thread that has ended leaves open
+        self._wrappers.append(wrapper)
+
+
+_pool: _Pool | None = None
+_pool_lock = threading.Lock()
+
+
+def _current_pool() -> _Pool:
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = _Pool()
+        return _pool
 
 
 def _on_fresh_connections(function: Callable[[], T]) -> T:
@@ -60,15 +76,6 @@ def _on_fresh_connections(function: Callable[[], T]) -> T:
         return function()
     finally:
         close_old_connections()
-
-
-def _threads() -> ThreadPoolExecutor:
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            count = _POSTGRES_THREADS if connections["default"].vendor == "postgresql" else 1
-            _pool = ThreadPoolExecutor(count, thread_name_prefix="in_db")
-        return _pool
 
 
 def _forget_pool() -> None:

@@ -21,4 +21,4 @@ def async_client(*, max_connections: int = 16) -> "redis.asyncio.Redis":
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         settings.KOMAND_REDIS_URL, max_connections=max_connections, timeout=10, socket_timeout=None, socket_connect_timeout=2
     )
-    return redis.asyncio.Redis(connection_pool=pool)
+    return redis.asyncio.Redis.from_pool(pool)

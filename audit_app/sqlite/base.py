@@ -2,7 +2,8 @@
 
 SQLite lets waiting writers poll, so one of them may starve for seconds. Every transaction here first takes an
 `flock` beside the database file, which the kernel hands on in order, and only then begins. Use: ENGINE =
-"audit_app.sqlite", `transaction_mode` IMMEDIATE, every write inside `atomic`.
+"audit_app.sqlite", `transaction_mode` IMMEDIATE, every write inside `atomic`. (The overridden methods are private to
+Django and missing from its type stubs.)
 """
 
 import fcntl
@@ -30,26 +31,27 @@ class DatabaseWrapper(base.DatabaseWrapper):
         try:
             if self._turnstile is not None:
                 fcntl.flock(self._turnstile, fcntl.LOCK_EX)
-            super()._start_transaction_under_autocommit()
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
         except BaseException:
             self._leave()
             raise
 
     def _commit(self) -> Any:
         try:
-            return super()._commit()
+            return super()._commit()  # type: ignore[misc]
         finally:
             self._leave()
 
     def _rollback(self) -> Any:
         try:
-            return super()._rollback()
+            return super()._rollback()  # type: ignore[misc]
         finally:
             self._leave()
 
     def _close(self) -> Any:
+        # Closing rolls back what is open, so the next writer is let in only afterwards.
         try:
-            return super()._close()  # rolls back what is open, so the next writer must not be let in before
+            return super()._close()  # type: ignore[misc]
         finally:
             self._close_turnstile()
 

@@ -5,7 +5,7 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
-from audit_app.admin import links, text
+from audit_app.adminkit import links, text
 
 register = template.Library()
 

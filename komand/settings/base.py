@@ -77,11 +77,11 @@ KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
 KOMAND_LOG_FORMAT = env.text("KOMAND_LOG_FORMAT", "text")
 
-KOMAND_PROVIDERS = [
-    "agents_app.providers.openai.OpenAIProvider",
-    "agents_app.providers.demo.DemoProvider",
-    "agents_app.providers.scripted.ScriptedProvider",
-]
+KOMAND_PROVIDERS = {
+    "openai": "agents_app.providers.openai.OpenAIProvider",
+    "demo": "agents_app.providers.demo.DemoProvider",
+    "scripted": "agents_app.providers.scripted.ScriptedProvider",
+}
 KOMAND_TOOLS = [
     "tools_app.builtin.echo.Echo",
     "tools_app.builtin.calculator.Calculator",
@@ -97,9 +97,9 @@ LOGGING = {
         "text": {"()": "komand.logs.TextFormatter"},
         "json": {"()": "komand.logs.JsonFormatter"},
     },
-    "handlers": {
-        "console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}
-    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes.apps", "daphne", "asyncio")},
+    "loggers": {
+        name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes.apps", "daphne", "asyncio")
+    },
 }

@@ -8,7 +8,14 @@ from csp.constants import NONE, SELF
 from komand.settings import env
 from komand.settings.admin import UNFOLD as UNFOLD
 from komand.settings.base import *  # noqa: F403
-from komand.settings.base import ALLOWED_HOSTS, BASE_DIR, DATABASES, INSTALLED_APPS, KOMAND_REDIS_PREFIX, KOMAND_REDIS_URL
+from komand.settings.base import (
+    ALLOWED_HOSTS,
+    BASE_DIR,
+    DATABASES,
+    INSTALLED_APPS,
+    KOMAND_REDIS_PREFIX,
+    KOMAND_REDIS_URL,
+)
 
 INSTALLED_APPS = [
     "unfold",
@@ -68,7 +75,10 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # socket_timeout: waiting for a message is not an error
-        "CONFIG": {"hosts": [{"address": KOMAND_REDIS_URL, "socket_timeout": None}], "prefix": f"{KOMAND_REDIS_PREFIX}layer"},
+        "CONFIG": {
+            "hosts": [{"address": KOMAND_REDIS_URL, "socket_timeout": None}],
+            "prefix": f"{KOMAND_REDIS_PREFIX}layer",
+        },
     }
 }
 
@@ -115,12 +125,17 @@ KOMAND_ADMIN_CSP = {"script-src": [SELF, "'unsafe-eval'"], "style-src": [SELF, "
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
 ]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
-# Ten wrong passwords from one address close it for five minutes. Not by user name: that would let anyone lock out anyone.
+# Ten wrong passwords from one address close it for five minutes. Not by user name: anyone could lock out anyone.
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]

@@ -10,7 +10,7 @@ UNKNOWN = "0.0.0.0"  # noqa: S104 - a placeholder that every address column acce
 
 def of_request(request: HttpRequest) -> str:
     """The client's address. Walks X-Forwarded-For from the right, past each proxy that KOMAND_TRUSTED_PROXIES
-    names (networks, or `unix` for a proxy on our own socket); what a client adds further left never counts."""
+    names (networks, or `unix` for a proxy on our own socket); what a client wrote to the left never counts."""
     address = request.META.get("REMOTE_ADDR") or "unix"
     hops = [hop.strip() for hop in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if hop.strip()]
     while hops and _is_trusted(address):

@@ -42,9 +42,7 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
     if getattr(request, "axes_locked_out", False):
         request.axes_locked_out = False  # type: ignore[attr-defined]  # ours is the answer, not its middleware's
         cool_off = get_cool_off(request)
-        raise LockedOut(
-            retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS
-        )
+        raise LockedOut(retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS)
     raise LoginRefused
 
 

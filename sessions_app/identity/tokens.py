@@ -116,9 +116,7 @@ def _next_pair(user: User, family: UUID) -> TokenPair:
     now = timezone.now()
     secret = secrets.token_urlsafe(32)
     expires_at = now + timedelta(days=settings.KOMAND_REFRESH_DAYS)
-    row = RefreshToken.objects.create(
-        family=family, user=user, digest=_digest(secret, user), expires_at=expires_at
-    )
+    row = RefreshToken.objects.create(family=family, user=user, digest=_digest(secret, user), expires_at=expires_at)
     return TokenPair(_access_token(user, family, now), f"{_PREFIX}{row.pk.hex}{secret}")
 
 

@@ -1,4 +1,4 @@
-"""What an exception means to a client: status, stable code, readable message. Surfaces give it their shape."""
+"""What an exception means to a client: status, stable code, readable message. Surfaces give it a shape."""
 
 import logging
 from collections.abc import Mapping

@@ -42,7 +42,7 @@ class ClientGone(Exception):  # noqa: N818 - a condition, not a fault
     """The client closed the connection."""
 
 
-class LiveConsumer(AsyncHttpConsumer):  # type: ignore[misc]  # untyped base
+class LiveConsumer(AsyncHttpConsumer):
     """One HTTP request that waits or streams. Subclasses set `methods`, write `respond` and `shape_failure`.
 
     When the client leaves, `respond` is cancelled; what it had begun in the database is finished there.
@@ -67,8 +67,8 @@ class LiveConsumer(AsyncHttpConsumer):  # type: ignore[misc]  # untyped base
         raise NotImplementedError
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        # Instead of the dispatch loop of Channels: that would open a channel per request, and would not notice
-        # a client that leaves while `respond` works.
+        # Instead of the dispatch loop of Channels: that would open a channel per request, and would not see
+        # a client leave while `respond` works.
         self.scope, self.base_send, self._receive = scope, send, receive
         self._status = 0
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}

@@ -29,7 +29,7 @@ class Assembly:
         self.is_done = False
 
     def add(self, payload: bytes) -> list[TextDelta | ReasoningDelta]:
-        """Take one payload. Raises ProviderError for an error object, broken JSON, or more than MAX_CHARACTERS."""
+        """Take one payload. Raises ProviderError: an error object, broken JSON, more than MAX_CHARACTERS."""
         if payload.strip() == _DONE:
             self.is_done = True
             return []
@@ -66,9 +66,7 @@ class Assembly:
             return self._finish_reason
         if has_calls:
             return "tool_calls"
-        return (
-            "stop" if self._finish_reason in ("", "tool_calls", "function_call") else self._finish_reason[:40]
-        )
+        return "stop" if self._finish_reason in ("", "tool_calls", "function_call") else self._finish_reason[:40]
 
     def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
         reason = choice.get("finish_reason")

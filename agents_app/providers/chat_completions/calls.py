@@ -1,4 +1,4 @@
-"""Assembles tool calls out of streamed fragments, as servers really send them: without ids, without indexes, with both reused."""
+"""Assembles tool calls out of streamed fragments as servers send them: ids or indexes missing, repeated, reused."""
 
 import json
 import secrets
@@ -49,8 +49,8 @@ class CallAssembly:
     def finish(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
         """The calls, ids made unique. is_cut: the model ran into a limit, so that the last call may be half.
 
-        A half call keeps its broken arguments; one that was cut before its arguments began gets CUT_OFF, so that no
-        half call ever looks like a whole one without arguments.
+        A half call keeps its broken arguments; one that was cut before its arguments began gets CUT_OFF, so
+        that no half call ever looks like a whole one without arguments.
         """
         calls = []
         seen: set[str] = set()

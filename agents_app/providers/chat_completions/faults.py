@@ -1,6 +1,6 @@
 """What a failed call is told as: one ProviderError for every way in which a model server can fail.
 
-Messages are for the person who waits and for the operator: what happened and what to do; never a key or a stack trace.
+Messages are for the person who waits and for the operator: what happened and what to do, never a key.
 """
 
 import json
@@ -49,39 +49,32 @@ class Endpoint:
         return f"the model server {parts.netloc.rpartition('@')[2]}" if parts.netloc else "the model server"
 
 
-def of_status(
-    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: object, *, now: datetime
-) -> ProviderError:
-    """The error of an HTTP answer of 300 or more. body: parsed JSON, text or None; header names are lower case."""
+def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | None = None) -> ProviderError:
+    """The error of an HTTP answer. body: parsed JSON, text or None; wait: see `retry_after_seconds`."""
     codes, words = _codes(body), _words(body, endpoint)
     server = _sentence(endpoint.server)
-    wait = retry_after_seconds(headers, now=now)
     if status == 402 or codes & _QUOTA_CODES:
-        message = f"{server} reports that the account's quota or balance is used up. Check its plan and billing.{words}"
-        return ProviderError("model_rate_limited", message, retryable=False)
+        message = f"{server} says that the account's quota is used up. Check its plan and billing.{words}"
+        return ProviderError(message, code="model_rate_limited", retryable=False)
     if status in (401, 403):
         return _refused_key(endpoint, server, status, words)
     if status == 429:
         return _limited(server, wait, words)
     if status == 404:
         return ProviderError(
-            "model_bad_request",
-            f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the provider's settings.{words}",
+            f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the admin.{words}",
+            code="model_bad_request",
         )
     if status == 408:
-        return ProviderError("model_timeout", f"{server} gave up waiting (408). Try again.{words}")
+        return ProviderError(f"{server} gave up waiting (408). Try again.{words}", code="model_timeout")
     if status == 413 or codes & _LENGTH_CODES:
-        message = (
-            f"The conversation is too long for the model {endpoint.model!r}. Start a new session.{words}"
-        )
-        return ProviderError("model_bad_request", message)
+        message = f"The conversation is too long for the model {endpoint.model!r}. Start a new session.{words}"
+        return ProviderError(message, code="model_bad_request")
     if status >= 500 or status in (409, 425):
-        message = (
-            f"{server} has a fault of its own ({status}). Try again; if it stays, check that server.{words}"
-        )
-        return ProviderError("model_error", message, **_waiting(wait))
-    message = f"{server} did not accept the request ({status}). Check the model's name and the provider's settings.{words}"
-    return ProviderError("model_bad_request", message)
+        message = f"{server} has a fault of its own ({status}). Try again; if it stays, check that server.{words}"
+        return ProviderError(message, code="model_error", **_waiting(wait))
+    message = f"{server} did not accept the request ({status}). Check the provider and the model's name.{words}"
+    return ProviderError(message, code="model_bad_request")
 
 
 def of_error_object(error: object, endpoint: Endpoint) -> ProviderError:
@@ -90,11 +83,9 @@ def of_error_object(error: object, endpoint: Endpoint) -> ProviderError:
     status = next((int(code) for code in codes if code.isdigit() and 400 <= int(code) < 600), 0)
     status = status or next((_STATUS_OF_CODE[code] for code in sorted(codes) if code in _STATUS_OF_CODE), 500)
     if status < 500:
-        return of_status(endpoint, status, {}, {"error": error}, now=datetime.now(UTC))
+        return of_status(endpoint, status, {"error": error})
     words = _words({"error": error}, endpoint)
-    return ProviderError(
-        "model_error", f"{_sentence(endpoint.server)} broke off with an error. Try again.{words}"
-    )
+    return ProviderError(f"{_sentence(endpoint.server)} broke off with an error. Try again.{words}", code="model_error")
 
 
 def unreachable(endpoint: Endpoint, error: BaseException) -> ProviderError:
@@ -103,66 +94,68 @@ def unreachable(endpoint: Endpoint, error: BaseException) -> ProviderError:
         f"{_sentence(endpoint.server)} cannot be reached: {_reason(error)}. "
         "Check that it runs and that the provider's base URL is right."
     )
-    return ProviderError("model_unreachable", message)
+    return ProviderError(message, code="model_unreachable")
 
 
 def bad_base_url() -> ProviderError:
     return ProviderError(
-        "model_bad_request",
-        "The provider's base URL is not valid. It has to look like https://api.openai.com/v1; correct it in the admin.",
+        "The model provider's base URL is not valid. It has to look like https://api.openai.com/v1.",
+        code="model_bad_request",
     )
 
 
 def bad_key(endpoint: Endpoint) -> ProviderError:
     return ProviderError(
-        "model_auth",
-        f"The API key for {endpoint.server} has characters that no key has. Enter it again in the provider's settings.",
+        f"The API key for {endpoint.server} has characters that no key has. Enter it again in the admin.",
+        code="model_auth",
     )
 
 
 def not_a_model_server(endpoint: Endpoint) -> ProviderError:
     return ProviderError(
-        "model_bad_request",
-        f"{_sentence(endpoint.server)} answered with a web page, not like a model. Check the provider's base URL; "
-        "most end in /v1.",
+        f"{_sentence(endpoint.server)} answered with a web page. Check the provider's base URL; most end in /v1.",
+        code="model_bad_request",
     )
 
 
 def no_model(endpoint: Endpoint) -> ProviderError:
     return ProviderError(
-        "model_bad_request",
         f"No model is chosen for {endpoint.server}. Set one for the agent or a default for its provider.",
+        code="model_bad_request",
     )
 
 
 def silent(endpoint: Endpoint, seconds: float) -> ProviderError:
     return ProviderError(
-        "model_timeout", f"{_sentence(endpoint.server)} was silent for {seconds:g} seconds. Try again."
+        f"{_sentence(endpoint.server)} was silent for {seconds:g} seconds. Try again.", code="model_timeout"
     )
 
 
 def too_slow(endpoint: Endpoint, seconds: float) -> ProviderError:
     return ProviderError(
-        "model_timeout",
-        f"{_sentence(endpoint.server)} did not finish its answer in {seconds:g} seconds. Try again, or ask for less.",
+        f"{_sentence(endpoint.server)} did not finish its answer in {seconds:g} seconds. Ask for less.",
+        code="model_timeout",
     )
 
 
 def stream_cut(endpoint: Endpoint, what: str) -> ProviderError:
     """what: how it ended, after the server's name."""
-    return ProviderError("model_stream_cut", f"{_sentence(endpoint.server)} {what}. Try again.")
+    return ProviderError(f"{_sentence(endpoint.server)} {what}. Try again.", code="model_stream_cut")
 
 
 def too_large(endpoint: Endpoint) -> ProviderError:
     return ProviderError(
-        "model_error",
         f"{_sentence(endpoint.server)} sent more than an answer may hold. Ask for less.",
+        code="model_error",
         retryable=False,
     )
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """What `retry-after-ms` or `retry-after` (seconds or a date) asks for, never negative; None without a valid one."""
+    """How long `retry-after-ms` or `retry-after` (seconds or a date) asks to wait; None without a valid one.
+
+    headers: names in lower case.
+    """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) / unit
@@ -179,9 +172,7 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
 
 def _limited(server: str, wait: float | None, words: str) -> ProviderError:
     when = f" Try again in {math.ceil(wait)} seconds." if wait else " Try again in a moment."
-    return ProviderError(
-        "model_rate_limited", f"{server} gets too many requests.{when}{words}", **_waiting(wait)
-    )
+    return ProviderError(f"{server} gets too many requests.{when}{words}", code="model_rate_limited", **_waiting(wait))
 
 
 def _waiting(wait: float | None) -> dict[str, Any]:
@@ -192,12 +183,12 @@ def _waiting(wait: float | None) -> dict[str, Any]:
 
 def _refused_key(endpoint: Endpoint, server: str, status: int, words: str) -> ProviderError:
     if not endpoint.api_key:
-        message = f"{server} asks for an API key and none is set. Set one in the provider's settings."
+        message = f"{server} asks for an API key and none is set. Set one in the admin."
     elif status == 401:
-        message = f"{server} refused the API key. Set a valid one in the provider's settings."
+        message = f"{server} refused the API key. Set a valid one in the admin."
     else:
-        message = f"{server} does not allow this with the API key that is set. Check its rights, or use another.{words}"
-    return ProviderError("model_auth", message)
+        message = f"{server} does not allow this with the API key that is set. Check its rights.{words}"
+    return ProviderError(message, code="model_auth")
 
 
 def _codes(body: object) -> set[str]:

@@ -1,4 +1,4 @@
-"""Makes streamed text storable: halves of characters that a server split are joined, what no database takes is replaced."""
+"""Makes streamed text storable: joins characters that a server split, replaces what no database takes."""
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

@@ -1,17 +1,17 @@
-"""Cuts a byte stream into the payloads of server-sent events. Only `data` matters: event names, ids and comments are dropped."""
+"""Cuts a byte stream into the `data` payloads of server-sent events; names, ids and comments are dropped."""
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
 
-class PayloadTooLarge(ValueError):
+class PayloadTooLargeError(ValueError):
     """One event is larger than MAX_PAYLOAD_BYTES."""
 
 
 class SseParser:
     """Feed it what the network gives; it answers with the payloads that became complete.
 
-    Takes LF and CRLF, bytes cut anywhere, and servers that leave out the blank line between events: a JSON object
-    that follows a whole one begins a new event.
+    Takes LF and CRLF, bytes cut anywhere, and servers that leave out the blank line between events: a JSON
+    object that follows a whole one begins a new event.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class SseParser:
         self._data_bytes = 0
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The payloads that end in what was received, in order. Raises PayloadTooLarge."""
+        """The payloads that end in what was received, in order. Raises PayloadTooLargeError."""
         payloads: list[bytes] = []
         if b"\n" in received:
             lines = b"".join([*self._rest, received]).split(b"\n")
@@ -32,7 +32,7 @@ class SseParser:
         self._rest.append(received)
         self._rest_bytes += len(received)
         if self._rest_bytes > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLarge
+            raise PayloadTooLargeError
         return payloads
 
     def finish(self) -> list[bytes]:
@@ -48,7 +48,7 @@ class SseParser:
             self._data.append(payload)
             self._data_bytes += len(payload)
             if self._data_bytes > MAX_PAYLOAD_BYTES:
-                raise PayloadTooLarge
+                raise PayloadTooLargeError
         elif not line:
             self._close(payloads)
 

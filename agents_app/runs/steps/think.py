@@ -84,7 +84,7 @@ class ModelCall:
                     await reading
 
     async def _read(self) -> ModelResponse:
-        async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:  # type: ignore[type-var]
+        async with contextlib.aclosing(self._provider.stream(self._request)) as chunks:
             async for chunk in chunks:
                 match chunk:
                     case TextDelta(text):
@@ -96,4 +96,4 @@ class ModelCall:
                         return chunk
                 if self._live.fenced:
                     self.stop("fenced")
-        raise ProviderError("The model's answer ended without its last part. Try again.", code="model_stream_cut")
+        raise ProviderError("model_stream_cut", "The model's answer ended without its last part. Try again.")

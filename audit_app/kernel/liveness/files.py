@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.liveness.marks import Look, ProcessView
@@ -107,7 +108,7 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def _facts(descriptor: int) -> dict[str, object]:
+def _facts(descriptor: int) -> dict[str, Any]:
     try:
         return dict(json.loads(os.pread(descriptor, 4096, 0)))
     except ValueError:  # read in the middle of a write: the next look will do

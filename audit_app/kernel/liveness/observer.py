@@ -54,9 +54,7 @@ class Observer:
             raise
         now = self._clock()
         dead = {owner for owner in wanted if self._is_dead(owner, looks.get(owner, _UNKNOWN), now)}
-        self._watches = {
-            k: watch for k, watch in self._watches.items() if now - watch.looked_at < _FORGET_SECONDS
-        }
+        self._watches = {k: watch for k, watch in self._watches.items() if now - watch.looked_at < _FORGET_SECONDS}
         return dead
 
     def _is_dead(self, owner: UUID, look: Look, now: float) -> bool:

@@ -9,6 +9,7 @@ from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
+from audit_app import services
 from audit_app.kernel import context
 from audit_app.pagination import UncountedChangeList, first_id_at
 
@@ -72,3 +73,28 @@ def has_dates(request: HttpRequest) -> bool:
 def acting(request: HttpRequest) -> AbstractContextManager[None]:
     """Bind the operator as the actor of what the block does."""
     return context.bind(actor=f"user:{request.user.pk}")
+
+
+class AuditedAdmin(ModelAdmin):
+    """Pages of what operators may edit: each change is also an entry of the audit log, named after `noun`."""
+
+    noun = ""
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._record(request, "Created", obj)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        parts = message if isinstance(message, list) else []
+        changed = [name for part in parts for name in part.get("changed", {}).get("fields", [])]
+        self._record(request, "Changed", obj, changed=changed)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+        for obj in queryset:
+            self._record(request, "Deleted", obj)
+        return super().log_deletions(request, queryset)
+
+    def _record(self, request: HttpRequest, what: str, obj: Model, **details: Any) -> None:
+        with acting(request):
+            services.record(f"{self.noun}{what}", details={"id": str(obj.pk), "name": str(obj), **details})

@@ -1,0 +1,74 @@
+# Two commands matter: `make run` and `make test`. `make help` lists the rest.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# The first Python that is new enough; PYTHON=/path/to/python chooses another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+CODE := komand sessions_app agents_app tools_app audit_app
+CHECKED := $(CODE) tests benchmarks manage.py
+JOBS ?= 2
+PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-sqlite test-postgres lint format bench chaos lock clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## make the virtualenv and install what Komand runs with
+
+run: install ## start everything; Ctrl-C stops it
+	@exec $(PY) manage.py up
+
+test: $(VENV)/.installed-dev ## all tests: on SQLite, then integration tests on PostgreSQL
+	@$(MAKE) --no-print-directory test-sqlite
+	@$(MAKE) --no-print-directory test-postgres
+
+test-sqlite: $(VENV)/.installed-dev ## the whole suite on SQLite
+	$(PY) -m pytest -n $(JOBS)
+
+test-postgres: $(VENV)/.installed-dev ## integration tests on PostgreSQL (KOMAND_TEST_DATABASE_URL, or one of their own)
+	$(PY) -m tests.on_postgres -n $(JOBS)
+
+lint: $(VENV)/.installed-dev ## everything that can be checked without running it
+	$(VENV)/bin/ruff check $(CHECKED)
+	$(VENV)/bin/ruff format --check $(CHECKED)
+	$(VENV)/bin/mypy $(CODE) manage.py
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/djlint --quiet --check --lint templates
+	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
+
+format: $(VENV)/.installed-dev ## rewrite code and templates in the house's form
+	$(VENV)/bin/ruff check --fix $(CHECKED)
+	$(VENV)/bin/ruff format $(CHECKED)
+	$(VENV)/bin/djlint --quiet --reformat templates
+
+bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, memory
+	$(PY) -m benchmarks
+
+chaos: $(VENV)/.installed-dev ## kill processes for a while and see that nothing is lost
+	$(PY) -m pytest tests/chaos -m chaos -s
+
+lock: ## pin the newest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear $(VENV)/lock
+	$(VENV)/lock/bin/python -m tests.lock_requirements
+
+clean: ## remove the virtualenv and the caches, never the data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(PY):
+	@test -n "$(PYTHON)" || { echo "komand: Python 3.11 or newer is needed and was not found"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+		echo "komand: this Python cannot make virtualenvs; install its venv package (Debian: apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.lock | $(PY)
+	$(PIP) -r requirements.lock
+	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true # some packages ship templates that are not Python yet
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock | $(PY)
+	$(PIP) -r requirements-dev.lock
+	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,170 @@
+"""Agents in the admin: set up, tried, retired; never deleted, since runs point to them."""
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, RelatedDropdownFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from agents_app.admin.forms import AgentForm
+from agents_app.models import Agent
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import AuditedAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import visible
+
+PAGE = "admin:agents_app_agent_change"
+
+links.register_page("agent", PAGE)
+
+
+def try_url(agent: Agent) -> str:
+    """The chat page, about to open a session with this agent."""
+    return f"/?{urlencode({'agent': agent.agent_id})}"
+
+
+class StateFilter(DropdownFilter):
+    """Agents in use, or retired ones."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("active", "Active"), ("retired", "Retired")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
+        if self.value() in ("active", "retired"):
+            return queryset.filter(retired_at__isnull=self.value() == "active")
+        return queryset
+
+
+@admin.register(Agent)
+class AgentAdmin(AuditedAdmin):
+    noun = "Agent"
+    form = AgentForm
+    list_display = ("title", "agent_id", "model", "may", "state", "try_link")
+    list_filter = (StateFilter, ("provider", RelatedDropdownFilter), ("autonomy", ChoicesDropdownFilter))
+    list_filter_submit = True
+    list_select_related = ("provider",)
+    search_fields = ("agent_id", "name", "description")
+    prepopulated_fields = {"agent_id": ("name",)}
+    actions_detail = ("try_it", "show_runs", "retire", "restore")
+    conditional_fields = {"chosen_tools": "all_tools == false"}
+    warn_unsaved_form = True
+    fieldsets = (
+        (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
+        ("Behaviour", {"classes": ["tab"], "fields": ("system_prompt", "max_context_tokens", "allowed_channels")}),
+        ("Tools", {"classes": ["tab"], "fields": ("autonomy", "all_tools", "chosen_tools", "enabled_skill_ids")}),
+        ("Limits", {"classes": ["tab"], "fields": (
+            ("max_tool_rounds", "max_active_seconds"), ("max_call_seconds", "max_idle_seconds"),
+            ("max_tries", "queue_limit"), ("retry_first_seconds", "retry_max_seconds"),
+        )}),
+    )  # fmt: skip
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_retire_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return self.has_change_permission(request)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
+        return ("agent_id",) if obj else ()
+
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Agent | None = None) -> dict[str, tuple[str, ...]]:
+        return {} if obj else self.prepopulated_fields
+
+    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+        if not change:
+            obj.owner_id = request.user.pk
+        super().save_model(request, obj, form, change)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Agent | None:
+        """By its public id too: audit entries and executions know no other."""
+        by_name = self.get_queryset(request).filter(agent_id=object_id).first()
+        return by_name or super().get_object(request, object_id, from_field)
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        agent = self.get_object(request, object_id)
+        hidden = {"retire", "try_it"} if agent and agent.retired_at else {"restore"}
+        names = {f"agents_app_agent_{name}" for name in hidden}
+        return [act for act in super().get_actions_detail(request, object_id) if act.action_name not in names]
+
+    @action(description="Try it", url_path="try", icon="chat", variant=ActionVariant.PRIMARY)
+    def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return HttpResponseRedirect(try_url(self._get(request, object_id)))
+
+    @action(description="Runs", url_path="runs", icon="play_circle")
+    def show_runs(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        query = urlencode({"agent__id__exact": self._get(request, object_id).pk})
+        return HttpResponseRedirect(f"{reverse('admin:agents_app_run_changelist')}?{query}")
+
+    @action(
+        description="Retire", url_path="retire", icon="archive", permissions=["retire"],
+        dialog={"title": "Retire this agent?", "form_class": None, "form_submit_text": "Retire it",
+                "description": "It takes no new sessions and messages. What it did stays, and it can be restored."},
+    )  # fmt: skip
+    def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        agent = self._get(request, object_id)
+        if agent.agent_id == "default":
+            messages.error(request, "The default agent cannot be retired: new sessions begin with it.")
+        elif self._mark(request, agent, "AgentRetired", timezone.now()):
+            messages.success(request, f"{agent.name} is retired.")
+        return back_to(request, PAGE, object_id)
+
+    @action(
+        description="Restore", url_path="restore", icon="unarchive", permissions=["retire"],
+        dialog={"title": "Restore this agent?", "description": "It takes sessions and messages again.",
+                "form_class": None, "form_submit_text": "Restore it"},
+    )  # fmt: skip
+    def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        agent = self._get(request, object_id)
+        if self._mark(request, agent, "AgentRestored", None):
+            messages.success(request, f"{agent.name} is back in use.")
+        return back_to(request, PAGE, object_id)
+
+    def _get(self, request: HttpRequest, object_id: str) -> Agent:
+        agent = self.get_object(request, object_id)
+        if agent is None:
+            raise Http404
+        return agent
+
+    def _mark(self, request: HttpRequest, agent: Agent, what: str, retired_at: datetime | None) -> bool:
+        """Retire or restore, and record it. False when it was so already."""
+        others = Agent.objects.filter(pk=agent.pk, retired_at__isnull=retired_at is not None)
+        with transaction.atomic(), acting(request):
+            if not others.update(retired_at=retired_at):
+                return False
+            audit.record(what, agent_id=agent.agent_id)
+            return True
+
+    @display(description="Name", ordering="name")
+    def title(self, agent: Agent) -> str:
+        return visible(agent.name)
+
+    @display(description="Model")
+    def model(self, agent: Agent) -> str:
+        return f"{agent.provider.name} · {visible(agent.model_id or agent.provider.default_model or 'default')}"
+
+    @display(description="Autonomy", label={"readonly": "info", "supervised": "success", "full": "warning"})
+    def may(self, agent: Agent) -> str:
+        return agent.autonomy
+
+    @display(description="State", label={"active": "success", "retired": None})
+    def state(self, agent: Agent) -> str:
+        return "retired" if agent.retired_at else "active"
+
+    @display(description="")
+    def try_link(self, agent: Agent) -> str:
+        if agent.retired_at:
+            return ""
+        return format_html('<a class="k-link" href="{}">Try it</a>', try_url(agent))

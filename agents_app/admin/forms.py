@@ -1,0 +1,107 @@
+"""Forms by which operators set up agents and model providers."""
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from agents_app.models import Agent, ModelProvider
+from agents_app.providers import registry as providers
+from tools_app.registry import tools
+
+
+class NamesField(forms.CharField):
+    """A list of names, typed with commas between them."""
+
+    widget = UnfoldAdminTextInputWidget
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(str(name) for name in value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
+        text: str = super().clean(value)
+        return [name.strip() for name in text.split(",") if name.strip()]
+
+
+class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """An agent. Its tools are chosen by name, or are all that are registered, also those added later."""
+
+    all_tools = forms.BooleanField(
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        label="All tools",
+        help_text="Every registered tool, also those added later.",
+    )
+    chosen_tools = forms.MultipleChoiceField(
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        label="Tools",
+        help_text="Used when not all tools are.",
+    )
+    allowed_channels = NamesField(
+        required=False, help_text="Names with commas between, such as WebChat. Empty: all channels."
+    )
+    enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids with commas between.")
+
+    class Meta:
+        model = Agent
+        exclude = ["enabled_tools", "owner_id", "retired_at"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        chosen = self.instance.enabled_tools
+        names = sorted({*tools.names(), *(chosen or [])})
+        self.fields["chosen_tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+        self.initial.setdefault("all_tools", chosen is None)
+        self.initial.setdefault("chosen_tools", chosen or [])
+
+    def save(self, commit: bool = True) -> Agent:
+        every = self.cleaned_data["all_tools"]
+        self.instance.enabled_tools = None if every else sorted(self.cleaned_data["chosen_tools"])
+        return super().save(commit)
+
+
+class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """A model provider. Its key goes in and never comes out: the stored one is neither shown nor sent to the browser."""
+
+    kind = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    new_key = forms.CharField(
+        required=False,
+        strip=True,
+        max_length=4000,
+        label="New key",
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="Stored encrypted. Leave it empty to keep the present one.",
+    )
+    remove_key = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, label="Remove the stored key")
+
+    class Meta:
+        model = ModelProvider
+        fields = ["name", "kind", "base_url", "default_model", "is_enabled"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        kinds = sorted({*providers.kinds(), *filter(None, [self.instance.kind])})
+        self.fields["kind"].choices = [(kind, kind) for kind in kinds]  # type: ignore[attr-defined]
+
+    def clean_base_url(self) -> str:
+        url: str = self.cleaned_data["base_url"].strip()
+        if url and not url.startswith(("http://", "https://")):
+            raise forms.ValidationError("The address begins with http:// or https://.")
+        return url
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        new_key, remove = cleaned.get("new_key"), cleaned.get("remove_key")
+        if new_key and remove:
+            self.add_error("remove_key", "Either give a new key or remove the stored one.")
+        # Otherwise whoever may edit addresses could have the stored key sent to a server of theirs.
+        if "base_url" in self.changed_data and self.instance.api_key_sealed and not (new_key or remove):
+            self.add_error("new_key", "The address has changed. Enter the key for it, or remove the stored one.")
+        return cleaned

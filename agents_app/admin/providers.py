@@ -1,0 +1,70 @@
+"""Model providers in the admin. A key is typed in, sealed and never shown again: only whether there is one."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
+from unfold.decorators import display
+
+from agents_app.admin.forms import ProviderForm
+from agents_app.models import ModelProvider
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import AuditedAdmin, acting
+from audit_app.adminkit.text import visible
+from audit_app.kernel.errors import AppError
+from tools_app.trust import vault
+
+PAGE = "admin:agents_app_modelprovider_change"
+
+links.register_page("provider", PAGE)
+
+
+def fingerprint(key: str) -> str:
+    """Eight characters by which two keys can be told apart, and from which none can be guessed."""
+    return salted_hmac("komand.provider-key", key, algorithm="sha256").hexdigest()[:8]
+
+
+@admin.register(ModelProvider)
+class ModelProviderAdmin(AuditedAdmin):
+    noun = "ModelProvider"
+    form = ProviderForm
+    list_display = ("name", "kind", "address", "default_model", "key_is_set", "is_enabled", "updated_at")
+    search_fields = ("name", "base_url", "default_model")
+    readonly_fields = ("stored_key",)
+    fieldsets = (
+        (None, {"fields": (("name", "kind"), "base_url", ("default_model", "is_enabled"))}),
+        ("Key", {"fields": ("stored_key", "new_key", "remove_key")}),
+    )
+
+    def save_model(self, request: HttpRequest, obj: ModelProvider, form: Any, change: bool) -> None:
+        key = form.cleaned_data["new_key"]
+        if key:
+            obj.api_key_sealed = vault.seal(key)
+        elif form.cleaned_data["remove_key"]:
+            obj.api_key_sealed = ""
+        super().save_model(request, obj, form, change)
+        with acting(request):
+            if key:
+                facts = {"provider": obj.name, "fingerprint": fingerprint(key)}
+                audit.record("CredentialStored", details=facts)
+            elif form.cleaned_data["remove_key"]:
+                audit.record("CredentialDeleted", details={"provider": obj.name})
+
+    @display(description="Address")
+    def address(self, provider: ModelProvider) -> str:
+        return visible(provider.base_url) or "–"
+
+    @display(description="Key set", boolean=True)
+    def key_is_set(self, provider: ModelProvider) -> bool:
+        return bool(provider.api_key_sealed)
+
+    @display(description="Stored key")
+    def stored_key(self, provider: ModelProvider) -> str:
+        if not provider.api_key_sealed:
+            return "not set"
+        try:
+            return f"set, fingerprint {fingerprint(vault.unseal(provider.api_key_sealed))}"
+        except AppError:
+            return "set, but this installation's vault key cannot open it: enter it again"

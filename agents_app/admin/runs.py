@@ -1,0 +1,197 @@
+"""Runs in the admin: found by status, agent and day, read as a timeline, cancelled and tried again; never edited."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from agents_app import services
+from agents_app.admin import timeline
+from agents_app.models import OPEN, Run
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import clipped, took, visible
+from audit_app.kernel.errors import AppError
+from audit_app.models import Event
+from tools_app.models import ToolExecution
+
+PAGE = "admin:agents_app_run_change"
+DEFAULT_REASON = "Stopped by an operator."
+# A run keeps about ten events; one that was claimed again and again is read to here.
+MOST_EVENTS = 300
+
+links.register_page("run", PAGE)
+
+
+class CancelForm(BaseDialogForm):
+    """Why a run is stopped: told to the person who asked."""
+
+    reason = forms.CharField(
+        required=False, max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the conversation."
+    )
+
+
+def cancel(run: Run, reason: str) -> str:
+    """Cancel one run and say what happened to it. Audited under the bound actor."""
+    asked = services.cancel_run(run.pk, reason=reason or DEFAULT_REASON)
+    if not asked:
+        return "had already ended"
+    _record("RunCancelRequested", run, reason=reason or DEFAULT_REASON)
+    return "is being cancelled"
+
+
+def retry(run: Run, actor: str) -> UUID:
+    """Try one run again as a new run and return its id. Audited under the bound actor. Raises AppError."""
+    again = services.retry_run(run.pk, actor=actor)
+    _record("RunRetried", run, new_run_id=str(again))
+    return again
+
+
+def _record(what: str, run: Run, **details: str) -> None:
+    audit.record(
+        what, details={"run_id": str(run.pk), **details}, agent_id=run.agent.agent_id,
+        session_id=run.conversation_id, session_key=run.session_key,
+    )  # fmt: skip
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ("begun", "state", "agent_link", "session", "who", "waited", "length", "tokens", "problem")
+    list_filter = (
+        ("status", MultipleChoicesDropdownFilter),
+        ("agent", RelatedDropdownFilter),
+        ("created_at", KeyDateFilter),
+    )
+    list_select_related = ("agent",)
+    search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
+    search_ids = ("id", "conversation_id")
+    search_help_text = "An id, or words of the last 30 days"
+    actions = ("cancel_selected", "retry_selected")
+    actions_detail = ("cancel_this", "retry_this")
+    fields = ("status",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        return super().get_queryset(request).select_related("agent")
+
+    def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("agents_app.change_run")
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        run: Run = kwargs["obj"]
+        steps = list(run.steps.order_by("index"))
+        executions = list(ToolExecution.objects.filter(run_id=run.pk).order_by("step", "call_index"))
+        events = Event.objects.filter(run_id=run.pk).order_by("seq")[:MOST_EVENTS]
+        story = timeline.build(run, steps, executions, events, now=timezone.now())
+        context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @action(
+        description="Cancel", url_path="cancel", icon="stop_circle", permissions=["operate"], variant=ActionVariant.DANGER,
+        dialog={"title": "Cancel this run?", "description": "What it has said so far is kept and marked as partial.",
+                "form_class": CancelForm, "form_submit_text": "Cancel the run"},
+    )  # fmt: skip
+    def cancel_this(self, request: HttpRequest, form: CancelForm, object_id: str) -> HttpResponse:
+        run = self.get_object(request, object_id)
+        with acting(request):
+            outcome = cancel(run, form.cleaned_data["reason"])
+        messages.success(request, f"The run {outcome}.")
+        return back_to(request, PAGE, object_id)
+
+    @action(
+        description="Retry", url_path="retry", icon="replay", permissions=["operate"],
+        dialog={"title": "Try this run again?", "description": "The same message is answered by a new run.",
+                "form_class": None, "form_submit_text": "Try again"},
+    )  # fmt: skip
+    def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
+        run = self.get_object(request, object_id)
+        try:
+            with acting(request):
+                again = retry(run, f"user:{request.user.pk}")
+        except AppError as error:
+            messages.error(request, error.message)
+            return back_to(request, PAGE, object_id)
+        messages.success(request, "This is the new run.")
+        return back_to(request, PAGE, again)
+
+    @action(description="Cancel", permissions=["operate"])
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
+        if not confirmed(request):
+            return confirmation(
+                request, self, queryset, act="cancel_selected", question="Cancel these runs?", submit="Cancel them"
+            )
+        self._each(request, queryset, lambda run: cancel(run, ""))
+        return None
+
+    @action(description="Retry", permissions=["operate"])
+    def retry_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
+        if not confirmed(request):
+            return confirmation(
+                request, self, queryset, act="retry_selected", question="Try these runs again?", submit="Try them again"
+            )
+        actor = f"user:{request.user.pk}"
+        self._each(
+            request, queryset, lambda run: format_html("is tried again as {}", links.link("run", retry(run, actor)))
+        )
+        return None
+
+    def _each(self, request: HttpRequest, queryset: QuerySet[Run], act: Callable[[Run], str]) -> None:
+        """Do it to each of the runs and tell what happened to each; one that refuses does not stop the others."""
+        with acting(request):
+            for run in queryset[:MOST_SELECTED]:
+                name = links.link("run", run.pk)
+                try:
+                    messages.success(request, format_html("{} {}.", name, act(run)))
+                except AppError as error:
+                    messages.error(request, format_html("{}: {}", name, error.message))
+
+    @display(description="Begun")
+    def begun(self, run: Run) -> str:
+        return f"{timezone.localtime(run.created_at):%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Status", label=timeline.RUN_TONES)
+    def state(self, run: Run) -> str | tuple[str, str]:
+        return (run.status, f"waiting on {run.waiting_on}") if run.waiting_on else run.status
+
+    @display(description="Agent")
+    def agent_link(self, run: Run) -> str:
+        return links.link("agent", run.agent.agent_id)
+
+    @display(description="Session")
+    def session(self, run: Run) -> str:
+        return links.link("session", run.conversation_id, clipped(run.session_key, 48))
+
+    @display(description="Actor")
+    def who(self, run: Run) -> str:
+        return visible(run.actor)
+
+    @display(description="Waited")
+    def waited(self, run: Run) -> str:
+        return took(run.created_at, run.started_at)
+
+    @display(description="Took")
+    def length(self, run: Run) -> str:
+        return took(run.started_at, run.ended_at)
+
+    @display(description="Tokens")
+    def tokens(self, run: Run) -> str:
+        return f"{run.input_tokens:,} in, {run.output_tokens:,} out"
+
+    @display(description="Error")
+    def problem(self, run: Run) -> str:
+        return visible(run.error_code) or "–"

@@ -1,0 +1,154 @@
+"""One run as a story to read: its steps, their tool calls, its events, and bars that show when each took place.
+
+Takes rows and reads no others."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from agents_app.models import Run, Step
+from audit_app.adminkit.text import clipped, duration, took, visible
+from audit_app.models import Event
+from tools_app.admin import STATUS_TONES
+from tools_app.models import ToolExecution
+
+# What one page prints of a text; the whole is in the conversation.
+SHOWN_CHARACTERS = 20_000
+RUN_TONES = {
+    "queued": "info",
+    "running": "info",
+    "waiting": "warning",
+    "completed": "success",
+    "failed": "danger",
+    "timed_out": "danger",
+    "cancelled": "warning",
+}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stretch of time. left and width in percent of the whole run; anchor: the element of the page that tells more."""
+
+    label: str
+    length: str
+    tone: str
+    left: float
+    width: float
+    anchor: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call of a step: what became of it. tone: of its status."""
+
+    row: ToolExecution
+    tone: str
+    at: str
+    waited: str
+    length: str
+    output: str
+    error: str
+
+
+@dataclass(frozen=True)
+class StepCard:
+    """A recorded model call. number counts from 1; unplanned: what the model asked for and was never tried."""
+
+    row: Step
+    number: int
+    at: str
+    length: str
+    text: str
+    reasoning: str
+    calls: tuple[Call, ...]
+    unplanned: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class EventLine:
+    row: Event
+    at: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """length: of the whole run so far, the wait in the queue included."""
+
+    length: str
+    bars: tuple[Bar, ...]
+    steps: tuple[StepCard, ...]
+    events: tuple[EventLine, ...]
+
+
+def build(
+    run: Run, steps: Sequence[Step], executions: Sequence[ToolExecution], events: Iterable[Event], *, now: datetime
+) -> Timeline:
+    """The story of a run up to `now`. Everything by order of step, then call."""
+    end = run.ended_at or now
+    cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)
+    started = int(run.created_at.timestamp() * 1000)
+    lines = tuple(EventLine(event, _offset((event.ts - started) / 1000), _details(event)) for event in events)
+    return Timeline(took(run.created_at, end), tuple(_bars(run, cards, end)), cards, lines)
+
+
+def _card(run: Run, step: Step, executions: Sequence[ToolExecution]) -> StepCard:
+    planned = {row.call_index for row in executions}
+    return StepCard(
+        row=step,
+        number=step.index + 1,
+        at=_since(run, step.started_at),
+        length=took(step.started_at, step.ended_at),
+        text=clipped(visible(step.text), SHOWN_CHARACTERS),
+        reasoning=clipped(visible(step.reasoning), SHOWN_CHARACTERS),
+        calls=tuple(_call(run, row) for row in executions),
+        unplanned=tuple(call for index, call in enumerate(step.tool_calls) if index not in planned),
+    )
+
+
+def _call(run: Run, row: ToolExecution) -> Call:
+    return Call(
+        row=row,
+        tone=STATUS_TONES.get(row.status, "info"),
+        at=_since(run, row.created_at),
+        waited=took(row.created_at, row.started_at),
+        length=took(row.started_at, row.completed_at),
+        output=clipped(row.output or "", SHOWN_CHARACTERS),
+        error=clipped(visible(row.error or ""), SHOWN_CHARACTERS),
+    )
+
+
+def _bars(run: Run, cards: Sequence[StepCard], end: datetime) -> Iterator[Bar]:
+    """Waiting for a worker, each model call, each tool call, and what is going on now."""
+    whole = max((end - run.created_at) / timedelta(seconds=1), 0.001)
+
+    def bar(label: str, tone: str, start: datetime, stop: datetime, anchor: str = "") -> Bar:
+        left = min(max((start - run.created_at) / timedelta(seconds=1) / whole * 100, 0.0), 100.0)
+        width = min(max((stop - start) / timedelta(seconds=1) / whole * 100, 0.4), max(100 - left, 0.4))
+        return Bar(label, took(start, stop), tone, round(left, 2), round(width, 2), anchor)
+
+    yield bar("Queued", "quiet", run.created_at, run.started_at or end)
+    last = run.started_at
+    for card in cards:
+        yield bar(f"Step {card.number} · model", "model", card.row.started_at, card.row.ended_at, f"step-{card.number}")
+        last = card.row.ended_at
+        for call in card.calls:
+            start = call.row.started_at or call.row.created_at
+            stop = call.row.completed_at or end
+            yield bar(visible(call.row.tool), call.tone, start, stop, f"call-{call.row.pk}")
+            last = max(last, stop)
+    if run.ended_at is None and last is not None and run.status in ("running", "waiting"):
+        yield bar(f"Now {run.status}", "now", last, end)
+
+
+def _since(run: Run, moment: datetime) -> str:
+    return _offset((moment - run.created_at) / timedelta(seconds=1))
+
+
+def _offset(seconds: float) -> str:
+    return f"+{duration(max(seconds, 0.0))}"
+
+
+def _details(event: Event) -> str:
+    return ", ".join(f"{name}: {clipped(str(value), 120)}" for name, value in event.payload.items())

@@ -1,0 +1,57 @@
+"""Tells in one line of Markdown what a tool found."""
+
+import json
+from typing import Any
+
+_MAX_QUOTED = 600
+
+
+def describe(tool: str, arguments: str, content: str) -> str:
+    """arguments: the call's raw JSON; content: what the model is told: JSON of the result, or `[Status] why not`."""
+    asked, found = _object(arguments), _value(content)
+    if content.startswith("[") and not isinstance(found, list):
+        return f"- **{tool}** could not do it. {content}"
+    if isinstance(found, dict):
+        match tool:
+            case "calculator" if "result" in found:
+                return f"- `{asked.get('expression', '?')}` is **{found['result']}**."
+            case "date_time" if found.keys() >= {"timezone", "time", "weekday", "date"}:
+                return _clock(found)
+            case "echo" if "text" in found:
+                return f"- The echo says: {_quoted(str(found['text']))}"
+            case "web_fetch":
+                return _page(asked, found)
+    text = content if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
+    return f"- **{tool}** returned:\n\n```json\n{text[:_MAX_QUOTED]}\n```"
+
+
+def _clock(found: dict[str, Any]) -> str:
+    place = str(found["timezone"]).rpartition("/")[2].replace("_", " ")
+    return f"- In {place} it is **{found['time']}** on {found['weekday']}, {found['date']}."
+
+
+def _page(asked: dict[str, Any], found: dict[str, Any]) -> str:
+    url = str(found.get("url") or asked.get("url") or "")
+    title = str(found.get("title") or url)
+    text = next((str(found[name]) for name in ("text", "content", "markdown") if found.get(name)), "")
+    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins: {_quoted(text)}"
+
+
+def _quoted(text: str) -> str:
+    flat = " ".join(text.split())
+    if len(flat) > _MAX_QUOTED:
+        flat = flat[:_MAX_QUOTED].rstrip() + "…"
+    return f"\n\n  > {flat}\n" if flat else "nothing."
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = _value(text)
+    return value if isinstance(value, dict) else {}
+
+
+def _value(text: str) -> Any:
+    """The JSON value, or the text itself when it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,108 @@
+"""A provider that answers from a script, for tests and for trying out an engine without a model."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from agents_app.providers.base import Provider, ProviderError
+from agents_app.types import ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
+from tools_app.types import ToolCall
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One scripted response: its pieces with `delay_seconds` before each, then an error, a hang or the response.
+
+    error: code of a ProviderError to raise after the pieces; hangs: stay silent after the pieces until cancelled.
+    """
+
+    pieces: tuple[str, ...] = ()
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = ""
+    usage: Usage = Usage()
+    delay_seconds: float = 0.0
+    error: str = ""
+    retryable: bool | None = None
+    retry_after_seconds: float | None = None
+    hangs: bool = False
+
+
+@dataclass
+class Script:
+    """Replies in order; the last one repeats. Remembers what it was asked and how many calls were cancelled."""
+
+    replies: tuple[Reply, ...]
+    requests: list[ModelRequest] = field(default_factory=list)
+    cancelled: int = 0
+
+    def take(self, request: ModelRequest) -> Reply:
+        reply = self.replies[min(len(self.requests), len(self.replies) - 1)]
+        self.requests.append(request)
+        return reply
+
+
+class ScriptedProvider(Provider):
+    """The model's name chooses the script: one that was given to `play`, or JSON as `script_of` reads it."""
+
+    kind = "scripted"
+    scripts: ClassVar[dict[str, Script]] = {}
+
+    @classmethod
+    def play(cls, name: str, *replies: Reply) -> Script:
+        """Make a script that every scripted provider of this process finds by its name."""
+        script = cls.scripts[name] = Script(replies)
+        return script
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
+        script = self._script(request.model or self.default_model)
+        reply = script.take(request)
+        try:
+            if reply.reasoning:
+                yield ReasoningDelta(reply.reasoning)
+            for piece in reply.pieces:
+                await asyncio.sleep(reply.delay_seconds)
+                yield TextDelta(piece)
+            if reply.hangs:
+                await asyncio.get_running_loop().create_future()
+        except (asyncio.CancelledError, GeneratorExit):
+            script.cancelled += 1
+            raise
+        if reply.error:
+            raise ProviderError(
+                "The script says that the model fails here.",
+                code=reply.error,
+                retryable=reply.retryable,
+                retry_after_seconds=reply.retry_after_seconds,
+            )
+        finish_reason = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
+        yield ModelResponse("".join(reply.pieces), reply.reasoning, reply.tool_calls, finish_reason, reply.usage)
+
+    def _script(self, name: str) -> Script:
+        if name not in self.scripts:
+            self.scripts[name] = Script(script_of(name))
+        return self.scripts[name]
+
+
+def script_of(text: str) -> tuple[Reply, ...]:
+    """Replies from JSON: a list of objects with the fields of Reply, where `text` stands for one piece and a tool call
+    is `[name, {arguments}]`. Raises ProviderError when it is not that."""
+    try:
+        return tuple(_reply(item) for item in json.loads(text)) or (Reply(),)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ProviderError(f"There is no script {text!r}.", code="model_bad_request") from error
+
+
+def _reply(item: dict[str, object]) -> Reply:
+    fields = dict(item)
+    text = fields.pop("text", "")
+    pieces = fields.pop("pieces", [text] if text else [])
+    calls = fields.pop("tool_calls", [])
+    if not isinstance(pieces, list) or not isinstance(calls, list):
+        raise TypeError("pieces and tool_calls are lists")
+    tool_calls = tuple(
+        ToolCall(f"call_{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)
+    )
+    return Reply(pieces=tuple(pieces), tool_calls=tool_calls, **fields)  # type: ignore[arg-type]  # checked by Reply

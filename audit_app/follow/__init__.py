@@ -1,0 +1,11 @@
+"""Reading side of the live streams: one follower per web process shares its reads among all that watch there.
+
+It merges nothing and judges nothing: kept events come in order from the database, live entries in order from their
+stream, and whoever subscribes puts them together.
+"""
+
+from audit_app.follow.follower import Follower, follower
+from audit_app.follow.items import CaughtUp, Item, LiveEntry, PassingEvent
+from audit_app.follow.subscription import Subscription
+
+__all__ = ["CaughtUp", "Follower", "Item", "LiveEntry", "PassingEvent", "Subscription", "follower"]

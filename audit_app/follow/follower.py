@@ -1,0 +1,235 @@
+"""The follower of one web process: shares one read of Valkey and one of the timeline among all subscriptions."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from audit_app import timeline
+from audit_app.follow.items import START, CaughtUp, Hint, Item, LiveEntry, Position
+from audit_app.follow.subscription import Subscription
+from audit_app.follow.tail import Tail
+from audit_app.kernel.database import in_db
+from audit_app.timeline import KeptEvent
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1.0
+
+
+@dataclass
+class _Session:
+    """seq: the last kept event delivered here, None until a subscriber has said where it is; hinted: the highest
+    that a hint named; runs: those whose streams are read; wants_word: somebody waits for a CaughtUp."""
+
+    subscriptions: set[Subscription] = field(default_factory=set)
+    seq: int | None = None
+    hinted: int = 0
+    runs: set[UUID] = field(default_factory=set)
+    wants_word: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        return any(subscription.live for subscription in self.subscriptions)
+
+
+class Follower:
+    """Belongs to one event loop; made by `follower()`. Starts with the first subscription.
+
+    A hint makes it read the moved sessions' new events in one query; a poll each second finds what hints missed. A
+    run that shows itself open has its stream read until it ends.
+    """
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._sessions: dict[UUID, _Session] = {}
+        self._session_of_run: dict[UUID, UUID] = {}
+        self._moved: set[UUID] = set()
+        self._has_moved = asyncio.Event()
+        self._reads_begun = 0
+        self._tail = Tail(self._on_entries, self._on_hints, self._on_connected)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
+        """Begin to collect the session's items. live: also its runs' streams and passing events.
+
+        Kept events come once the subscription has joined; see `Subscription.join`.
+        """
+        if not self._tasks:
+            loop = asyncio.get_running_loop()
+            self._tasks = [loop.create_task(work()) for work in (self._tail.run, self._read_news, self._poll_heads)]
+        subscription = Subscription(self, session_id, live=live)
+        self._sessions.setdefault(session_id, _Session()).subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        session = self._sessions.get(subscription.session_id)
+        if session is None:
+            return
+        session.subscriptions.discard(subscription)
+        if not session.is_live:
+            for run_id in list(session.runs):
+                self._unwatch_run(session, run_id)
+        if not session.subscriptions:
+            del self._sessions[subscription.session_id]
+
+    def join(self, session_id: UUID, seq: int) -> bool:
+        session = self._sessions[session_id]
+        if session.seq is None:
+            session.seq = seq
+            if session.hinted > seq:
+                self._mark_moved([session_id])
+        return session.seq <= seq
+
+    def watch_run(self, session_id: UUID, run_id: UUID, after: Position) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.is_live and run_id not in session.runs:
+            session.runs.add(run_id)
+            self._session_of_run[run_id] = session_id
+            self._tail.watch(run_id, after)
+
+    def request_read(self, session_id: UUID) -> int:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.wants_word = True
+            self._mark_moved([session_id])
+        return self._reads_begun + 1
+
+    async def read_stream(self, run_id: UUID) -> list[LiveEntry]:
+        """What the run's stream holds now, oldest first; nothing when it is gone or Valkey is away."""
+        return await self._tail.read_all(run_id)
+
+    async def aclose(self) -> None:
+        """Stop reading and end all subscriptions."""
+        self.is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        for session in list(self._sessions.values()):
+            for subscription in list(session.subscriptions):
+                subscription.close()
+        await self._tail.aclose()
+
+    def _unwatch_run(self, session: _Session, run_id: UUID) -> None:
+        session.runs.discard(run_id)
+        self._session_of_run.pop(run_id, None)
+        self._tail.unwatch(run_id)
+
+    def _mark_moved(self, session_ids: Iterable[UUID]) -> None:
+        self._moved.update(session_ids)
+        self._has_moved.set()
+
+    # What the tail found.
+
+    def _on_entries(self, run_id: UUID, entries: Sequence[LiveEntry]) -> None:
+        self._deliver_live(self._session_of_run.get(run_id), entries)
+
+    def _on_hints(self, hints: Sequence[Hint]) -> None:
+        for hint in hints:
+            session = self._sessions.get(hint.session_id)
+            if session is None:
+                continue
+            if hint.passing:
+                self._deliver_live(hint.session_id, [hint.passing])
+            else:
+                session.hinted = max(session.hinted, hint.seq)
+                if session.seq is not None and hint.seq > session.seq:
+                    self._mark_moved([hint.session_id])
+
+    def _on_connected(self) -> None:
+        self._mark_moved(self._sessions)
+
+    def _deliver_live(self, session_id: UUID | None, batch: Sequence[Item]) -> None:
+        session = self._sessions.get(session_id) if session_id else None
+        for subscription in session.subscriptions if session and batch else ():
+            if subscription.live:
+                subscription.put(batch)
+
+    # What the timeline holds.
+
+    async def _read_news(self) -> None:
+        while True:
+            await self._has_moved.wait()
+            self._has_moved.clear()
+            moved, self._moved = self._moved, set()
+            self._reads_begun += 1
+            read = self._reads_begun
+            waiting = {session_id for session_id in moved if self._wants_word(session_id)}
+            try:
+                events = await in_db(timeline.list_news, self._positions(moved))
+            except Exception as error:  # whatever it is: without this loop nobody sees anything
+                logger.warning("the timeline cannot be read just now: %r", error)
+                await asyncio.sleep(_POLL_SECONDS)
+                self._mark_moved(moved)
+                for session_id in waiting & self._sessions.keys():
+                    self._sessions[session_id].wants_word = True
+            else:
+                self._deliver_news(events, {session_id: CaughtUp(read) for session_id in waiting})
+
+    def _wants_word(self, session_id: UUID) -> bool:
+        session = self._sessions.get(session_id)
+        if session is None or not session.wants_word:
+            return False
+        session.wants_word = False
+        return True
+
+    def _positions(self, session_ids: Iterable[UUID]) -> dict[UUID, int]:
+        known = {
+            session_id: self._sessions[session_id].seq for session_id in session_ids if session_id in self._sessions
+        }
+        return {session_id: seq for session_id, seq in known.items() if seq is not None}
+
+    def _deliver_news(self, events: Sequence[KeptEvent], words: dict[UUID, CaughtUp]) -> None:
+        batches: dict[UUID, list[Item]] = {}
+        for event in events:
+            session = self._sessions.get(event.session_id)
+            # Everybody may have left, and somebody else come, while the database was asked.
+            if session is not None and session.seq is not None and event.seq == session.seq + 1:
+                session.seq = event.seq
+                batches.setdefault(event.session_id, []).append(event)
+                self._follow_run(session, event)
+        for session_id, word in words.items():
+            batches.setdefault(session_id, []).append(word)
+        for session_id, batch in batches.items():
+            session = self._sessions.get(session_id)
+            for subscription in session.subscriptions if session else ():
+                subscription.put(batch)
+
+    def _follow_run(self, session: _Session, event: KeptEvent) -> None:
+        if event.run_id is None:
+            return
+        if event.ends_run:
+            self._unwatch_run(session, event.run_id)
+        elif event.shows_run_open:
+            self.watch_run(event.session_id, event.run_id, START)
+
+    async def _poll_heads(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            if not self._sessions:
+                continue
+            try:
+                heads = await in_db(timeline.list_heads, list(self._sessions))
+            except Exception as error:  # as above
+                logger.warning("the heads of the timelines cannot be read just now: %r", error)
+            else:
+                known = self._positions(heads)
+                self._mark_moved(session_id for session_id, seq in known.items() if heads[session_id] > seq)
+
+
+_followers: dict[asyncio.AbstractEventLoop, Follower] = {}
+
+
+def follower() -> Follower:
+    """The follower of the running event loop: one in a web process, which has one loop."""
+    loop = asyncio.get_running_loop()
+    found = _followers.get(loop)
+    if found is None or found.is_closed:
+        for ended in [known for known in _followers if known.is_closed()]:
+            del _followers[ended]
+        found = _followers[loop] = Follower()
+    return found

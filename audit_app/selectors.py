@@ -1,0 +1,46 @@
+"""Read the audit log at a steady cost, whatever its size: time ranges use the time-ordered key, counts are capped."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from audit_app.models import AuditEntry
+from audit_app.pagination import first_id_at
+
+MOST_COUNTED = 10_000
+
+
+@dataclass(frozen=True)
+class EntryFilter:
+    """Empty and None: any. since: inclusive, until: exclusive, both aware."""
+
+    action: str = ""
+    actor: str = ""
+    agent_id: str = ""
+    session_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def list_entries(wanted: EntryFilter, *, limit: int = 50, offset: int = 0) -> tuple[AuditEntry, ...]:
+    """Matching entries, newest first."""
+    return tuple(_matching(wanted).order_by("-id")[offset : offset + limit])
+
+
+def count_entries(wanted: EntryFilter) -> int:
+    """How many match, counting no further than MOST_COUNTED."""
+    return _matching(wanted).order_by()[:MOST_COUNTED].count()
+
+
+def _matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
+    given = {
+        "action": wanted.action,
+        "actor": wanted.actor,
+        "agent_id": wanted.agent_id,
+        "session_id": wanted.session_id,
+        "id__gte": first_id_at(wanted.since) if wanted.since else None,
+        "id__lt": first_id_at(wanted.until) if wanted.until else None,
+    }
+    return AuditEntry.objects.filter(**{field: value for field, value in given.items() if value})

@@ -1,0 +1,102 @@
+"""Read the timeline of kept events. Writing it is `services.emit`'s alone."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+from operator import or_
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from audit_app.models import Event, TimelineHead
+from audit_app.vocabulary import event_types
+
+T = TypeVar("T")
+
+# Terms of one query: far below what SQLite's parser takes in one expression.
+_SESSIONS_A_QUERY = 200
+_FIELDS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "workstream", "step", "actor", "payload")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvent:
+    """One kept event. seq: its gapless place in the session; ts: Unix milliseconds, strictly rising in the session."""
+
+    session_id: UUID
+    seq: int
+    ts: int
+    type: str
+    run_id: UUID | None
+    parent_run_id: UUID | None
+    workstream: str
+    step: int | None
+    actor: str
+    payload: dict[str, Any]
+
+    @property
+    def ends_run(self) -> bool:
+        event_type = event_types.find(self.type)
+        return event_type is not None and event_type.terminal
+
+    @property
+    def shows_run_open(self) -> bool:
+        """The run's own fact that it lives. Others, a late delivery say, may follow its end."""
+        return self.run_id is not None and self.type.startswith("run.") and not self.ends_run
+
+
+def find_head(session_id: UUID) -> int:
+    """The last `seq` of the session, 0 when nothing was kept yet."""
+    head = TimelineHead.objects.filter(pk=session_id).values_list("seq", flat=True).first()
+    return head or 0
+
+
+def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:
+    """The last `seq` of each session that has any."""
+    heads: dict[UUID, int] = {}
+    for some in _batches(session_ids):
+        heads.update(TimelineHead.objects.filter(pk__in=some).values_list("session_id", "seq"))
+    return heads
+
+
+def list_events(session_id: UUID, *, after: int = 0, limit: int = 500) -> list[KeptEvent]:
+    """The session's events with a higher `seq` than `after`, in order."""
+    return _read(Event.objects.filter(session_id=session_id, seq__gt=after).order_by("seq")[:limit])
+
+
+def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
+    """The events after each session's position, in order within a session. One query for up to 200 sessions."""
+    events: list[KeptEvent] = []
+    for some in _batches(positions.items()):
+        newer = reduce(or_, (Q(session_id=session_id, seq__gt=seq) for session_id, seq in some))
+        events += _read(Event.objects.filter(newer).order_by("session_id", "seq"))
+    return events
+
+
+def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:
+    """The run's events up to and with that `seq`, in order."""
+    return _read(Event.objects.filter(run_id=run_id, seq__lte=until).order_by("seq"))
+
+
+def find_last(session_id: UUID, event_type: str, *, until: int) -> KeptEvent | None:
+    """The session's last event of that type up to and with that `seq`, children's left out."""
+    rows = Event.objects.filter(session_id=session_id, type=event_type, parent_run_id=None, seq__lte=until)
+    found = _read(rows.order_by("-seq")[:1])
+    return found[0] if found else None
+
+
+def has_ended(run_id: UUID) -> bool:
+    """Whether the timeline holds the run's end."""
+    terminal = [event_type.name for event_type in event_types if event_type.terminal]
+    return Event.objects.filter(run_id=run_id, type__in=terminal).exists()
+
+
+def _read(rows: QuerySet[Event]) -> list[KeptEvent]:
+    return [KeptEvent(*row) for row in rows.values_list(*_FIELDS)]
+
+
+def _batches(items: Collection[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, _SESSIONS_A_QUERY)):
+        yield batch

@@ -1,0 +1,186 @@
+"""Viewers of answers: each asks and sees the tokens come, through the gateway, the bare relay or the model itself.
+
+The fake model puts the moment of sending into each token (`@<milliseconds of the monotonic clock>`), so that the lag
+of every token is known without guessing, and a token shown twice is counted once.
+"""
+
+import asyncio
+import json
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from benchmarks.websocket import Refused, WebSocket
+from benchmarks.wire import Address, post_json, stream_json
+
+_STAMP = re.compile(rb"@(\d{4,})")
+RATE = 30  # tokens a second
+
+
+def message(tokens: int, rate: float = RATE) -> str:
+    """A message that makes the fake model answer with so many stamped tokens at that pace; 0: as fast as can be."""
+    return f"[[tokens={tokens} rate={rate:g} stamp]]"
+
+
+class Tally:
+    """What one viewer saw of one answer. Times by the monotonic clock; lags in milliseconds."""
+
+    def __init__(self, tokens: int) -> None:
+        self.started_at = time.monotonic()
+        self.first_at = 0.0
+        self.last_at = 0.0
+        self.sent_first_ms = 0
+        self.sent_last_ms = 0
+        self.lags_ms: list[float] = []
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tokens = tokens
+
+    def see(self, data: bytes, at: float) -> None:
+        """Count the tokens in what arrived at that moment."""
+        for found in _STAMP.findall(data):
+            sent_ms = int(found)
+            if sent_ms <= self.sent_last_ms:
+                continue
+            if not self.lags_ms:
+                self.first_at, self.sent_first_ms = at, sent_ms
+            self.sent_last_ms, self.last_at = sent_ms, at
+            self.lags_ms.append(at * 1000 - sent_ms)
+        if len(self.lags_ms) >= self._tokens and not self.done.done():
+            self.done.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    @property
+    def first_ms(self) -> float:
+        """From asking to the first token."""
+        return (self.first_at - self.started_at) * 1000
+
+    @property
+    def pace(self) -> float:
+        """Tokens a second as they were seen."""
+        return (len(self.lags_ms) - 1) / (self.last_at - self.first_at)
+
+    @property
+    def sent_pace(self) -> float:
+        """Tokens a second as the model sent them."""
+        return (len(self.lags_ms) - 1) * 1000 / (self.sent_last_ms - self.sent_first_ms)
+
+
+class Viewer(ABC):
+    """One person with one open page. Asks one thing at a time."""
+
+    _tally: Tally | None = None
+
+    async def open(self) -> None:
+        """Connect, as a page does when it is loaded."""
+
+    def close(self) -> None:
+        """Leave."""
+
+    async def ask(self, tokens: int, seconds: float) -> Tally:
+        """Ask for an answer of so many tokens and see it to its end. Raises TimeoutError, Refused."""
+        self._tally = tally = Tally(tokens)
+        async with asyncio.timeout(seconds):
+            await self._ask(message(tokens))
+            await tally.done
+        return tally
+
+    def _on_text(self, text: bytes, at: float) -> None:
+        if self._tally:
+            self._tally.see(text, at)
+
+    @abstractmethod
+    async def _ask(self, text: str) -> None: ...
+
+
+class GatewayViewer(Viewer):
+    """The chat page of one session; the message comes in by REST."""
+
+    def __init__(self, address: Address, session: dict[str, str], seeded: dict[str, str]) -> None:
+        """session: id and key; seeded: cookie, api_key and sender_id."""
+        self._address = address
+        self._session = session
+        self._page_headers = {"cookie": seeded["cookie"], "origin": address.url}
+        self._api_headers = {"authorization": f"Bearer {seeded['api_key']}"}
+        self._sender_id = seeded["sender_id"]
+        self._socket: WebSocket | None = None
+
+    async def open(self) -> None:
+        path = f"/ws/chat/{self._session['id']}"
+        self._socket = await WebSocket.open(self._address, path, self._page_headers, self._on_text)
+
+    def close(self) -> None:
+        if self._socket:
+            self._socket.close()
+
+    async def _ask(self, text: str) -> None:
+        await self.send(text)
+
+    async def send(self, text: str) -> None:
+        """Post the message and return when it was accepted."""
+        body = {"senderId": self._sender_id, "sessionId": self._session["key"], "text": text}
+        answer = await post_json(self._address, "/api/webchat/message?wait=0", self._api_headers, body)
+        if answer.status != 202:
+            raise Refused(f"the message was not taken: {answer.status} {answer.body[:300]!r}")
+
+
+class RelayViewer(Viewer):
+    """A WebSocket to the bare relay."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._socket: WebSocket | None = None
+
+    async def open(self) -> None:
+        self._socket = await WebSocket.open(self._address, "/", {}, self._on_text)
+
+    def close(self) -> None:
+        if self._socket:
+            self._socket.close()
+
+    async def _ask(self, text: str) -> None:
+        assert self._socket is not None
+        self._socket.send_text(text.encode())
+
+
+class DirectViewer(Viewer):
+    """A client of the model itself: what a token takes when nothing is in between."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    async def _ask(self, text: str) -> None:
+        body = {"model": "fake", "stream": True, "messages": [{"role": "user", "content": text}]}
+        async for received in stream_json(self._address, "/v1/chat/completions", body):
+            self._on_text(received, time.monotonic())
+
+
+async def open_all(viewers: Sequence[Viewer]) -> None:
+    """A few at a time: opening is not what is measured."""
+    for at in range(0, len(viewers), 20):
+        await asyncio.gather(*(viewer.open() for viewer in viewers[at : at + 20]))
+
+
+def close_all(viewers: Sequence[Viewer]) -> None:
+    for viewer in viewers:
+        viewer.close()
+
+
+async def ask_all(viewers: Sequence[Viewer], tokens: int, *, over_seconds: float = 0.0) -> list[Tally]:
+    """Everyone asks, all at once or spread evenly over some seconds; returns when all have their whole answer."""
+    limit = tokens / RATE + over_seconds + 60
+
+    async def ask_later(viewer: Viewer, seconds: float) -> Tally:
+        await asyncio.sleep(seconds)
+        return await viewer.ask(tokens, limit)
+
+    pause = over_seconds / len(viewers)
+    return await asyncio.gather(*(ask_later(viewer, number * pause) for number, viewer in enumerate(viewers)))
+
+
+def dump(tally: Tally) -> str:
+    """One line about an answer, for a log."""
+    return json.dumps({"first_ms": tally.first_ms, "tokens": len(tally.lags_ms), "pace": tally.pace})

@@ -1,0 +1,100 @@
+"""Refuses settings that would be unsafe or could not work, before anything starts (`manage.py check`, `prepare`)."""
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as Advice
+
+from komand.settings import env
+
+_SHORTEST_SECRET = 32
+_SECRETS = {
+    "SECRET_KEY": "KOMAND_SECRET_KEY",
+    "KOMAND_VAULT_KEYS": "KOMAND_VAULT_KEYS",
+    "KOMAND_JWT_KEY": "KOMAND_JWT_KEY",
+}
+
+
+def is_public(host: str) -> bool:
+    """Whether a host name or address can be reached from another machine."""
+    name = host.strip("[]").lower()
+    if name in ("localhost", "") or name.endswith(".localhost"):
+        return False
+    try:
+        return not ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return True
+
+
+def _hosts() -> list[str]:
+    return [*settings.ALLOWED_HOSTS, env.text("KOMAND_HOST", "127.0.0.1")]
+
+
+@register(Tags.security)
+def check_debug(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Django's debug pages show settings and source to whoever causes an error."""
+    public = sorted({host for host in _hosts() if is_public(host)})
+    if not (settings.DEBUG and public):
+        return []
+    return [
+        Error(
+            f"KOMAND_DEBUG is on while {', '.join(public)} can be reached from outside.",
+            hint="Set KOMAND_DEBUG=false.",
+            id="komand.E001",
+        )
+    ]
+
+
+@register(Tags.security)
+def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Each duty has a secret of its own, long enough that nobody guesses it."""
+    values = {
+        variable: str(getattr(settings, name, "")) for name, variable in _SECRETS.items() if hasattr(settings, name)
+    }
+    found: list[CheckMessage] = [
+        Error(
+            f"{variable} is shorter than {_SHORTEST_SECRET} characters.",
+            hint="Unset it: a good one is made in the data folder.", id="komand.E002",
+        )
+        for variable, value in values.items()
+        if any(len(part) < _SHORTEST_SECRET for part in value.split(","))
+    ]  # fmt: skip
+    if len(set(values.values())) < len(values):
+        found.append(
+            Error("Two secrets have the same value.", hint=f"Give {', '.join(values)} one each.", id="komand.E003")
+        )
+    return found
+
+
+@register(Tags.security)
+def check_transport(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Passwords and cookies of an installation that others reach should travel encrypted."""
+    parts = urlsplit(getattr(settings, "KOMAND_PUBLIC_URL", ""))
+    if parts.scheme != "http" or not is_public(parts.hostname or ""):
+        return []
+    return [
+        Advice(
+            "KOMAND_PUBLIC_URL is not https: passwords travel readable.",
+            hint="Put a TLS proxy in front.",
+            id="komand.W001",
+        )
+    ]
+
+
+@register(Tags.security)
+def check_hosts(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """`*` would let any web site talk to this installation through its visitors' browsers (DNS rebinding)."""
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    return [
+        Error(
+            "KOMAND_ALLOWED_HOSTS is *: every name is let in.",
+            hint="List the names it is reached by.",
+            id="komand.E004",
+        )
+    ]

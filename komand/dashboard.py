@@ -1,0 +1,60 @@
+"""The admin's first page and its search box: what is going on, and the way to any object by its id."""
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.dataclasses import SearchResult
+
+from agents_app.admin import overview
+from agents_app.admin.timeline import RUN_TONES
+from agents_app.models import Run
+from audit_app.adminkit import links
+from audit_app.kernel import liveness
+from audit_app.models import AuditEntry
+from sessions_app.models import Session
+from tools_app import admin as tools
+from tools_app.models import ToolExecution
+
+_LATEST = 8
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """What the start page shows. Numbers and runs only for those who may see runs."""
+    if not request.user.has_perm("agents_app.view_run"):
+        return context
+    now = timezone.now()
+    return {
+        **context,
+        "overview": overview.read(now),
+        "open_executions": tools.count_open(),
+        "processes": sorted(liveness.list_processes(), key=lambda process: (process.name, process.pid)),
+        "failures": _with_tones(overview.latest_failures(now, _LATEST)),
+        "latest": _with_tones(overview.latest_runs(_LATEST)),
+        "now": now,
+    }
+
+
+def find_by_id(request: HttpRequest, term: str) -> list[SearchResult]:
+    """The object whose id was pasted into the command palette, if the operator may see it."""
+    try:
+        key = UUID(term.strip())
+    except ValueError:
+        return []
+    kinds = (
+        ("run", Run, "agents_app.view_run"),
+        ("session", Session, "sessions_app.view_session"),
+        ("execution", ToolExecution, "tools_app.view_toolexecution"),
+        ("audit entry", AuditEntry, "audit_app.view_auditentry"),
+    )
+    found = []
+    for noun, model, permission in kinds:
+        url = links.find_url(noun, key)
+        if url and request.user.has_perm(permission) and model._default_manager.filter(pk=key).exists():
+            found.append(SearchResult(title=str(key), description=noun, link=url, icon="tag"))
+    return found
+
+
+def _with_tones(runs: tuple[Run, ...]) -> list[tuple[Run, str]]:
+    return [(run, RUN_TONES[run.status]) for run in runs]

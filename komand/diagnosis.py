@@ -1,0 +1,156 @@
+"""Looks at an installation part by part; what is wrong comes with the way to mend it. `manage.py doctor` shows it."""
+
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.core import checks
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import Error as DatabaseError
+from kombu import Connection
+from redis.exceptions import RedisError
+
+from agents_app.models import Agent, ModelProvider
+from audit_app.kernel import liveness
+from audit_app.kernel.errors import AppError
+from komand import health
+from komand.settings import env
+from tools_app.trust import vault
+
+_PROBE_SECONDS = 5
+_UP = "start it: python manage.py up"
+_PROCESSES = {"web": "the web process", "runs": "a run worker", "tools": "a tool worker"}
+_OPENAI_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. mend: what to do about it, empty when it is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Every finding, the foundations first. Never raises."""
+    examinations: list[Callable[[], Iterator[Finding]]] = [
+        _python, _settings, _data_folder, _database, _broker, _processes, _static, _providers,
+    ]  # fmt: skip
+    for examination in examinations:
+        name = examination.__name__.strip("_").replace("_", " ")
+        try:
+            yield from examination()
+        except Exception as error:  # a part that cannot even be examined is a finding too
+            yield Finding(name, False, f"could not be examined: {error}", "see the logs of the processes")
+
+
+def _python() -> Iterator[Finding]:
+    ok = sys.version_info >= (3, 11) and sqlite3.sqlite_version_info >= (3, 35)
+    mend = "" if ok else "use Python 3.11 or newer, built with SQLite 3.35 or newer"
+    yield Finding("python", ok, f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}", mend)
+
+
+def _settings() -> Iterator[Finding]:
+    messages = checks.run_checks()
+    for message in messages:
+        yield Finding("settings", not message.is_serious(), str(message.msg), str(message.hint or ""))
+    if not messages:
+        yield Finding("settings", True, "consistent")
+
+
+def _data_folder() -> Iterator[Finding]:
+    folder = Path(settings.DATA_DIR)
+    writable = folder.is_dir() and os.access(folder, os.W_OK)
+    yield Finding(
+        "data folder", writable, str(folder), "" if writable else f"make it writable: chown -R {os.getuid()} {folder}"
+    )
+    for path in sorted((folder / "secrets").glob("*")):
+        private = not path.stat().st_mode & 0o077
+        detail = "readable by its owner alone" if private else "readable by others"
+        yield Finding(f"secret {path.name}", private, detail, "" if private else f"chmod 600 {path}")
+
+
+def _database() -> Iterator[Finding]:
+    kind = connection.vendor
+    try:
+        executor = MigrationExecutor(connection)
+        pending = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    except DatabaseError as error:
+        where = "check DATABASE_URL and that the server runs" if env.text("DATABASE_URL") else _UP
+        yield Finding("database", False, f"{kind}: {str(error).strip()}", where)
+        return
+    detail = f"{kind}, {pending} migrations not applied" if pending else f"{kind}, up to date"
+    yield Finding("database", not pending, detail, "python manage.py migrate" if pending else "")
+
+
+def _broker() -> Iterator[Finding]:
+    mend = _UP if env.is_embedded() else "check REDIS_URL and that the server runs"
+    kind = "embedded" if env.is_embedded() else "REDIS_URL"
+    try:
+        health.ping_valkey()
+        yield Finding("valkey", True, f"{kind}, answers")
+    except (RedisError, OSError) as error:
+        yield Finding("valkey", False, f"{kind}: {error}", mend)
+    try:
+        with Connection(settings.CELERY["broker_url"], transport_options={"socket_connect_timeout": 2}) as broker:
+            broker.ensure_connection(max_retries=1, timeout=2)
+        yield Finding("broker", True, "takes tasks")
+    except (OSError, broker.connection_errors) as error:
+        yield Finding("broker", False, str(error), mend)
+
+
+def _processes() -> Iterator[Finding]:
+    alive = [process for process in liveness.list_processes() if process.alive]
+    for name, words in _PROCESSES.items():
+        found = [f"{process.host}:{process.pid}" for process in alive if process.name == name]
+        yield Finding(f"process {name}", bool(found), ", ".join(found) or f"{words} is missing", "" if found else _UP)
+
+
+def _static() -> Iterator[Finding]:
+    missing = [name for name in ("django_htmx/htmx-2.min.js", "unfold/css/styles.css") if not finders.find(name)]
+    detail = f"missing: {', '.join(missing)}" if missing else "found"
+    yield Finding(
+        "static files", not missing, detail, "install the requirements again: make install" if missing else ""
+    )
+
+
+def _providers() -> Iterator[Finding]:
+    used = set(Agent.objects.filter(retired_at=None).values_list("provider_id", flat=True))
+    for row in ModelProvider.objects.filter(is_enabled=True):
+        if row.kind != "openai":
+            yield Finding(f"provider {row.name}", True, "built in" + (", in use" if row.pk in used else ""))
+        else:
+            yield _endpoint(row)
+
+
+def _endpoint(row: ModelProvider) -> Finding:
+    """Asks an OpenAI-compatible server for its models: shows that it is there and takes the key."""
+    name, place = f"provider {row.name}", row.base_url or _OPENAI_URL
+    page = "admin → Model providers"
+    try:
+        key = vault.unseal(row.api_key_sealed) if row.api_key_sealed else ""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = httpx2.get(f"{place}/models", headers=headers, timeout=_PROBE_SECONDS, follow_redirects=False)
+    except AppError as error:
+        return Finding(name, False, error.message, f"enter the key again: {page}")
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return Finding(
+            name, False, f"{place} does not answer: {error}", f"check the address ({page}) and that the server runs"
+        )
+    if answer.status_code in (401, 403):
+        return Finding(name, False, f"{place} refuses the key ({answer.status_code})", f"enter a valid key: {page}")
+    if answer.status_code >= 500:
+        return Finding(
+            name, False, f"{place} answers {answer.status_code}", "look at that server, or choose another provider"
+        )
+    return Finding(name, True, f"{place} answers {answer.status_code}")

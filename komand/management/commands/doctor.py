@@ -1,0 +1,40 @@
+"""`manage.py doctor`: checks the set-up and says how to mend what it finds. Exit code 1 when something is wrong."""
+
+import json
+import sys
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from komand.diagnosis import Finding, examine
+
+
+class Command(BaseCommand):
+    help = "Check this installation and say how to mend what is wrong."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="for programs")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        findings = []
+        for finding in examine():
+            findings.append(finding)
+            if not options["json"]:
+                self.stdout.write(self._line(finding))
+        wrong = [finding for finding in findings if not finding.ok]
+        if options["json"]:
+            self.stdout.write(
+                json.dumps({"ok": not wrong, "findings": [asdict(finding) for finding in findings]}, indent=2)
+            )
+        else:
+            self.stdout.write(f"\n{len(wrong)} of {len(findings)} need attention." if wrong else "\nAll is well.")
+        if wrong:
+            sys.exit(1)
+
+    def _line(self, finding: Finding) -> str:
+        sign = self.style.SUCCESS("✓") if finding.ok else self.style.ERROR("✗")
+        mend = f"\n    → {finding.mend}" if finding.mend else ""
+        return f"{sign} {finding.name:<18} {finding.detail}{mend}"

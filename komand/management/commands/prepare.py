@@ -1,0 +1,56 @@
+"""`manage.py prepare`: brings the database up to date and seeds it. What `manage.py up` runs before anything else."""
+
+import json
+import sys
+from typing import Any
+
+from django.core import checks
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import OperationalError
+
+from komand import seed
+
+
+class Command(BaseCommand):
+    help = "Check the settings, migrate the database and make what a new installation needs. Prints one JSON line."
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self._check()
+        try:
+            applied = self._migrate()
+            seeded = seed.seed()
+        except OperationalError as error:
+            sys.exit(f"komand: the database cannot be used: {error}".strip())
+        provider = seeded.agent.provider
+        login = {"username": seed.ADMIN_NAME, "email": seed.ADMIN_EMAIL, "password": seeded.password}
+        facts = {
+            "migrations_applied": applied,
+            "login": login if seeded.password else None,
+            "provider": {
+                "name": provider.name,
+                "kind": provider.kind,
+                "model": seeded.agent.model_id or provider.default_model,
+                "base_url": provider.base_url,
+            },
+        }
+        self.stdout.write(json.dumps(facts))
+
+    def _check(self) -> None:
+        """Errors end the start, warnings are said once."""
+        for message in checks.run_checks():
+            self.stderr.write(
+                f"{'error' if message.is_serious() else 'warning'}: {message.msg} {message.hint or ''}".strip()
+            )
+            if message.is_serious():
+                sys.exit(1)
+
+    def _migrate(self) -> int:
+        executor = MigrationExecutor(connection)
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if plan:
+            call_command("migrate", interactive=False, verbosity=0)
+        return len(plan)

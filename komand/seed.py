@@ -1,0 +1,67 @@
+"""What a new installation begins with: the first user, a model provider and the default agent.
+
+Each part is made when it is missing and never touched again: what an operator changed stays.
+"""
+
+import secrets
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents_app.models import Agent, ModelProvider
+from agents_app.services import DEFAULT_AGENT
+from komand.settings import env
+from tools_app.trust import vault
+
+ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
+_DEFAULT_MODEL = "gpt-5.4-mini"
+_WITHOUT_LOOKALIKES = "abcdefghijkmnpqrstuvwxyz23456789"
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """password: of the first user when it was made just now, else empty; agent: the default agent with its provider."""
+
+    password: str
+    agent: Agent
+
+
+def seed() -> Seeded:
+    """Idempotent, one transaction."""
+    with transaction.atomic():
+        is_first_start = not ModelProvider.objects.exists()
+        password = _make_admin()
+        provider = _make_providers(is_first_start)
+        agent, _ = Agent.objects.select_related("provider").get_or_create(
+            agent_id=DEFAULT_AGENT,
+            defaults={
+                "name": "Assistant",
+                "provider": provider,
+                "description": "Answers everyone who has no other agent.",
+            },
+        )
+        return Seeded(password, agent)
+
+
+def _make_admin() -> str:
+    if User.objects.filter(username=ADMIN_NAME).exists() or User.objects.filter(is_superuser=True).exists():
+        return ""
+    password = "-".join("".join(secrets.choice(_WITHOUT_LOOKALIKES) for _ in range(5)) for _ in range(4))
+    User.objects.create_superuser(ADMIN_NAME, ADMIN_EMAIL, password)
+    return password
+
+
+def _make_providers(is_first_start: bool) -> ModelProvider:
+    """The provider a new default agent gets: the real one if the environment names one at the first start."""
+    demo, _ = ModelProvider.objects.get_or_create(name="demo", defaults={"kind": "demo", "default_model": "demo"})
+    key, url = env.text("OPENAI_API_KEY"), env.text("OPENAI_BASE_URL").rstrip("/")
+    if not is_first_start or not (key or url):
+        return demo
+    if url and urlsplit(url).scheme not in ("http", "https"):
+        raise env.BadSetting("OPENAI_BASE_URL", f"must read like http://127.0.0.1:11434/v1, not {url!r}")
+    return ModelProvider.objects.create(
+        name="openai", kind="openai", base_url=url, api_key_sealed=vault.seal(key) if key else "",
+        default_model=env.text("KOMAND_MODEL", _DEFAULT_MODEL),
+    )  # fmt: skip

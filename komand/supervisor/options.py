@@ -1,0 +1,80 @@
+"""What `manage.py up` is asked to do: each flag has an environment variable, and the flag wins."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from komand.settings import env
+
+SERVERS = ("daphne", "uvicorn")
+
+
+@dataclass(frozen=True)
+class Options:
+    """run_workers: processes that drive runs; tool_workers: how many tools may run at the same time."""
+
+    host: str
+    port: int
+    data_dir: Path
+    server: str
+    run_workers: int
+    tool_workers: int
+
+    def url(self, port: int) -> str:
+        """Where a person opens it, given the port that was bound."""
+        public = env.text("KOMAND_PUBLIC_URL").rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
+        return public or f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
+
+    def child_environment(self) -> dict[str, str]:
+        """What every process is started with."""
+        return {
+            **os.environ,
+            "KOMAND_DATA_DIR": str(self.data_dir),
+            "KOMAND_HOST": self.host,
+            "KOMAND_DRAIN_SECONDS": str(env.integer("KOMAND_DRAIN_SECONDS", 3)),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+def up_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="manage.py up", description="Start Komand and keep it running until Ctrl-C.")
+    option = parser.add_argument
+    option(
+        "--host", default=env.text("KOMAND_HOST", "127.0.0.1"), help="address to listen on (KOMAND_HOST, %(default)s)"
+    )
+    option(
+        "--port",
+        type=int,
+        default=env.integer("KOMAND_PORT", 8000),
+        help="0 takes a free one (KOMAND_PORT, %(default)s)",
+    )
+    option("--data-dir", type=Path, default=env.data_dir(), help="where everything is kept (KOMAND_DATA_DIR, ./var)")
+    option(
+        "--server", choices=SERVERS, default=env.text("KOMAND_SERVER", "daphne"), help="(KOMAND_SERVER, %(default)s)"
+    )
+    option(
+        "--run-workers", type=int, default=env.integer("KOMAND_RUN_WORKERS", 1, least=1),
+        help="processes that drive runs, 200 runs each (KOMAND_RUN_WORKERS, %(default)s)",
+    )  # fmt: skip
+    option(
+        "--tool-workers", type=int, default=env.integer("KOMAND_TOOL_WORKERS", 4, least=1),
+        help="tools that may run at once; one waits idle (KOMAND_TOOL_WORKERS, %(default)s)",
+    )  # fmt: skip
+    return parser
+
+
+def parse_up(argv: Sequence[str]) -> Options:
+    """Exits with a usage message when a flag is wrong, and with one line when a variable is."""
+    parser = up_parser()
+    given = parser.parse_args(argv)
+    if not 0 <= given.port <= 65535:
+        parser.error(f"--port must be between 0 and 65535, not {given.port}")
+    if given.server not in SERVERS:  # argparse does not check a default
+        parser.error(f"KOMAND_SERVER must be daphne or uvicorn, not {given.server!r}")
+    if min(given.run_workers, given.tool_workers) < 1:
+        parser.error("--run-workers and --tool-workers must be at least 1")
+    data_dir = given.data_dir.expanduser().resolve()
+    return Options(given.host, given.port, data_dir, given.server, given.run_workers, given.tool_workers)

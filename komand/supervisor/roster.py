@@ -1,0 +1,76 @@
+"""Which processes an installation has, and how each says that it works."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from komand.supervisor import embedded, probes
+from komand.supervisor.options import Options
+from komand.supervisor.processes import Child, Spec
+
+_CELERY = (
+    "-m",
+    "celery",
+    "-q",
+    "-A",
+    "komand.celery",
+    "worker",
+    "--without-gossip",
+    "--without-mingle",
+    "--without-heartbeat",
+)
+_TASKS_PER_CHILD = 500  # then a tool child is replaced, so that what a tool leaks does not stay
+_PROBE_SECONDS = 5.0
+
+
+async def _said_so(child: Child) -> bool:
+    return child.said_ready
+
+
+def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, str]) -> Spec:
+    async def is_ready(child: Child) -> bool:
+        return await embedded.answers(socket)
+
+    async def adopt() -> int | None:
+        return await embedded.find_running(options.data_dir, socket)
+
+    command = embedded.command(binary, options.data_dir, socket)
+    return Spec("valkey", command, environment, is_ready, adopt, death_signal=signal.SIGTERM, quiet=True)
+
+
+def web(options: Options, descriptor: int, port: int, environment: dict[str, str]) -> Spec:
+    async def is_ready(child: Child) -> bool:
+        return await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS) == 200
+
+    arguments = {
+        "daphne": ("-m", "komand.web", "--fd", str(descriptor)),
+        "uvicorn": (
+            "-m", "uvicorn", "komand.asgi:application", "--fd", str(descriptor), "--timeout-graceful-shutdown", "1",
+            "--no-access-log", "--log-level", "warning",
+        ),
+    }[options.server]  # fmt: skip
+    return Spec("web", (sys.executable, *arguments), environment, is_ready, pass_fds=(descriptor,))
+
+
+def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
+    environment = {**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.worker"}
+    specs = []
+    for number in range(1, options.run_workers + 1):
+        name = f"runs-{number}"
+        command = (sys.executable, *_CELERY, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
+        specs.append(Spec(name, command, environment, _said_so))
+    scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
+    command = (sys.executable, *_CELERY, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
+    specs.append(Spec("tools", command, environment, _said_so))
+    return specs
+
+
+async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
+    """`manage.py prepare`: its last line of output is JSON, its errors go to the error stream."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "django", "prepare",
+        env={**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip

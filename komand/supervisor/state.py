@@ -1,0 +1,55 @@
+"""What the supervisor notes about its processes in `<data>/supervisor.json`, for `manage.py status`."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProcessNote:
+    """since: seconds since 1970 when it came into this state."""
+
+    name: str
+    pid: int | None
+    state: str
+    restarts: int
+    since: float
+
+
+@dataclass(frozen=True)
+class Note:
+    """socket: of the embedded Valkey, empty when REDIS_URL is used."""
+
+    pid: int
+    url: str
+    host: str
+    port: int
+    socket: str
+    started_at: float
+    processes: tuple[ProcessNote, ...]
+
+
+def _path(data_dir: Path) -> Path:
+    return data_dir / "supervisor.json"
+
+
+def write(data_dir: Path, note: Note) -> None:
+    draft = _path(data_dir).with_suffix(".draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(asdict(note), file)
+    draft.replace(_path(data_dir))
+
+
+def read(data_dir: Path) -> Note | None:
+    """None when there is none or it cannot be understood."""
+    try:
+        raw = json.loads(_path(data_dir).read_text())
+        return Note(**{**raw, "processes": tuple(ProcessNote(**process) for process in raw["processes"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def remove(data_dir: Path) -> None:
+    _path(data_dir).unlink(missing_ok=True)

@@ -1,0 +1,124 @@
+"""`manage.py status`: the running parts of one data folder, asked at this moment."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from komand.settings import env
+from komand.supervisor import embedded, preflight, probes, state
+
+NOT_RUNNING = 3  # as init scripts answer
+
+
+@dataclass(frozen=True)
+class Part:
+    """health: ok | starting | restarting | down | hung; uptime_seconds: in the present state."""
+
+    name: str
+    pid: int | None
+    health: str
+    memory_bytes: int
+    restarts: int
+    uptime_seconds: int
+
+
+def _memory(pid: int | None) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss) if pid else 0
+    except psutil.Error:
+        return 0
+
+
+def _life(pid: int | None) -> str:
+    """ok | hung | down, by what the system says of the process."""
+    try:
+        status = psutil.Process(pid).status() if pid else psutil.STATUS_DEAD
+    except psutil.Error:
+        return "down"
+    if status in (psutil.STATUS_DEAD, psutil.STATUS_ZOMBIE):
+        return "down"
+    return "hung" if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) else "ok"
+
+
+async def _health(note: state.Note, process: state.ProcessNote) -> str:
+    if process.state != "ready":
+        return {"failed": "down", "stopped": "down"}.get(process.state, process.state)
+    life = _life(process.pid)
+    if life != "ok":
+        return life
+    if process.name == "valkey":
+        return "ok" if await embedded.answers(Path(note.socket)) else "hung"
+    if process.name == "web":
+        answer = await probes.http_status(note.host, note.port, "/health/ready", 3)
+        return {200: "ok", 0: "hung"}.get(answer, f"answers {answer}")
+    return "ok"
+
+
+def _children_of(part: Part) -> list[Part]:
+    """The prefork children of a worker."""
+    try:
+        children = psutil.Process(part.pid).children() if part.pid else []
+    except psutil.Error:
+        return []
+    now = time.time()
+    return [
+        Part(
+            f"{part.name}/{number}", child.pid, _life(child.pid), _memory(child.pid), 0, int(now - child.create_time())
+        )
+        for number, child in enumerate(children, 1)
+    ]
+
+
+async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
+    """The supervisor's note and all parts, the supervisor first; (None, []) when it does not run."""
+    note = state.read(data_dir) if preflight.is_locked(data_dir) else None
+    if note is None:
+        return None, []
+    now = time.time()
+    parts = [Part("supervisor", note.pid, _life(note.pid), _memory(note.pid), 0, int(now - note.started_at))]
+    for process in note.processes:
+        health = await _health(note, process)
+        uptime = int(now - process.since)
+        part = Part(process.name, process.pid, health, _memory(process.pid), process.restarts, uptime)
+        parts += [part, *_children_of(part)]
+    return note, parts
+
+
+def _table(parts: Sequence[Part]) -> str:
+    lines = [f"{'NAME':<12}{'PID':>8}  {'HEALTH':<12}{'MEMORY':>8}  {'RESTARTS':>8}  UPTIME"]
+    for part in parts:
+        memory, uptime = f"{part.memory_bytes / 1e6:.0f} MB", f"{part.uptime_seconds} s"
+        lines.append(f"{part.name:<12}{part.pid or '-':>8}  {part.health:<12}{memory:>8}  {part.restarts:>8}  {uptime}")
+    lines.append(f"{'total':<12}{'':>8}  {'':<12}{sum(part.memory_bytes for part in parts) / 1e6:>5.0f} MB")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0 when all is well, 1 when a part is not, 3 when nothing runs on the data folder."""
+    parser = argparse.ArgumentParser(prog="manage.py status", description="The running parts of a data folder.")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--data-dir", type=Path, default=env.data_dir(), help="(KOMAND_DATA_DIR, ./var)")
+    options = parser.parse_args(argv)
+    data_dir = options.data_dir.expanduser().resolve()
+    note, parts = asyncio.run(collect(data_dir))
+    if options.json:
+        facts = {
+            "running": note is not None,
+            "url": note.url if note else None,
+            "processes": [asdict(part) for part in parts],
+        }
+        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+    elif note is None:
+        sys.stdout.write(f"Komand is not running on {data_dir}. Start it with: python manage.py up\n")
+    else:
+        sys.stdout.write(f"Komand at {note.url}\n\n{_table(parts)}\n")
+    if note is None:
+        return NOT_RUNNING
+    return 0 if all(part.health == "ok" for part in parts) else 1

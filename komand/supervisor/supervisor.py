@@ -1,0 +1,166 @@
+"""Brings an installation up in order, keeps it up, and ends it: Valkey and `prepare` together, then web and workers."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+from komand.settings import env
+from komand.supervisor import embedded, probes, roster, state, welcome
+from komand.supervisor.options import Options
+from komand.supervisor.processes import Child, Spec, State
+from komand.supervisor.screen import Screen
+
+_START_SECONDS = 60.0
+_VALKEY_STOP_SECONDS = 0.7
+_STOP_MARGIN_SECONDS = 1.0
+
+
+class StartFailed(Exception):  # noqa: N818 - a condition, not a fault
+    """A part did not start; the message says which."""
+
+
+class Supervisor:
+    """One installation. `run` returns the exit code of `manage.py up`."""
+
+    def __init__(self, options: Options, listener: socket.socket, screen: Screen) -> None:
+        self._options = options
+        self._listener = listener
+        self._port: int = listener.getsockname()[1]
+        self._screen = screen
+        self._children: list[Child] = []
+        self._socket = embedded.choose_socket(options.data_dir)
+        self._notify = self._socket.with_name("ready.sock")
+        self._environment = {
+            **options.child_environment(),
+            "KOMAND_PORT": str(self._port),
+            "NOTIFY_SOCKET": str(self._notify),
+        }
+        self._started_at = time.time()
+        self._stop = asyncio.Event()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._on_signal)
+        messages = await probes.ReadyMessages.listen(self._notify, self._on_ready)
+        try:
+            return await self._until_stopped()
+        finally:
+            await self._end()
+            messages.close()
+            self._notify.unlink(missing_ok=True)
+            embedded.forget_socket(self._options.data_dir, self._socket)
+            state.remove(self._options.data_dir)
+
+    async def _until_stopped(self) -> int:
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                await stopping
+            return 0
+        except StartFailed as failure:
+            self._screen.fail(str(failure))
+            return 1
+        finally:
+            for task in (starting, stopping):
+                task.cancel()
+            await asyncio.gather(starting, stopping, return_exceptions=True)
+
+    async def _start(self) -> None:
+        begun = time.monotonic()
+        _, prepared = await asyncio.gather(self._start_valkey(), self._prepare())
+        try:
+            descriptor = self._listener.fileno()
+            specs = [
+                roster.web(self._options, descriptor, self._port, self._environment),
+                *roster.workers(self._options, self._environment),
+            ]
+            await asyncio.gather(*(self._start_child(spec) for spec in specs))
+        except StartFailed:
+            self._screen.say(welcome.login_line(prepared))  # a new password is shown this once, whatever else fails
+            raise
+        seconds = time.monotonic() - begun
+        for line in welcome.block(self._options, self._port, prepared, seconds, self._screen):
+            self._screen.say(line)
+
+    async def _start_valkey(self) -> None:
+        binary = embedded.find_binary()
+        if env.is_embedded() and binary:
+            await self._start_child(roster.valkey(self._options, binary, self._socket, self._environment))
+
+    async def _start_child(self, spec: Spec) -> None:
+        begun = time.monotonic()
+        child = Child(spec, self._screen, self._note)
+        self._children.append(child)
+        child.start()
+        try:
+            reached = await asyncio.wait_for(child.settled(), _START_SECONDS)
+        except TimeoutError:
+            raise StartFailed(
+                f"{spec.name} was not ready within {_START_SECONDS:.0f} s; its lines above may say why"
+            ) from None
+        if reached is not State.READY:
+            raise StartFailed(
+                f"{spec.name} ended again and again; its lines above say why ({shlex.join(spec.command)})"
+            )
+        self._screen.tick(spec.name, time.monotonic() - begun)
+
+    async def _prepare(self) -> dict[str, Any]:
+        begun = time.monotonic()
+        process = await roster.run_prepare(self._environment)
+        try:
+            output, errors = await process.communicate()
+        except asyncio.CancelledError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        for line in errors.decode(errors="replace").splitlines():
+            self._screen.line("prepare", line)
+        if process.returncode:
+            raise StartFailed("the database could not be prepared; the lines above say why")
+        prepared: dict[str, Any] = json.loads(output.splitlines()[-1])
+        applied = prepared["migrations_applied"]
+        self._screen.tick("migrate", time.monotonic() - begun, f"{applied} applied" if applied else "")
+        return prepared
+
+    async def _end(self) -> None:
+        """Web and workers together, Valkey after them, since they still use it while they end."""
+        drain = env.integer("KOMAND_DRAIN_SECONDS", 3)
+        first = [child for child in self._children if child.spec.name != "valkey"]
+        last = [child for child in self._children if child.spec.name == "valkey"]
+        await asyncio.gather(*(child.stop(drain + _STOP_MARGIN_SECONDS) for child in first))
+        await asyncio.gather(*(child.stop(_VALKEY_STOP_SECONDS) for child in last))
+
+    def _on_signal(self) -> None:
+        if self._stop.is_set():  # asked twice: no more waiting
+            for child in self._children:
+                child.kill()
+        else:
+            self._screen.say("\nstopping …")
+            self._stop.set()
+
+    def _on_ready(self, pid: int) -> None:
+        for child in self._children:
+            if child.pid == pid:
+                child.said_ready = True
+
+    def _note(self) -> None:
+        processes = tuple(
+            state.ProcessNote(child.spec.name, child.pid, child.state.value, child.restarts, child.since)
+            for child in self._children
+        )
+        note = state.Note(
+            os.getpid(), self._options.url(self._port), self._options.host, self._port,
+            str(self._socket) if env.is_embedded() else "", self._started_at, processes,
+        )  # fmt: skip
+        state.write(self._options.data_dir, note)

@@ -1,0 +1,54 @@
+"""The block that `manage.py up` shows when everything works."""
+
+from typing import Any
+
+from komand.settings import env
+from komand.supervisor.options import Options
+from komand.supervisor.screen import Screen
+
+_EVERYONE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
+
+def login_line(prepared: dict[str, Any]) -> str:
+    login = prepared.get("login")
+    if login:
+        return (
+            f"  First login  {login['username']}  {login['password']}   (shown this once; {login['email']} works too)"
+        )
+    return "  Login        as before (forgotten? python manage.py changepassword admin)"
+
+
+def model_lines(provider: dict[str, str], url: str) -> list[str]:
+    """provider: name, kind, model, base_url of the default agent's provider."""
+    if provider["kind"] != "demo":
+        where = f" at {provider['base_url']}" if provider["base_url"] else ""
+        return [
+            f"  Model        {provider['model']} by {provider['name']}{where}",
+            f"               another one: {url}/admin/ → Model providers",
+        ]
+    how = "set OPENAI_API_KEY (and OPENAI_BASE_URL, KOMAND_MODEL) before the first start, or"
+    if env.text("OPENAI_API_KEY") or env.text("OPENAI_BASE_URL"):
+        how = "OPENAI_API_KEY counts at the first start only; now"
+    return [
+        "  Model        demo: built in, no key, answers by simple rules and really calls the tools",
+        f"               a real one: {how}",
+        f"               add it at {url}/admin/ → Model providers",
+    ]
+
+
+def block(options: Options, port: int, prepared: dict[str, Any], seconds: float, screen: Screen) -> list[str]:
+    url = options.url(port)
+    lines = [
+        "",
+        f"  {screen.paint('Komand is ready', 'bold')} at {screen.paint(url, 'green')}   ({seconds:.1f} s)",
+        "",
+        login_line(prepared),
+        *model_lines(prepared["provider"], url),
+        f"  Data         {options.data_dir}",
+        "  Stop         Ctrl-C",
+    ]
+    if options.host in _EVERYONE and not (env.text("KOMAND_PUBLIC_URL") or env.text("KOMAND_ALLOWED_HOSTS")):
+        lines.append(
+            "  Note         reachable from elsewhere only by names listed in KOMAND_ALLOWED_HOSTS or KOMAND_PUBLIC_URL"
+        )
+    return [*lines, ""]

@@ -1,0 +1,175 @@
+"""API keys in the admin: made, shown once, revoked; never edited and never shown again."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import DropdownFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminSplitDateTimeWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from audit_app.adminkit.base import acting
+from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.adminkit.text import visible
+from sessions_app.identity.api_keys import create_api_key, revoke_api_key
+from sessions_app.identity.principal import SCOPES
+from sessions_app.models import ApiKey
+
+PAGE = "admin:sessions_app_apikey_change"
+
+
+class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """What a new key is for. An operator makes keys for whom they may act as: see `users_for`."""
+
+    user = forms.ModelChoiceField(User.objects.none(), widget=UnfoldAdminSelectWidget)
+    name = forms.CharField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="What will use it.")
+    scopes = forms.MultipleChoiceField(
+        required=False, choices=list(SCOPES.items()), widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="None: what the user may do, as that user alone.",
+    )  # fmt: skip
+    expires_at = forms.SplitDateTimeField(
+        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: never."
+    )
+
+    operator: User
+
+    class Meta:
+        model = ApiKey
+        fields = ["user", "name", "scopes", "expires_at"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["user"].queryset = users_for(self.operator)  # type: ignore[attr-defined]
+
+    def clean_expires_at(self) -> Any:
+        expires_at = self.cleaned_data["expires_at"]
+        if expires_at and expires_at <= timezone.now():
+            raise forms.ValidationError("The key would expire in the past.")
+        return expires_at
+
+
+def users_for(operator: User) -> QuerySet[User]:
+    """For whom an operator may make keys. A key acts as its user: only a superuser may make one for another of staff."""
+    users = User.objects.filter(is_active=True).order_by("username")
+    if operator.is_superuser:
+        return users
+    return users.filter(is_staff=False, is_superuser=False) | users.filter(pk=operator.pk)
+
+
+class StateFilter(DropdownFilter):
+    """Keys that work, or revoked ones."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("active", "Active"), ("revoked", "Revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+        if self.value() in ("active", "revoked"):
+            return queryset.filter(revoked_at__isnull=self.value() == "active")
+        return queryset
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ModelAdmin):
+    form = ApiKeyForm
+    list_display = ("name", "beginning", "user", "scope_names", "state", "created_at", "expires_at", "last_used_at")
+    list_display_links = ("name",)
+    list_filter = (StateFilter,)
+    list_filter_submit = True
+    list_select_related = ("user",)
+    search_fields = ("name", "prefix", "user__username")
+    actions = ("revoke_selected",)
+    actions_detail = ("revoke",)
+    fields = ("user", "name", "scopes", "expires_at")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("sessions_app.delete_apikey")
+
+    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
+        if obj is None:
+            return ("user", "name", "scopes", "expires_at")
+        return ("name", "beginning", "user", "scope_names", "state", "created_at", "expires_at", "last_used_at", "revoked_at")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"operator": request.user}) if obj is None else form
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        asked = form.cleaned_data
+        with acting(request):
+            made = create_api_key(
+                asked["user"], asked["name"], scopes=asked["scopes"], expires_at=asked["expires_at"]
+            )
+        obj.pk, obj.prefix = made.row.pk, made.row.prefix
+        obj.shown_once = made.key  # type: ignore[attr-defined]  # for response_add, which answers this very request
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        """The key itself, in this answer alone: it is in no message, cookie or redirect, and never cached."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Your new key",
+            "key": obj.shown_once,  # type: ignore[attr-defined]
+            "row": obj,
+        }
+        return TemplateResponse(request, "admin/sessions_app/apikey/made.html", context)
+
+    @action(
+        description="Revoke", url_path="revoke", icon="block", permissions=["revoke"], variant=ActionVariant.DANGER,
+        dialog={"title": "Revoke this key?", "description": "Whatever uses it is refused from now on, for good.",
+                "form_class": None, "form_submit_text": "Revoke it"},
+    )  # fmt: skip
+    def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        key = self.get_object(request, object_id)
+        if key is None:
+            raise Http404
+        with acting(request):
+            revoke_api_key(key.user, key.pk)
+        messages.success(request, f"The key {visible(key.name)} is revoked.")
+        return back_to(request, PAGE, object_id)
+
+    @action(description="Revoke", permissions=["revoke"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
+        if not confirmed(request):
+            return confirmation(
+                request, self, queryset, act="revoke_selected", question="Revoke these keys?", submit="Revoke them"
+            )
+        with acting(request):
+            for key in queryset[:MOST_SELECTED]:
+                revoke_api_key(key.user, key.pk)
+                messages.success(request, f"The key {visible(key.name)} is revoked.")
+        return None
+
+    @display(description="Key")
+    def beginning(self, key: ApiKey) -> str:
+        return f"sk-user-{key.prefix}…"
+
+    @display(description="Scopes")
+    def scope_names(self, key: ApiKey) -> str:
+        return ", ".join(key.scopes) or "–"
+
+    @display(description="State", label={"active": "success", "expired": "warning", "revoked": "danger"})
+    def state(self, key: ApiKey) -> str:
+        if key.revoked_at:
+            return "revoked"
+        return "expired" if key.expires_at and key.expires_at <= timezone.now() else "active"

@@ -1,0 +1,81 @@
+"""Sessions in the admin: found by owner, channel and agent, and read as the conversation they hold; never edited."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
+from unfold.decorators import display
+
+from agents_app import selectors as agents
+from audit_app.adminkit import links
+from audit_app.adminkit.base import SEARCH_DAYS, ReadOnlyAdmin
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import clipped, visible
+from sessions_app import selectors
+from sessions_app.models import Session
+
+PAGE = "admin:sessions_app_session_change"
+TURNS_PER_PAGE = 50
+
+links.register_page("session", PAGE)
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin):
+    list_display = ("name", "person", "channel", "agent_link", "message_count", "active", "is_deleted")
+    list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
+    list_select_related = ("agent", "owner")
+    search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
+    search_help_text = "An id, or words of the last 30 days"
+    fields = ("channel",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        return super().get_queryset(request).select_related("agent", "owner")
+
+    def recent(self, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        return queryset.filter(last_active_at__gte=datetime.now(UTC) - timedelta(days=SEARCH_DAYS))
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> HttpResponse:
+        session: Session = kwargs["obj"]
+        before = _place(request.GET.get("before", ""))
+        turns = selectors.list_turns(session, limit=TURNS_PER_PAGE + 1, before=before)
+        has_older = len(turns) > TURNS_PER_PAGE
+        shown = turns[-TURNS_PER_PAGE:]
+        context |= {
+            "session": session,
+            "turns": shown,
+            "older": f"{shown[0].ordinal}.{shown[0].part}" if has_older else "",
+            "is_newest": before is None,
+            "open_runs": agents.list_open_runs(session.pk),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @display(description="Session")
+    def name(self, session: Session) -> str:
+        return visible(clipped(session.title or session.key, 80))
+
+    @display(description="Owner")
+    def person(self, session: Session) -> str:
+        return visible(session.owner.get_username() if session.owner else session.sender_name or session.sender_id)
+
+    @display(description="Agent")
+    def agent_link(self, session: Session) -> str:
+        return links.link("agent", session.agent.agent_id)
+
+    @display(description="Last active")
+    def active(self, session: Session) -> str:
+        return f"{timezone.localtime(session.last_active_at):%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Deleted", boolean=True)
+    def is_deleted(self, session: Session) -> bool:
+        return session.deleted_at is not None
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    """`ordinal.part` of the turn before which to read; None for the newest turns, and for anything else."""
+    ordinal, _, part = text.partition(".")
+    return (int(ordinal), int(part)) if ordinal.isdecimal() and part.isdecimal() else None

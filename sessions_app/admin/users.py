@@ -1,0 +1,61 @@
+"""Users and groups in the admin. Only a superuser may give rights or touch another superuser."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from audit_app.adminkit.base import AuditedAdmin
+
+# Whoever could set these could give themselves anything.
+_RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class UserAdmin(AuditedAdmin, DjangoUserAdmin):
+    noun = "User"
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
+    list_filter_submit = True
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+        always = ("last_login", "date_joined")
+        return always if request.user.is_superuser else (*always, *_RIGHTS)
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """None: deleting many at once would not ask whether each of them may be touched."""
+        return {}
+
+
+@admin.register(Group)
+class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):
+    noun = "Group"
+
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return super().has_change_permission(request, obj) and request.user.is_superuser
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and request.user.is_superuser
+
+
+def _may_touch(request: HttpRequest, obj: User | None) -> bool:
+    """Staff may change ordinary users and themselves; other staff only a superuser may."""
+    if request.user.is_superuser or obj is None or obj.pk == request.user.pk:
+        return True
+    return not (obj.is_staff or obj.is_superuser)
+

@@ -1,0 +1,110 @@
+"""Cuts a growing Markdown text into its finished top-level blocks, so that each is rendered once. Pure.
+
+A block is finished when no further text can change it. What is left is the open block. Where the cuts are depends on
+the text alone, not on the pieces in which it came.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markdown_it.token import Token
+
+from sessions_app.surfaces.chat.markdown import parser
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
+_COMPLETE_AT_ONCE = {"heading_open", "hr"}
+_KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
+# A long open block is looked at again only when it has grown by this part, so that the work stays linear.
+_GROWTH = 16
+
+
+@dataclass(frozen=True)
+class Block:
+    """source: the text from the end of the block before it; end: where it ends in the whole text, in code points."""
+
+    source: str
+    end: int
+
+
+class BlockSplitter:
+    """Takes the text of one step piece by piece. `text` is all of it, `done` the end of its last finished block."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.done = 0
+        self._look_again_at = 0
+
+    def feed(self, piece: str) -> list[Block]:
+        """Add a piece; the blocks that are finished by it."""
+        self.text += piece
+        if len(self.text) < self._look_again_at or not _LINE_END.search(piece):
+            return []
+        blocks = [self._cut(end) for end in _finished_ends(self.text[self.done :], self.done)]
+        self._look_again_at = len(self.text) + (len(self.text) - self.done) // _GROWTH
+        return blocks
+
+    def _cut(self, end: int) -> Block:
+        block = Block(self.text[self.done : end], end)
+        self.done = end
+        return block
+
+
+def _finished_ends(text: str, start: int) -> list[int]:
+    """Where the finished blocks of a text end. start: the text's own place."""
+    line_ends = _complete_lines(text)
+    if not line_ends:
+        return []
+    tokens: list[Token] = []
+    parser.block.parse(_LINE_END.sub("\n", text[: line_ends[-1]]), parser, {}, tokens)
+    opening = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
+    if not opening:
+        return []
+    # The same cut whether or not the next block is there already: lists and the like end where that begins.
+    cuts = [
+        _line_after(token) if token.type in _KNOWS_ITS_END else _first_line(following)
+        for token, following in pairwise(opening)
+    ]
+    if _is_finished(opening[-1], text, line_ends):
+        cuts.append(_line_after(opening[-1]))
+    return [start + line_ends[line - 1] for line in cuts]
+
+
+def _complete_lines(text: str) -> list[int]:
+    """The end of each line that is there whole. A carriage return at the very end may be half a line end."""
+    ends = [match.end() for match in _LINE_END.finditer(text)]
+    if ends and text.endswith("\r"):
+        ends.pop()
+    return ends
+
+
+def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
+    if last.type in _COMPLETE_AT_ONCE:
+        return True
+    if last.type == "fence":
+        return _is_closed(last, text, line_ends)
+    after = _line_after(last)
+    return last.type in _ENDED_BY_BLANK_LINE and after < len(line_ends) and not _line(text, line_ends, after).strip(" \t\r\n")
+
+
+def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:
+    """Whether the last line of the fence closes it: an open one runs on to the end of the text."""
+    last = _line_after(fence) - 1
+    line = _line(text, line_ends, last).strip()
+    return last > _first_line(fence) and len(line) >= len(fence.markup) and not line.strip(fence.markup[0])
+
+
+def _first_line(token: Token) -> int:
+    assert token.map is not None  # noqa: S101 - blocks have one
+    return token.map[0]
+
+
+def _line_after(token: Token) -> int:
+    assert token.map is not None  # noqa: S101 - blocks have one
+    return token.map[1]
+
+
+def _line(text: str, line_ends: Sequence[int], number: int) -> str:
+    return text[line_ends[number - 1] if number else 0 : line_ends[number]]

@@ -1,0 +1,213 @@
+"""What a viewer of the page is told of each thing that happens: facts and live text become acts. Pure.
+
+An act says what changes in the page; `fragments` gives it its HTML. The page applies acts so that telling one twice
+changes nothing, and acts on an exchange that is over change nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sessions_app.surfaces.chat.calls import Call, CallResult, CallState, call_ended, call_requested, call_started
+from sessions_app.surfaces.chat.exchanges import RETRYING, THINKING, Status, using
+from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
+from sessions_app.watch import Seen
+
+_ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
+
+
+@dataclass(frozen=True)
+class ShowExchange:
+    """Show a run's exchange if it is not there yet. message_id: the sender's own id of the message, if it has one."""
+
+    run_id: UUID
+    message_id: str = ""
+
+
+@dataclass(frozen=True)
+class ShowText:
+    """`blocks` are finished and stand for the text up to their ends; `text` begins at `offset`. In code points."""
+
+    run_id: UUID
+    step: int
+    offset: int
+    text: str
+    blocks: tuple[RenderedBlock, ...] = ()
+
+
+@dataclass(frozen=True)
+class ForgetText:
+    """The step's text is void: another follows."""
+
+    run_id: UUID
+    step: int
+
+
+@dataclass(frozen=True)
+class ShowCall:
+    """A tool card, below the text of its step."""
+
+    run_id: UUID
+    call: Call
+
+
+@dataclass(frozen=True)
+class ChangeCall:
+    """A tool card's new state, and its result once it is over."""
+
+    state: CallState
+    result: CallResult | None = None
+
+
+@dataclass(frozen=True)
+class ShowStatus:
+    """How the run stands. is_news: worth telling those who listen to the page."""
+
+    run_id: UUID
+    status: Status
+    is_news: bool = False
+
+
+@dataclass(frozen=True)
+class ShowAnswer:
+    """The run is over: show the stored answer in place of what was streamed, and who is next in line."""
+
+    run_id: UUID
+
+
+@dataclass(frozen=True)
+class ShowAgent:
+    """Another agent answers from now on."""
+
+    agent_id: str
+
+
+Act = ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | ShowAnswer | ShowAgent
+
+
+class Projection:
+    """Turns what one viewer sees into acts. texts: shared by the viewers of this process."""
+
+    def __init__(self, texts: LiveTexts) -> None:
+        self._texts = texts
+        self._steps: dict[tuple[UUID, int], _StepShown] = {}
+        self._calls: dict[UUID, dict[str, str]] = {}
+
+    def acts(self, batch: Iterable[Seen]) -> list[Act]:
+        """The acts for a batch, in order; text that comes in one go is told in one act."""
+        acts: list[Act] = []
+        growing: _StepShown | None = None
+        for seen in batch:
+            if seen.type == "text.delta" and seen.run_id is not None and seen.step is not None:
+                step = self._step(seen.run_id, seen.step, seen.cursor)
+                if growing is not None and growing is not step:
+                    acts += growing.news()
+                growing = step
+                step.grow(seen.payload["offset"], seen.payload["text"])
+                continue
+            if growing is not None:
+                acts += growing.news()
+                growing = None
+            acts += self._act(seen)
+        return acts if growing is None else [*acts, *growing.news()]
+
+    def _act(self, seen: Seen) -> list[Act]:
+        run_id, payload = seen.run_id, seen.payload
+        if seen.type == "session.bound":
+            return [ShowAgent(payload["agent_id"])]
+        if run_id is None:
+            return []
+        if seen.step is not None and seen.type in ("message.reset", "snapshot"):
+            return self._replace(run_id, seen.step, seen.cursor, payload.get("text", ""))
+        if seen.type in _ENDS or seen.type == "message.completed":
+            self._forget_run(run_id)
+            # Ending and answering are one transaction; the end alone counts only when the answer is not stored yet.
+            return [ShowAnswer(run_id)] if seen.type != "run.completed" else []
+        match seen.type:
+            case "message.received":
+                return [ShowExchange(run_id, payload.get("message_id", ""))]
+            case "run.queued":
+                return [ShowExchange(run_id)]
+            case "run.started":
+                return [ShowStatus(run_id, Status(THINKING), is_news=True)]
+            case "run.waiting":
+                return [ShowStatus(run_id, _waiting(payload), is_news=True)]
+            case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
+                return self._call(seen.type, run_id, seen.step or 0, payload)
+            case _:
+                return []
+
+    def _call(self, kind: str, run_id: UUID, step: int, payload: dict[str, Any]) -> list[Act]:
+        if kind == "tool.started":
+            return [ChangeCall(call_started(payload))]
+        calls = self._calls.setdefault(run_id, {})
+        if kind == "tool.requested":
+            calls[payload["execution_id"]] = payload["tool"]
+            return [ShowCall(run_id, call_requested(step, payload)), ShowStatus(run_id, Status(using(calls.values())))]
+        calls.pop(payload["execution_id"], None)
+        return [ChangeCall(*call_ended(payload)), ShowStatus(run_id, Status(using(calls.values())))]
+
+    def _replace(self, run_id: UUID, step: int, cursor: str, text: str) -> list[Act]:
+        """Begin a step's text anew, with what it is now."""
+        self._steps.pop((run_id, step), None)
+        shown = self._step(run_id, step, cursor)
+        if text:
+            shown.grow(0, text)
+        return [ForgetText(run_id, step), *shown.news()]
+
+    def _step(self, run_id: UUID, step: int, cursor: str) -> "_StepShown":
+        shown = self._steps.get((run_id, step))
+        if shown is None:
+            live = self._texts.open(run_id, _fence_of(cursor), step)
+            shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
+        return shown
+
+    def _forget_run(self, run_id: UUID) -> None:
+        self._calls.pop(run_id, None)
+        for key in [key for key in self._steps if key[0] == run_id]:
+            del self._steps[key]
+
+
+class _StepShown:
+    """How much of one step's text this viewer was told."""
+
+    def __init__(self, run_id: UUID, step: int, live: LiveText) -> None:
+        self._run_id, self._step, self._live = run_id, step, live
+        self._told = 0  # code points of text, or of finished blocks if those reach further
+        self._blocks_told = 0
+        self._reached = 0
+        self._loose: list[ShowText] = []
+
+    def grow(self, offset: int, text: str) -> None:
+        if not self._live.feed(offset, text):
+            # Not the text that was shared so far: tell it as it is, the page knows whether it fits.
+            self._loose.append(ShowText(self._run_id, self._step, offset, text))
+            return
+        self._reached = max(self._reached, offset + len(text))
+
+    def news(self) -> list[Act]:
+        """What was not told yet."""
+        loose, self._loose = self._loose, []
+        blocks = tuple(block for block in self._live.blocks[self._blocks_told :] if block.end <= self._reached)
+        self._blocks_told += len(blocks)
+        begin = max(self._told, blocks[-1].end) if blocks else self._told
+        text = self._live.text[begin : self._reached]
+        self._told = max(begin, self._reached)
+        if not blocks and not text:
+            return [*loose]
+        return [ShowText(self._run_id, self._step, begin, text, blocks), *loose]
+
+
+def _waiting(payload: dict[str, Any]) -> Status:
+    reason = payload.get("reason", "")
+    if payload.get("waiting_on") != "retry":
+        return Status(reason or "Waiting")
+    until = payload.get("until")
+    return Status(RETRYING, until=datetime.fromisoformat(until) if until else None, detail=reason)
+
+
+def _fence_of(cursor: str) -> str:
+    """The claim in a cursor `<seq>.<fence>-<n>`; empty when the cursor names none."""
+    return cursor.partition(".")[2].partition("-")[0]

@@ -1,0 +1,57 @@
+"""The text of steps that are being streamed, with their finished blocks rendered once for all viewers of a process."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from sessions_app.surfaces.chat.blocks import BlockSplitter
+from sessions_app.surfaces.chat.markdown import render
+
+_STEPS_KEPT = 500
+
+
+@dataclass(frozen=True)
+class RenderedBlock:
+    """end: where its source ends in the step's text, in code points; html: sanitised."""
+
+    end: int
+    html: str
+
+
+@dataclass
+class LiveText:
+    """One step's text as far as this process has seen it. `blocks` are in order, without gaps, from the start."""
+
+    blocks: list[RenderedBlock] = field(default_factory=list)
+    _splitter: BlockSplitter = field(default_factory=BlockSplitter)
+    _env: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self._splitter.text
+
+    def feed(self, offset: int, piece: str) -> bool:
+        """Take a piece that begins at `offset`; what is known already is only compared. False: it does not fit."""
+        known = self.text[offset : offset + len(piece)]
+        if offset > len(self.text) or not piece.startswith(known):
+            return False
+        for block in self._splitter.feed(piece[len(known) :]):
+            self.blocks.append(RenderedBlock(block.end, render(block.source, self._env)))
+        return True
+
+
+class LiveTexts:
+    """The newest live texts of this process by run, claim and step. Viewers of the same stream share one."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[UUID, str, int], LiveText] = OrderedDict()
+
+    def open(self, run_id: UUID, fence: str, step: int) -> LiveText:
+        """fence: of the claim that writes the text, since another claim may write another text for the same step."""
+        key = (run_id, fence, step)
+        text = self._texts.setdefault(key, LiveText())
+        self._texts.move_to_end(key)
+        if len(self._texts) > _STEPS_KEPT:
+            self._texts.popitem(last=False)
+        return text

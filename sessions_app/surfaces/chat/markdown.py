@@ -1,0 +1,167 @@
+"""Turns the Markdown of an answer into HTML that is safe to put into a page. Pure.
+
+Raw HTML in the text stays text, remote images become links, and whatever comes out passes an allow-list.
+"""
+
+import re
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils.html import escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from sessions_app.surfaces.chat.addresses import pieces
+from sessions_app.surfaces.chat.highlighting import highlighted
+from sessions_app.surfaces.chat.sanitising import sanitised
+
+# Part of every stored rendering: a change of the rules below makes the stored ones void.
+VERSION = "<!--m1-->"
+
+_LONGEST_TEXT = 200_000
+_LONG_QUERY = 120
+_LEVELS_ABOVE = 2  # the page's title is h1, each message has an h2
+_LANGUAGE = re.compile(r"[\w+#.-]{1,30}", re.ASCII)
+_ALIGNMENT = re.compile(r"text-align:(left|center|right)")
+
+Env = MutableMapping[str, Any]
+
+
+def render(text: str, env: Env | None = None) -> SafeString:
+    """The sanitised HTML of a Markdown text.
+
+    env: shared between the blocks of one text, so that later blocks know the link references of earlier ones.
+    """
+    if len(text) > _LONGEST_TEXT:
+        return format_html("<pre>{}</pre>", text)
+    return mark_safe(sanitised(parser.render(text, {} if env is None else env)))  # noqa: S308 - sanitised
+
+
+class _Renderer(RendererHTML):
+    """One method a kind of token, as the base class wants it. Each escapes what comes from the text."""
+
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return f"<{_lowered(tokens[idx].tag)}>"
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return f"</{_lowered(tokens[idx].tag)}>\n"
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        match = _LANGUAGE.match(tokens[idx].info.strip())
+        return _code(tokens[idx].content, match.group() if match else "")
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return _code(tokens[idx].content, "")
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return _cell(tokens[idx])
+
+    def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return _cell(tokens[idx])
+
+    def list_item_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        if "checked" not in tokens[idx].meta:
+            return "<li>"
+        label = "done" if tokens[idx].meta["checked"] else "to do"
+        state = "task-done" if tokens[idx].meta["checked"] else "task-open"
+        return f'<li class="task"><span class="{state}" role="img" aria-label="{label}"></span> '
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        env["open_link"] = idx
+        href = str(tokens[idx].attrs.get("href", ""))
+        return f'<a href="{escape(href)}" target="_blank">'
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        opening = env.pop("open_link")
+        href = str(tokens[opening].attrs.get("href", ""))
+        shown = self.renderInlineAsText(tokens[opening + 1 : idx], options, env)
+        return "</a>" + _whereto(href, shown)
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        source = str(tokens[idx].attrs.get("src", ""))
+        name = self.renderInlineAsText(tokens[idx].children, options, env) or "image"
+        host = _host(source)
+        if not host:
+            return str(format_html('<span class="image">{}</span>', name))
+        if "open_link" in env:  # links do not nest
+            return str(format_html('<span class="image">{} ({})</span>', name, host))
+        return str(format_html('<a class="image" href="{}" target="_blank">{} ({})</a>', source, name, host))
+
+
+def _parser() -> MarkdownIt:
+    made = MarkdownIt("gfm-like2", {"html": False, "alerts": False, "linkify": False}, renderer_cls=_Renderer)
+    made.core.ruler.after("inline", "addresses", _link_addresses)
+    return made
+
+
+def _link_addresses(state: StateCore) -> None:
+    """Make links of the addresses that stand in running text outside of links."""
+    for block in state.tokens:
+        if block.type == "inline" and block.children and "://" in block.content:
+            block.children = list(_with_links(block.children))
+
+
+def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
+    in_link = False
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            in_link = token.type == "link_open"
+        if in_link or token.type != "text":
+            yield token
+            continue
+        for piece, is_address in pieces(token.content):
+            yield from _link(piece) if is_address else [Token("text", "", 0, content=piece)]
+
+
+def _link(address: str) -> list[Token]:
+    opening = Token("link_open", "a", 1, attrs={"href": address})
+    return [opening, Token("text", "", 0, content=address), Token("link_close", "a", -1)]
+
+
+parser = _parser()
+
+
+def _lowered(tag: str) -> str:
+    return f"h{min(int(tag[1]) + _LEVELS_ABOVE, 6)}"
+
+
+def _code(source: str, language: str) -> str:
+    head = f'<span>{escape(language)}</span><button type="button" class="copy-code">Copy</button>'
+    body = f'<pre tabindex="0"><code>{highlighted(source, language)}</code></pre>'
+    return f'<div class="code"><div class="code-head">{head}</div>{body}</div>\n'
+
+
+def _cell(token: Token) -> str:
+    alignment = _ALIGNMENT.match(str(token.attrs.get("style", "")))
+    return f'<{token.tag} class="align-{alignment.group(1)}">' if alignment else f"<{token.tag}>"
+
+
+def _whereto(href: str, shown: str) -> str:
+    """What a link's own words hide: its host, and that it carries much data along."""
+    host = _host(href)
+    if not host:
+        return ""
+    hidden = [] if host in shown.lower() else [host]
+    if len(urlsplit(href).query) > _LONG_QUERY:
+        hidden.append("long query")
+    return str(format_html(' <span class="whereto">({})</span>', ", ".join(hidden))) if hidden else ""
+
+
+def _host(address: str) -> str:
+    """The host of a web address in lower case; empty for anything else."""
+    try:
+        parts = urlsplit(address)
+        return (parts.hostname or "") if parts.scheme in ("http", "https") else ""
+    except ValueError:
+        return ""

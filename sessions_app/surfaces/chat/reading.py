@@ -1,0 +1,127 @@
+"""Reads what the page shows. Every function is synchronous and costs a number of queries that does not grow."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from uuid import UUID
+
+from django.db import DatabaseError, transaction
+from django.utils.safestring import SafeString, mark_safe
+
+from agents_app import selectors as agents
+from agents_app.types import RunStatus, RunView
+from sessions_app import selectors
+from sessions_app.models import Session, Turn
+from sessions_app.surfaces.chat import markdown
+from sessions_app.surfaces.chat.exchanges import Exchange, open_exchange, stored_exchange
+from tools_app import selectors as tools
+from tools_app.types import ExecutionView
+
+logger = logging.getLogger(__name__)
+
+TURNS_AT_ONCE = 50
+_LONGEST_RUN = 500  # turns of one run that a page would have to complete
+
+
+@dataclass(frozen=True)
+class Page:
+    """Exchanges, oldest first. older_than: the ordinal to ask for older ones with, None when these are the oldest."""
+
+    exchanges: tuple[Exchange, ...]
+    older_than: int | None
+
+
+def read_newest(session: Session) -> Page:
+    """The newest turns with what is going on now. Read the cursor of the timeline before this, never after."""
+    runs = agents.list_open_runs(session.id)
+    turns, older_than = _whole_runs(session, None)
+    return Page(_exchanges(session, turns, runs), older_than)
+
+
+def read_older(session: Session, before: int) -> Page:
+    """The turns before that ordinal."""
+    turns, older_than = _whole_runs(session, before)
+    return Page(_exchanges(session, turns, ()), older_than)
+
+
+def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
+    """The exchange of one run of the session, as it stands now."""
+    turns = list(Turn.objects.filter(session=session, run_id=run_id).order_by("ordinal", "part"))
+    runs: tuple[RunView, ...] = ()
+    if not any(turn.is_answer for turn in turns):
+        runs = agents.list_open_runs(session.id)
+        if run_id not in {run.id for run in runs}:
+            # It has ended, now or without having been stored yet.
+            turns = list(Turn.objects.filter(session=session, run_id=run_id).order_by("ordinal", "part"))
+    found = _exchanges(session, turns, runs)
+    return next((exchange for exchange in found if exchange.run_id == run_id), None)
+
+
+def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:
+    """The newest turns before an ordinal, without cutting a run in two; and the ordinal before which there are more."""
+    place = None if before is None else (before, 0)
+    turns = list(selectors.list_turns(session, limit=TURNS_AT_ONCE + 1, before=place))
+    if len(turns) <= TURNS_AT_ONCE:
+        return turns, None
+    first = turns[0].ordinal
+    whole = [turn for turn in turns if turn.ordinal != first]
+    if whole:
+        return whole, whole[0].ordinal
+    # A single run fills the page: take all of it.
+    return list(selectors.list_turns(session, limit=_LONGEST_RUN, before=(first + 1, 0))), first
+
+
+def _exchanges(session: Session, turns: Sequence[Turn], open_runs: Sequence[RunView]) -> tuple[Exchange, ...]:
+    groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
+    executions = _executions(turns)
+    html = _stored_html(turns)
+    queue = [run.id for run in open_runs if run.status is RunStatus.QUEUED]
+    found: dict[int, Exchange] = {}
+    for run in open_runs:
+        place = queue.index(run.id) + 1 if run.id in queue else 1
+        found[run.ordinal] = _open_exchange(run, groups.get(run.ordinal, []), place)
+    for ordinal, group in groups.items():
+        if ordinal in found:
+            continue
+        if not any(turn.is_answer for turn in group) and (run_id := group[0].run_id):
+            found[ordinal] = _untold_exchange(run_id, group)
+        else:
+            found[ordinal] = stored_exchange(group, executions, lambda turn: html[turn.pk])
+    return tuple(found[ordinal] for ordinal in sorted(found))
+
+
+def _open_exchange(run: RunView, turns: Sequence[Turn], place: int) -> Exchange:
+    transcript = None if run.status is RunStatus.QUEUED else agents.get_transcript(run.id)
+    return open_exchange(run, turns, transcript, markdown.render, place=place)
+
+
+def _untold_exchange(run_id: UUID, turns: Sequence[Turn]) -> Exchange:
+    """A run that is over but whose answer the session has not stored yet: shown as if it were at its last step."""
+    transcript = agents.get_transcript(run_id)
+    return open_exchange(transcript.run, turns, transcript, markdown.render)
+
+
+def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
+    ids = {UUID(name) for turn in turns if turn.role == "assistant" for name in turn.tool_call_ids or []}
+    return {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
+
+
+def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:
+    """The rendering of each assistant turn, by its id; those that had none yet are stored for the next reader."""
+    said = [turn for turn in turns if turn.role == "assistant" and turn.content]
+    fresh = [turn for turn in said if not turn.html.startswith(markdown.VERSION)]
+    for turn in fresh:
+        turn.html = markdown.VERSION + markdown.render(turn.content)
+    if fresh:
+        _store(fresh)
+    return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in said}  # noqa: S308 - sanitised
+
+
+def _store(turns: Sequence[Turn]) -> None:
+    try:
+        with transaction.atomic():
+            Turn.objects.exclude(html__startswith=markdown.VERSION).bulk_update(turns, ["html"])
+    except DatabaseError as error:
+        logger.warning("renderings of %d turns were not stored: %s", len(turns), error)
+

@@ -1,0 +1,68 @@
+"""What the page says in words: states of runs and tool calls, places in a queue, durations, days. Pure."""
+
+from datetime import date, datetime, timedelta
+
+from tools_app.types import ExecutionStatus
+
+# How a tool card looks and what it says. `Running` is told by a passing event, everything else by the record.
+CALL_STATES: dict[str, tuple[str, str]] = {
+    ExecutionStatus.PENDING: ("waiting", "waiting"),
+    ExecutionStatus.RUNNING: ("running", "running"),
+    ExecutionStatus.COMPLETED: ("done", "done"),
+    ExecutionStatus.FAILED: ("failed", "failed"),
+    ExecutionStatus.TIMED_OUT: ("timed-out", "timed out"),
+    ExecutionStatus.CANCELLED: ("cancelled", "cancelled"),
+    ExecutionStatus.UNKNOWN: ("failed", "outcome unknown"),
+}
+BAD_CALL_STATES = {"failed", "timed-out"}
+
+
+def in_line(place: int) -> str:
+    """place: from 1."""
+    return f"Waiting ({ordinal(place)} in line)"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st …"""
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
+def duration(seconds: float | None) -> str:
+    """`0.4 s`, `12 s`, `3 min 5 s`; empty when not known."""
+    if seconds is None:
+        return ""
+    if seconds < 0.0995:
+        return f"{max(round(seconds * 1000), 1)} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def day_name(at: datetime, today: date) -> str:
+    """The heading under which a session of that time is listed: the nearer, the finer."""
+    days = (today - at.date()).days
+    if days <= 0:
+        return "Today"
+    if days == 1:
+        return "Yesterday"
+    if days < 7:
+        return "Last 7 days"
+    if days < 30:
+        return "Last 30 days"
+    return f"{at:%B}" if at.year == today.year else f"{at:%Y}"
+
+
+def time_ago(at: datetime, now: datetime) -> str:
+    """`now`, `5 min`, `3 h`, `2 d`, then the date."""
+    passed = now - at
+    if passed < timedelta(minutes=1):
+        return "now"
+    if passed < timedelta(hours=1):
+        return f"{int(passed.total_seconds()) // 60} min"
+    if passed < timedelta(days=1):
+        return f"{int(passed.total_seconds()) // 3600} h"
+    if passed < timedelta(days=7):
+        return f"{passed.days} d"
+    return f"{at:%-d %b}" if at.year == now.year else f"{at:%-d %b %Y}"

@@ -1,0 +1,28 @@
+"""The envelope of every answer under /api: {"success", "data", "error", "meta"}, and its pages. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a list. number: from 1."""
+
+    number: int
+    size: int
+
+    @property
+    def offset(self) -> int:
+        return (self.number - 1) * self.size
+
+    def meta(self, total: int) -> dict[str, Any]:
+        return {"total": total, "page": self.number, "pageSize": self.size}
+
+
+def success(data: Any, meta: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"success": True, "data": data, "error": None, "meta": meta}
+
+
+def failure(message: str, meta: dict[str, Any] | None = None) -> dict[str, Any]:
+    """message: readable, says what to do; meta: the stable `code` and further facts."""
+    return {"success": False, "data": None, "error": message, "meta": meta}

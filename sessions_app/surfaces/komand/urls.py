@@ -1,0 +1,39 @@
+"""Routes of plain requests under /api, without a trailing slash. What waits is in live.py."""
+
+from django.urls import path, re_path, register_converter
+from django.urls.converters import StringConverter
+
+from sessions_app.surfaces.komand.views import agents, api_keys, audit, auth, sessions, tools
+from sessions_app.surfaces.komand.views.base import UnknownRoute
+
+app_name = "komand"
+
+
+class SessionIdConverter(StringConverter):
+    """A session id of any spelling. It may hold slashes: the server has decoded a part's %2F by now."""
+
+    regex = ".+"
+
+
+register_converter(SessionIdConverter, "session")
+
+urlpatterns = [
+    path("auth/login", auth.Login.as_view(), name="auth-login"),
+    path("auth/refresh", auth.Refresh.as_view(), name="auth-refresh"),
+    path("auth/logout", auth.Logout.as_view(), name="auth-logout"),
+    path("sessions", sessions.SessionList.as_view(), name="session-list"),
+    path("sessions/<session:session_id>/history", sessions.SessionHistory.as_view(), name="session-history"),
+    path("sessions/<session:session_id>/bind", sessions.SessionBind.as_view(), name="session-bind"),
+    path("sessions/<session:session_id>/cancel", sessions.SessionCancel.as_view(), name="session-cancel"),
+    path("sessions/<session:session_id>", sessions.SessionDetail.as_view(), name="session-detail"),
+    path("runs/<str:run_id>", sessions.RunDetail.as_view(), name="run-detail"),
+    path("runs/<str:run_id>/retry", sessions.RunRetry.as_view(), name="run-retry"),
+    path("tools/executions/<str:execution_id>", tools.ExecutionDetail.as_view(), name="execution-detail"),
+    path("tools/executions/<str:execution_id>/cancel", tools.ExecutionCancel.as_view(), name="execution-cancel"),
+    path("agents", agents.AgentList.as_view(), name="agent-list"),
+    path("agents/<str:agent_id>", agents.AgentDetail.as_view(), name="agent-detail"),
+    path("api-keys", api_keys.ApiKeyList.as_view(), name="api-key-list"),
+    path("api-keys/<uuid:key_id>", api_keys.ApiKeyDetail.as_view(), name="api-key-detail"),
+    path("audit", audit.AuditList.as_view(), name="audit-list"),
+    re_path("", UnknownRoute.as_view(), name="unknown"),
+]

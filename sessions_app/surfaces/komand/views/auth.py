@@ -1,0 +1,41 @@
+"""Login with a password, refresh and logout of API clients. Sets no cookie: pages have their own login."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.identity import login, tokens
+from sessions_app.surfaces.komand import shapes
+from sessions_app.surfaces.komand.serializers import LoginBody, LogoutBody, RefreshBody
+from sessions_app.surfaces.komand.views.base import KomandView, ok
+
+
+class Login(KomandView):
+    is_public = True
+
+    def post(self, request: Request) -> Response:
+        fields = self.body(LoginBody)
+        user = login.log_in(request._request, fields["email"], fields["password"])
+        pair = tokens.open_login(user)
+        return ok({"token": pair.access, "refreshToken": pair.refresh, "user": shapes.user(user)})
+
+
+class Refresh(KomandView):
+    is_public = True
+
+    def post(self, request: Request) -> Response:
+        pair = tokens.rotate(self.body(RefreshBody)["refresh_token"])
+        return ok({"token": pair.access, "refreshToken": pair.refresh})
+
+
+class Logout(KomandView):
+    """Ends the login of the refresh token in the body, else that of the JWT sent as Bearer."""
+
+    is_public = True
+
+    def post(self, request: Request) -> Response:
+        refresh_token = self.body(LogoutBody)["refresh_token"]
+        if refresh_token:
+            tokens.close_login(refresh_token)
+        else:
+            tokens.close_login_of(request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip())
+        return ok(None)

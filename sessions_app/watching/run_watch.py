@@ -1,0 +1,173 @@
+"""What a watcher knows of one run: how much text of the open step it shows, and which entries must wait. Pure.
+
+A step is open until a kept fact closes it by naming the length of its text. Only one step is open at a time.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from agents_app.events import CLAIMED, MESSAGE_RESET, REASONING_DELTA, SNAPSHOT, TEXT_DELTA
+from audit_app.follow.items import START, LiveEntry, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A live fact that is to be shown."""
+
+    type: str
+    step: int | None
+    payload: dict[str, Any]
+
+
+class RunWatch:
+    """One run as one watcher sees it. position: the last entry of its stream that was taken."""
+
+    def __init__(self, run_id: UUID) -> None:
+        self.run_id = run_id
+        self.position = START
+        self.is_over = False
+        self.held: deque[LiveEntry] = deque()
+        self.open_executions: set[str] = set()
+        self._has_started = False
+        self._held_before: Position = START
+        self._step = 0
+        self._length: int | None = None  # of the open step's text as shown; None: the watcher may show anything
+        self._reasoning = 0
+        self._is_void = False  # the text shown was begun by an older claim
+
+    def start(self) -> None:
+        """Its start was seen, so the watcher cannot have seen anything of it before."""
+        self._has_started = True
+        if self.position == START:
+            self._length = 0
+
+    def doubt(self, position: Position) -> None:
+        """Go on behind that position, not knowing what the watcher shows of the open step."""
+        self.position, self._length = position, None
+
+    # Which entries must wait for kept facts that were written before them.
+
+    def must_wait(self, entry: LiveEntry) -> bool:
+        """Whether kept facts that come before the entry have not been seen yet, or may not have been."""
+        return bool(self.held) or self._is_early(entry)
+
+    def _is_early(self, entry: LiveEntry) -> bool:
+        if not self._has_started:
+            return True
+        if entry.position[0] > self.position[0] and self._shows_something():
+            return True  # the older claim may have closed its step before it died
+        if entry.step is None or entry.step < self._step:
+            return False
+        return entry.step > self._step or bool(self.open_executions)
+
+    def hold(self, entry: LiveEntry) -> None:
+        self.held.append(entry)
+
+    def mark_held(self) -> None:
+        """What is held now may go once the timeline was read to its end."""
+        if self.held:
+            self._held_before = self.held[-1].position
+
+    def free(self, *, step: int | None = None, marked: bool = False) -> Iterator[LiveEntry]:
+        """Give out the held entries that need not wait any longer, in order. Take each before asking for the next.
+
+        step: the fact that closes this step is here, so its entries come first; marked: those of `mark_held`.
+        """
+        last = self._held_before if marked else START
+        if step is not None:
+            last = max((entry.position for entry in self.held if entry.step == step), default=START)
+        while self.held:
+            entry = self.held.popleft()
+            if entry.position <= last:
+                self._pass(entry)
+            elif self._is_early(entry):
+                self.held.appendleft(entry)
+                return
+            yield entry
+
+    def _pass(self, entry: LiveEntry) -> None:
+        """The timeline has nothing more to say about what comes before this entry: neither may we."""
+        self._has_started = True
+        self.open_executions.clear()
+        if entry.step is not None and entry.step > self._step:
+            self.close(entry.step - 1)
+
+    # What is shown.
+
+    def take(self, entry: LiveEntry) -> list[Shown]:
+        """Go past the entry and return what it adds. Whatever was there before, or comes too late, adds nothing."""
+        if entry.position[0] > self.position[0]:
+            self._is_void = self._shows_something()
+        self.position = entry.position
+        if entry.type == CLAIMED.name or (entry.step is not None and not self._is_open(entry.step)):
+            return []
+        match entry.type:
+            case TEXT_DELTA.name:
+                return [*self._forget_void(), *self._take_text(entry)]
+            case REASONING_DELTA.name:
+                return [*self._forget_void(), *self._take_reasoning(entry)]
+            case SNAPSHOT.name:
+                self._length, self._is_void = len(entry.fields["text"]), False
+            case MESSAGE_RESET.name:
+                return self._reset(entry.fields)
+        return [Shown(entry.type, entry.step, entry.fields)]
+
+    def lacks_text(self, step: int, length: int) -> bool:
+        """Whether the watcher shows anything else than the whole text of the step, which has this length."""
+        if step < self._step:
+            return False
+        shown = self._length if step == self._step else 0
+        return shown != length or self._is_void
+
+    def is_closed(self, step: int) -> bool:
+        return step < self._step
+
+    def close(self, step: int) -> None:
+        """The step's text is complete; nothing more of it is shown."""
+        if step >= self._step:
+            self._begin(step + 1)
+
+    def _shows_something(self) -> bool:
+        return bool(self._length or self._reasoning)
+
+    def _is_open(self, step: int) -> bool:
+        if step > self._step:
+            self._begin(step)
+        return step == self._step
+
+    def _begin(self, step: int) -> None:
+        self._step, self._length, self._reasoning, self._is_void = step, 0, 0, False
+
+    def _take_text(self, entry: LiveEntry) -> list[Shown]:
+        offset, text = entry.fields["offset"], entry.fields["text"]
+        if self._length is None:
+            if offset:
+                return []  # a piece of a text whose beginning is not known: the whole comes when the step closes
+            self._length = len(text)
+            return [Shown(SNAPSHOT.name, entry.step, {"text": text})]
+        piece = text[self._length - offset :] if offset <= self._length else ""
+        if not piece:
+            return []  # shown already, or after a gap, which the next snapshot or the step's end fills
+        start, self._length = self._length, self._length + len(piece)
+        return [Shown(TEXT_DELTA.name, entry.step, {"offset": start, "text": piece})]
+
+    def _take_reasoning(self, entry: LiveEntry) -> list[Shown]:
+        offset, text = entry.fields["offset"], entry.fields["text"]
+        start = max(offset, self._reasoning)
+        piece = text[start - offset :]
+        if not piece:
+            return []
+        self._reasoning = start + len(piece)
+        return [Shown(REASONING_DELTA.name, entry.step, {"offset": start, "text": piece})]
+
+    def _reset(self, fields: dict[str, Any]) -> list[Shown]:
+        is_shown = self._shows_something() or self._length is None
+        self._begin(self._step)
+        return [Shown(MESSAGE_RESET.name, self._step, fields)] if is_shown else []
+
+    def _forget_void(self) -> list[Shown]:
+        """A newer claim begins the step again: its first piece voids what the older one wrote."""
+        return self._reset({"reason": "resumed"}) if self._is_void else []

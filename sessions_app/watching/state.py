@@ -1,0 +1,188 @@
+"""Puts kept events and live entries of one session together for one watcher. Pure: no database, network or clock.
+
+Feed it items in the order in which they are found; it returns what is to be shown. When it needs the stored text of a
+step it names it in `wanted` and keeps everything else back until `supply`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from agents_app.events import RUN_STARTED, SNAPSHOT
+from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
+from audit_app.timeline import KeptEvent
+from sessions_app.events import MESSAGE_COMPLETED
+from sessions_app.watching.run_watch import RunWatch, Shown
+from sessions_app.watching.seen import Cursor, Seen
+from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
+
+_CLOSING = (TOOL_REQUESTED.name, MESSAGE_COMPLETED.name)
+_EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
+
+
+class SessionWatch:
+    """Guarantees, from any cursor it has given out:
+
+    every kept event comes once, in order; text of a step comes in pieces without gap or overlap, `message.reset`
+    empties it and `snapshot` replaces it; before the fact that closes a step comes, its text is the stored text.
+    """
+
+    def __init__(self, session_id: UUID, seq: int) -> None:
+        self.session_id = session_id
+        self.seq = seq
+        self.wanted: tuple[UUID, int] | None = None
+        self._wanting: KeptEvent | None = None
+        self._runs: dict[UUID, RunWatch] = {}
+        self._active: RunWatch | None = None  # the root run whose position is in the cursor
+        self._waiting: deque[Item] = deque()
+        self._early: dict[UUID, list[PassingEvent]] = {}
+        self._freed_by: int | None = None
+
+    def restore(
+        self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], live: Position | None
+    ) -> None:
+        """Take up the run that was active at the cursor: its events up to there, and what its stream holds now.
+
+        live: the cursor's position. Nothing is shown again; if the stream does not reach back to it, what the watcher
+        shows of the open step is in doubt.
+        """
+        run = self._active = self._runs[run_id] = RunWatch(run_id)
+        run.start()
+        for event in events:
+            if event.type in _CLOSING and event.step is not None:
+                run.close(event.step)
+            self._note_execution(run, event)
+        if live == START or any(entry.position == live for entry in entries):
+            for entry in entries:
+                if live is not None and entry.position <= live:
+                    run.take(entry)
+        else:
+            run.doubt(live or START)
+
+    @property
+    def open_runs(self) -> set[UUID]:
+        """Runs that were seen to be open and not to end."""
+        return {run.run_id for run in self._runs.values() if not run.is_over}
+
+    def feed(self, items: Iterable[Item]) -> list[Seen]:
+        """Take items in and return what is to be shown now, in order."""
+        self._waiting.extend(items)
+        return self._go_on()
+
+    def supply(self, text: str | None) -> list[Seen]:
+        """Answer `wanted` with the stored text of that step, None when there is none, and go on."""
+        if self._wanting is None or self.wanted is None:
+            return []
+        event, (run_id, step) = self._wanting, self.wanted
+        self.wanted = self._wanting = None
+        shown = [] if text is None else [self._seen(run_id, Shown(SNAPSHOT.name, step, {"text": text}))]
+        self._runs[run_id].close(step)
+        return [*shown, *self._pass(event), *self._go_on()]
+
+    @property
+    def needs_read(self) -> bool:
+        """Whether entries are held back that a reading of the timeline would let go; see `await_read`."""
+        return self._freed_by is None and any(run.held for run in self._runs.values())
+
+    def await_read(self, read: int) -> None:
+        """The reading with that number was asked for: its CaughtUp lets go what is held back now."""
+        self._freed_by = read
+        for run in self._runs.values():
+            run.mark_held()
+
+    def _go_on(self) -> list[Seen]:
+        shown: list[Seen] = []
+        while self._waiting and self.wanted is None:
+            item = self._waiting.popleft()
+            match item:
+                case LiveEntry():
+                    shown += self._see_entry(item)
+                case KeptEvent():
+                    shown += self._see_event(item)
+                case PassingEvent():
+                    shown += self._see_passing(item)
+                case CaughtUp():
+                    shown += self._see_word(item)
+        return shown
+
+    # Live entries.
+
+    def _see_entry(self, entry: LiveEntry) -> list[Seen]:
+        run = self._runs.get(entry.run_id)
+        if run is None:
+            run = self._runs[entry.run_id] = RunWatch(entry.run_id)
+        newest = run.held[-1].position if run.held else run.position
+        if run.is_over or entry.position <= newest:
+            return []
+        if run.must_wait(entry):
+            run.held.append(entry)
+            return []
+        return self._take(run, entry)
+
+    def _take(self, run: RunWatch, entry: LiveEntry) -> list[Seen]:
+        """All facts but the last of an entry carry the position before it: resuming there repeats them harmlessly."""
+        before = self._cursor()
+        shown = run.take(entry)
+        seen = [self._seen(run.run_id, fact, before) for fact in shown[:-1]]
+        return [*seen, *(self._seen(run.run_id, fact) for fact in shown[-1:])]
+
+    def _see_word(self, word: CaughtUp) -> list[Seen]:
+        if self._freed_by is None or word.read < self._freed_by:
+            return []
+        self._freed_by = None
+        shown: list[Seen] = []
+        for run in self._runs.values():
+            for entry in run.free(marked=True):
+                shown += self._take(run, entry)
+        return shown
+
+    # Kept events.
+
+    def _see_event(self, event: KeptEvent) -> list[Seen]:
+        if event.seq <= self.seq:
+            return []
+        if event.type not in _CLOSING or event.run_id is None or event.step is None:
+            return self._pass(event)
+        run = self._runs.get(event.run_id)
+        if run is None:
+            run = self._runs[event.run_id] = RunWatch(event.run_id)
+        shown: list[Seen] = []
+        for entry in run.free(step=event.step):
+            shown += self._take(run, entry)
+        length = event.payload.get("text_length", 0)
+        if run.lacks_text(event.step, length):
+            self.wanted, self._wanting = (event.run_id, event.step), event
+            return [*shown, *(self.supply("") if length == 0 else ())]
+        run.close(event.step)
+        return [*shown, *self._pass(event)]
+
+    def _pass(self, event: KeptEvent) -> list[Seen]:
+        """Show the event, and then whatever waited for it."""
+        self.seq = event.seq
+        run = self._note(event)
+        seen = [
+            Seen(
+                event.type, self.session_id, event.run_id, event.step, event.payload, self._cursor(), event.seq, event.ts
+            )
+        ]
+        if run is None or run.is_over:
+            return seen
+        for passing in self._early.pop(run.run_id, ()):
+            seen += self._see_passing(passing)
+        for entry in run.free():
+            seen += self._take(run, entry)
+        return seen
+
+    def _note(self, event: KeptEvent) -> RunWatch | None:
+        if event.run_id is None:
+            return None
+        if event.type == RUN_STARTED.name:
+            run = self._runs.setdefault(event.run_id, RunWatch(event.run_id))
+            run.start()
+            if event.parent_run_id is None:
+                self._active = run
+        run_or_none = self._runs.get(event.run_id)
+        if run_or_none is not None:
+            self._note_execution(run_or_none, event)
+            self._note_end(run_or_none, event)
+        return run_or_none

@@ -1,0 +1,92 @@
+"""A whole gateway in one process: the real engine on its own thread, tools run in threads, no Celery worker.
+
+Nudges are carried out directly, and can be dropped, so that a test decides which of them are lost.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connections
+
+from agents_app import selectors
+from agents_app.models import Agent, ModelProvider
+from agents_app.providers.scripted import Reply, Script, ScriptedProvider
+from agents_app.runs.worker import EngineThread
+from agents_app.types import RunTranscript
+from audit_app.kernel import nudge
+from sessions_app.services import Accepted, Inbound, receive
+from tools_app import services as tools
+
+
+class EngineRig:
+    """`send` a message, `wait` for its run, look at the transcript. `drops` decides which nudges get lost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.drops: Callable[[str], bool] = lambda task_name: False
+        self.nudges: list[str] = []
+        self.owner = User.objects.create_user("alice", "alice@example.org", "secret-enough")
+        self._pool = ThreadPoolExecutor(4)
+        self.engine: EngineThread | None = None
+        monkeypatch.setattr(nudge, "send", self._send)
+
+    def start(self) -> "EngineRig":
+        self.engine = EngineThread()
+        self.engine.start()
+        return self
+
+    def stop(self) -> None:
+        if self.engine:
+            self.engine.stop()
+            self.engine = None
+        self._pool.shutdown()
+
+    def agent(self, *replies: Reply, **fields: Any) -> Script:
+        """Let the default agent answer by these replies; returns the script, which remembers what it was asked."""
+        provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
+        defaults = {"name": "Assistant", "provider": provider, "model_id": "script", "retry_first_seconds": 0.05}
+        Agent.objects.update_or_create(agent_id="default", defaults={**defaults, **fields})
+        return ScriptedProvider.play("script", *replies)
+
+    def send(self, text: str = "hello", **options: Any) -> Accepted:
+        return receive(Inbound("WebChat", "default", "alice", "Alice", text), owner=self.owner, **options)
+
+    def wait(self, run_id: UUID, seconds: float = 15) -> RunTranscript:
+        """The transcript once the run has ended and the conversation has stored it."""
+        return until(lambda: self._ended(run_id), seconds)
+
+    @staticmethod
+    def _ended(run_id: UUID) -> RunTranscript | None:
+        transcript = selectors.get_transcript(run_id)
+        return transcript if transcript.run.status.is_terminal else None
+
+    def _send(self, task_name: str, args: tuple[str, ...], **options: Any) -> None:
+        self.nudges.append(task_name)
+        if self.drops(task_name):
+            return
+        if task_name == "agents.advance_run" and self.engine:
+            self.engine.ring(UUID(args[0]))
+        elif task_name == "tools.execute":
+            self._pool.submit(self._execute, UUID(args[0]))
+
+    @staticmethod
+    def _execute(execution_id: UUID) -> None:
+        try:
+            tools.execute(execution_id)
+        finally:
+            connections.close_all()
+
+
+def until(look: Callable[[], Any], seconds: float = 15) -> Any:
+    """The first true value of `look`, asked again and again; fails the test when the time is over."""
+    pause = threading.Event()
+    deadline = time.monotonic() + seconds
+    while not (value := look()):
+        assert time.monotonic() < deadline, f"did not happen within {seconds} s"
+        pause.wait(0.02)
+    return value

@@ -1,0 +1,280 @@
+"""A model server of our own: OpenAI's protocol over real HTTP, at a set token rate, with faults on demand.
+
+    python -m tests.fakes.model_server --port 9100 --rate 30 --tokens 150
+
+In tests: `with ModelServer() as server:`, then `server.base_url`, `server.requests`, `server.script("status=500")`.
+What one request gets is said by directives in its last user message or by the script: see `directives`. Without any
+it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from agents_app.providers.demonstration import results, wishes
+from tests.fakes.completions import DONE, Chunks, call_fragments, tokens, whole_answer
+from tests.fakes.directives import Directives, read_directives
+from tests.fakes.http_protocol import Connection, HttpRequest, Response
+
+_EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
+_JSON = {"content-type": "application/json"}
+_FOR_EVER = 3600.0
+
+
+@dataclass
+class ModelCall:
+    """One request as received. at: monotonic seconds."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
+
+
+class ModelServer:
+    """Serves on 127.0.0.1 from a thread of its own while it is open."""
+
+    def __init__(self, *, port: int = 0, api_key: str = "", **defaults: Any) -> None:
+        """port: 0 for a free one; api_key: if set, others get 401; defaults: directives for every request."""
+        self.port = port
+        self.requests: list[ModelCall] = []
+        self.disconnects = 0
+        self._api_key = api_key
+        self._defaults = defaults
+        self._script: deque[str] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._started = threading.Event()
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of the last request."""
+        messages: list[dict[str, Any]] = self.requests[-1].body["messages"]
+        return messages
+
+    def script(self, *lines: str) -> None:
+        """Answer the next requests by these directives, one line each, whatever their messages say."""
+        self._script.extend(lines)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.wait()
+        if self._failure:
+            raise self._failure
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        connections: set[Connection] = set()
+
+        def connect() -> Connection:
+            connection = Connection(self._handle, self._count_disconnect)
+            connections.add(connection)
+            return connection
+
+        try:
+            server = await self._loop.create_server(connect, "127.0.0.1", self.port, backlog=1024)
+        except OSError as error:
+            self._failure = error
+            self._started.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._stopping.wait()
+        server.close()
+        for connection in connections:
+            connection.transport.abort()
+
+    def _count_disconnect(self) -> None:
+        if not self._stopping.is_set():
+            self.disconnects += 1
+
+    async def _handle(self, request: HttpRequest, response: Response) -> None:
+        body = json.loads(request.body) if request.body else {}
+        self.requests.append(ModelCall(request.path, request.headers, body))
+        if self._api_key and request.headers.get("authorization") != f"Bearer {self._api_key}":
+            _refuse(response, 401, "Incorrect API key provided.", "invalid_api_key")
+        elif request.path == "/v1/models":
+            models = {"object": "list", "data": [{"id": "fake", "object": "model", "owned_by": "tests"}]}
+            response.whole(200, _JSON, json.dumps(models).encode())
+        elif (request.method, request.path) != ("POST", "/v1/chat/completions"):
+            _refuse(response, 404, f"Unknown request URL: {request.method} {request.path}.", "unknown_url")
+        else:
+            await self._complete(body, response)
+
+    async def _complete(self, body: dict[str, Any], response: Response) -> None:
+        line = f"[[{self._script.popleft()}]]" if self._script else _last_user_text(body)
+        try:
+            directives = read_directives(line, self._defaults)
+        except (ValueError, IndexError) as error:
+            _refuse(response, 400, f"The directives cannot be read: {error!r}", "bad_directives")
+            return
+        if directives.wait:
+            await asyncio.sleep(directives.wait)
+        if directives.status != 200:
+            _refuse(response, directives.status, directives.message, directives.code, directives.retry_after)
+        elif directives.refuse_usage and "stream_options" in body:
+            _refuse(response, 400, "Unrecognized request argument supplied: stream_options", "")
+        elif directives.html:
+            response.whole(200, {"content-type": "text/html"}, b"<!doctype html><title>Welcome</title>")
+        else:
+            calls = _calls(directives, body, has_directives="[[" in line)
+            if not calls and body["messages"][-1]["role"] == "tool" and not directives.text:
+                directives.text = _told_results(body)
+            if directives.json or not body.get("stream"):
+                answer = whole_answer(body["model"], "" if calls else "".join(tokens(directives)), calls)
+                response.whole(200, _JSON, json.dumps(answer).encode())
+            else:
+                await _Stream(directives, response, len(self.requests)).send(body, calls)
+
+
+class _Stream:
+    """Sends one answer chunk by chunk, at its pace, until a fault stops it."""
+
+    def __init__(self, directives: Directives, response: Response, number: int) -> None:
+        self._do = directives
+        self._response = response
+        self._number = number
+        self._sent = 0
+        self._starts_at = time.monotonic() + directives.first
+
+    async def send(self, body: dict[str, Any], calls: list[tuple[str, str]]) -> None:
+        chunks = Chunks(body["model"], self._number)
+        self._response.head(200, _EVENT_STREAM)
+        for delta in ({"role": "assistant", "content": ""}, {"reasoning_content": self._do.reasoning}):
+            if all(delta.values()) or "role" in delta:
+                self._write(chunks.delta(delta))
+        count = 0
+        if not calls or self._do.text:
+            for token in tokens(self._do):
+                count += 1
+                if not await self._pace() or not self._write(chunks.text(token)):
+                    return
+        for fragment in call_fragments(self._do, calls):
+            if not await self._pace() or not self._write(chunks.delta({"tool_calls": [fragment]})):
+                return
+        if not await self._pace():
+            return
+        if not self._do.nofinish:
+            self._write(chunks.finish(self._do.finish or ("tool_calls" if calls else "stop")))
+        if not self._do.nousage and body.get("stream_options", {}).get("include_usage"):
+            self._write(chunks.usage(len(json.dumps(body["messages"])) // 4, count))
+        if not self._do.nodone:
+            self._write(DONE)
+        self._response.end()
+
+    def _write(self, chunk: bytes) -> bool:
+        if self._do.comments:
+            chunk = b": keep-alive\n\nevent: completion\nid: 7\n" + chunk
+        self._response.piece(chunk.replace(b"\n", b"\r\n") if self._do.crlf else chunk)
+        return True
+
+    async def _pace(self) -> bool:
+        """Wait for the next chunk's moment; False when a fault ended the answer instead."""
+        do, at = self._do, self._sent
+        self._sent += 1
+        if at == do.cut:
+            await asyncio.sleep(0.01)  # what was written before has to leave first
+            self._response.drop()
+            return False
+        if at == do.hang:
+            await asyncio.sleep(_FOR_EVER)
+        if at == do.badjson:
+            self._write(b'data: {"choices": [{"delta": {"content": "half\n\n')
+        if at == do.error:
+            error = {"message": do.message, "code": do.code or "server_error", "type": "server_error"}
+            self._write(b"data: " + json.dumps({"error": error}).encode() + b"\n\n")
+        if do.huge and at == 0:
+            self._write(b"data: " + b" " * do.huge)
+        if do.rate:
+            await asyncio.sleep(max(0.0, self._starts_at + at / do.rate - time.monotonic()))
+        elif at == 0 and do.first:
+            await asyncio.sleep(do.first)
+        elif at % 64 == 63:
+            await asyncio.sleep(0)
+            await self._response.drain()
+        return True
+
+
+def _refuse(response: Response, status: int, message: str, code: str, retry_after: str = "") -> None:
+    error = {"error": {"message": message, "type": code or "error", "param": None, "code": code or None}}
+    headers = {**_JSON, "retry-after": str(retry_after)} if retry_after else _JSON
+    response.whole(status, headers, json.dumps(error).encode())
+
+
+def _last_user_text(body: dict[str, Any]) -> str:
+    texts = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    return str(texts[-1]) if texts else ""
+
+
+def _calls(directives: Directives, body: dict[str, Any], *, has_directives: bool) -> list[tuple[str, str]]:
+    """The tool calls of this answer: none once tools have answered, unless it loops."""
+    if body["messages"][-1]["role"] == "tool" and not directives.loop:
+        return []
+    if has_directives or not body.get("tools"):
+        return directives.calls()
+    offered = {tool["function"]["name"] for tool in body["tools"]}
+    wanted = wishes.wishes_in(_last_user_text(body))
+    return [(wish.tool, json.dumps(wish.arguments)) for wish in wanted if wish.tool in offered]
+
+
+def _told_results(body: dict[str, Any]) -> str:
+    """An answer that says what the tools found, in one paragraph."""
+    messages = body["messages"]
+    called = max(at for at, message in enumerate(messages) if message.get("tool_calls"))
+    calls = {call["id"]: call["function"] for call in messages[called]["tool_calls"]}
+    lines = [
+        results.describe(call["name"], call["arguments"], message["content"])
+        for message in messages[called + 1 :]
+        if (call := calls.get(message.get("tool_call_id")))
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A fake model server that speaks OpenAI's protocol.")
+    parser.add_argument("--port", type=int, default=9100)
+    parser.add_argument("--rate", type=float, default=30.0, help="tokens a second; 0: as fast as can be")
+    parser.add_argument("--tokens", type=int, default=150)
+    parser.add_argument("--first", type=float, default=0.0, help="seconds before the first token")
+    parser.add_argument("--api-key", default="", help="refuse every other key")
+    options = parser.parse_args()
+    server = ModelServer(
+        port=options.port, api_key=options.api_key, rate=options.rate, tokens=options.tokens, first=options.first
+    )
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    try:
+        with server:
+            sys.stdout.write(f"listening on {server.base_url}\n")
+            sys.stdout.flush()
+            stopped.wait()
+    except OSError as error:
+        sys.exit(f"model_server: cannot listen on port {options.port}: {error}")
+
+
+if __name__ == "__main__":
+    main()

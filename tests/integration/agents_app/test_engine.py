@@ -1,0 +1,221 @@
+"""The engine on a real database and a real Valkey, with a scripted model: what a run leaves behind."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from agents_app import services as runs
+from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
+from agents_app.models import Run, Step
+from agents_app.providers.scripted import Reply
+from agents_app.types import RunStatus
+from audit_app.models import AuditEntry, Event
+from sessions_app.models import Session, Turn
+from tests.engine_rig import EngineRig, until
+from tools_app.types import ExecutionStatus, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def call(name: str, number: int = 1, **arguments: object) -> ToolCall:
+    return ToolCall(f"call_{number}", name, json.dumps(arguments))
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+def turns(accepted: object) -> list[tuple[str, str]]:
+    return [(turn.role, turn.content) for turn in Turn.objects.order_by("ordinal", "part")]
+
+
+def test_a_plain_message_is_answered_once_and_stored(rig: EngineRig) -> None:
+    rig.agent(Reply(("Hel", "lo", "!")))
+    transcript = rig.wait(rig.send("hi").run_id)
+    assert transcript.run.status is RunStatus.COMPLETED
+    assert turns(None) == [("user", "hi"), ("assistant", "Hello!")]
+    assert [event.type for event in Event.objects.order_by("seq")] == [
+        "session.created", "message.received", "run.queued", "run.started", "message.completed", "run.completed",
+    ]  # fmt: skip
+
+
+def test_timeline_numbers_have_no_gap_and_times_rise(rig: EngineRig) -> None:
+    rig.agent(Reply(("one",)))
+    rig.wait(rig.send().run_id)
+    rig.wait(rig.send().run_id)
+    events = list(Event.objects.order_by("seq"))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert all(earlier.ts < later.ts for earlier, later in zip(events, events[1:], strict=False))
+
+
+def test_parallel_tools_run_and_their_results_reach_the_model(rig: EngineRig) -> None:
+    script = rig.agent(
+        Reply(("Let me see. ",), tool_calls=(call("echo", 1, text="a"), call("echo", 2, text="b"))), Reply(("Done.",))
+    )
+    transcript = rig.wait(rig.send("go").run_id)
+    assert [execution.status for execution in transcript.executions] == [ExecutionStatus.COMPLETED] * 2
+    roles = [message.role for message in script.requests[1].messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool"]
+    assert [role for role, _ in turns(None)] == ["user", "assistant", "tool", "tool", "assistant"]
+    answer = Turn.objects.get(is_answer=True)
+    assert answer.content == "Done."
+    assert answer.tool_call_ids == [str(execution.id) for execution in transcript.executions]
+
+
+def test_the_next_message_sees_the_whole_history(rig: EngineRig) -> None:
+    script = rig.agent(Reply(tool_calls=(call("echo", text="a"),)), Reply(("First.",)), Reply(("Second.",)))
+    rig.wait(rig.send("one").run_id)
+    rig.wait(rig.send("two").run_id)
+    said = [(message.role, message.content) for message in script.requests[-1].messages[1:]]
+    assert [role for role, _ in said] == ["user", "assistant", "tool", "assistant", "user"]
+    assert said[-1] == ("user", "two")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ToolCall("c", "no_such_tool", "{}"),
+        ToolCall("c", "echo", '{"text": '),
+        ToolCall("c", "echo", '{"text": 7}'),
+        ToolCall("c", "echo", "[]"),
+    ],
+    ids=["unknown tool", "broken JSON", "wrong type", "no object"],
+)
+def test_a_wrong_tool_call_goes_back_to_the_model_as_an_error(rig: EngineRig, wrong: ToolCall) -> None:
+    script = rig.agent(Reply(tool_calls=(wrong,)), Reply(("Sorry.",)))
+    transcript = rig.wait(rig.send().run_id)
+    assert transcript.run.status is RunStatus.COMPLETED
+    assert transcript.executions[0].status is ExecutionStatus.FAILED
+    assert script.requests[1].messages[-1].content.startswith("[Failed]")
+    assert AuditEntry.objects.filter(action="ToolExecutionFailed").count() == 1
+
+
+def test_a_model_that_loops_on_tools_ends_readably_after_its_rounds(rig: EngineRig) -> None:
+    script = rig.agent(Reply(tool_calls=(call("echo", text="again"),)), max_tool_rounds=3)
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "tool_rounds_exceeded")
+    assert script.requests[-1].tools == ()
+    answer = Turn.objects.get(is_answer=True)
+    assert answer.state == "error"
+    assert "3 times" in answer.error_message
+
+
+def test_a_passing_fault_is_retried_and_the_text_starts_again(rig: EngineRig, valkey: object) -> None:
+    rig.agent(Reply(("half an ans",), error="model_error"), Reply(("The answer.",)))
+    accepted = rig.send()
+    transcript = rig.wait(accepted.run_id)
+    assert transcript.answer == "The answer."
+    assert Event.objects.filter(type="run.waiting").count() == 1
+    entries = [json.loads(fields["e"]) for _, fields in valkey.xrange(f"komand:run:{accepted.run_id}")]
+    kinds = [entry["type"] for entry in entries]
+    assert kinds == ["run.claimed", "text.delta", "run.claimed", "message.reset", "text.delta"]
+
+
+def test_a_lasting_fault_is_told_in_the_session_the_run_and_the_audit_log(rig: EngineRig) -> None:
+    rig.agent(Reply(error="model_auth"))
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "model_auth")
+    assert Turn.objects.get(is_answer=True).error_message == transcript.run.error_message != ""
+    assert AuditEntry.objects.filter(action="RunFailed", details__code="model_auth").exists()
+
+
+def test_stopping_keeps_the_partial_text_and_ends_the_call(rig: EngineRig, valkey: object) -> None:
+    script = rig.agent(Reply(("Once upon a time",), hangs=True))
+    accepted = rig.send()
+    until(lambda: b"text.delta" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
+    assert runs.cancel_run(accepted.run_id)
+    transcript = rig.wait(accepted.run_id)
+    assert transcript.run.status is RunStatus.CANCELLED
+    answer = Turn.objects.get(is_answer=True)
+    assert (answer.content, answer.state) == ("Once upon a time", "partial")
+    assert script.cancelled == 1
+    assert not runs.cancel_run(accepted.run_id)
+
+
+def test_a_run_that_uses_up_its_time_ends_with_what_it_had(rig: EngineRig) -> None:
+    rig.agent(Reply(("So far",), hangs=True), max_active_seconds=1)
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.TIMED_OUT, "time_limit")
+    assert Turn.objects.get(is_answer=True).content == "So far"
+
+
+def test_messages_to_a_busy_session_are_answered_in_order(rig: EngineRig) -> None:
+    rig.agent(*[Reply((f"answer {number}",)) for number in range(5)])
+    accepted = [rig.send(f"question {number}") for number in range(5)]
+    for one in accepted:
+        rig.wait(one.run_id)
+    expected = [pair for n in range(5) for pair in (("user", f"question {n}"), ("assistant", f"answer {n}"))]
+    assert turns(None) == expected
+
+
+def test_a_full_queue_refuses_and_stores_nothing(rig: EngineRig) -> None:
+    rig.agent(Reply(hangs=True), queue_limit=2)
+    for _ in range(3):
+        rig.send()
+    with pytest.raises(QueueFull):
+        rig.send()
+    assert (Run.objects.count(), Turn.objects.count(), Session.objects.get().message_count) == (3, 3, 3)
+
+
+def test_reject_refuses_a_second_message(rig: EngineRig) -> None:
+    rig.agent(Reply(hangs=True))
+    rig.send()
+    with pytest.raises(RunBusy):
+        rig.send(busy="reject")
+
+
+def test_the_same_idempotency_key_gives_the_first_run_and_another_text_is_refused(rig: EngineRig) -> None:
+    rig.agent(Reply(("yes",)))
+    first = rig.send("hello", idempotency_key="k1")
+    rig.wait(first.run_id)
+    again = rig.send("hello", idempotency_key="k1")
+    assert (again.run_id, again.is_duplicate) == (first.run_id, True)
+    with pytest.raises(IdempotencyMismatch):
+        rig.send("other", idempotency_key="k1")
+    assert Run.objects.count() == 1
+
+
+def test_a_failed_message_can_be_tried_again(rig: EngineRig) -> None:
+    script = rig.agent(Reply(error="model_bad_request"), Reply(("Now it works.",)))
+    failed = rig.send("please")
+    rig.wait(failed.run_id)
+    again = rig.wait(runs.retry_run(failed.run_id, actor="user:1"))
+    assert again.run.status is RunStatus.COMPLETED
+    assert [message.content for message in script.requests[1].messages[1:]] == ["please"]
+    assert turns(None) == [("user", "please"), ("assistant", ""), ("assistant", "Now it works.")]
+
+
+def test_lost_nudges_only_cost_time(rig: EngineRig) -> None:
+    rig.agent(Reply(tool_calls=(call("echo", text="a"),)), Reply(("Done.",)))
+    lost: list[str] = []
+
+    def once_each(task_name: str) -> bool:
+        lost.append(task_name)
+        return lost.count(task_name) == 1
+
+    rig.drops = once_each
+    transcript = rig.wait(rig.send().run_id, seconds=20)
+    assert transcript.run.status is RunStatus.COMPLETED
+    assert Step.objects.count() == 2
+
+
+def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
+    rig.agent(Reply(tool_calls=(call("echo", text="a"), call("nothing", 2))), Reply(("Done.",)))
+    accepted = rig.send("go")
+    rig.wait(accepted.run_id)
+    entries = AuditEntry.objects.filter(session_id=accepted.session_id).order_by("id")
+    actions = [entry.action for entry in entries]
+    assert actions[:2] == ["SessionCreated", "MessageReceived"]
+    assert actions[-1] == "MessageSent"
+    assert sorted(actions[2:-1]) == [
+        "ToolExecutionCompleted", "ToolExecutionFailed", "ToolExecutionStarted", "ToolExecutionStarted",
+    ]  # fmt: skip
+    named = {entry.details["turn_id"] for entry in entries if "turn_id" in entry.details}
+    assert named == {str(turn.id) for turn in Turn.objects.filter(role="user") | Turn.objects.filter(is_answer=True)}
+    executions = {entry.details["execution_id"] for entry in entries if "execution_id" in entry.details}
+    assert executions == {str(one.id) for one in rig.wait(accepted.run_id).executions}
+    assert all(entry.details.get("run_id") in (None, str(accepted.run_id)) for entry in entries)

@@ -1,0 +1,95 @@
+"""Nobody reaches another's objects: every route that names one, with every kind of foreign and odd id."""
+
+from uuid import uuid4
+
+import pytest
+from django.urls import get_resolver
+
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.surfaces.komand import urls
+from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+# Every route with an id of something that has an owner. A new one must be listed here or in OPEN.
+OWNED = {
+    "session-detail": ("session", "sessions/{}", ["GET", "DELETE"]),
+    "session-history": ("session", "sessions/{}/history", ["GET"]),
+    "session-bind": ("session", "sessions/{}/bind", ["POST"]),
+    "session-cancel": ("session", "sessions/{}/cancel", ["POST"]),
+    "run-detail": ("run", "runs/{}", ["GET"]),
+    "run-retry": ("run", "runs/{}/retry", ["POST"]),
+    "execution-detail": ("execution", "tools/executions/{}", ["GET"]),
+    "execution-cancel": ("execution", "tools/executions/{}/cancel", ["POST"]),
+    "api-key-detail": ("api_key", "api-keys/{}", ["DELETE"]),
+}
+OPEN = {"agent-detail"}  # everybody may read agents; who may change them: test_rest_agents
+CASES = [(name, method) for name, (_, _, methods) in OWNED.items() for method in methods]
+
+
+@pytest.fixture
+def alices():
+    """Something of everything that alice owns, by kind."""
+    alice = make_user("alice")
+    session = make_session(alice, turns=2)
+    run = make_run(session)
+    execution = make_execution(run)
+    key = create_api_key(alice, "script").row
+    return {"user": alice, "session": session.key, "run": run.pk, "execution": execution.pk, "api_key": key.pk}
+
+
+def _call(caller: RestCaller, name: str, method: str, object_id: object):
+    return caller(method, OWNED[name][1].format(object_id), {"agentId": "default"} if method == "POST" else None)
+
+
+def test_every_route_with_an_id_is_covered_here():
+    named = {pattern.name for pattern in urls.urlpatterns if "<" in str(pattern.pattern)}
+    assert named == set(OWNED) | OPEN
+    assert get_resolver(urls).url_patterns == urls.urlpatterns
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_anothers_object_is_404_for_everybody_else(alices, name, method):
+    object_id = alices[OWNED[name][0]]
+    for stranger in (RestCaller(make_user("bob")), RestCaller(make_user("carol", is_staff=True))):
+        foreign = _call(stranger, name, method, object_id)
+        missing = _call(stranger, name, method, uuid4())
+        assert foreign.status == missing.status == 404
+        assert foreign.error.replace(str(object_id), "") == missing.error.replace(str(object_id), "")
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_nobody_without_a_credential_reaches_anything(alices, name, method):
+    assert _call(RestCaller(), name, method, alices[OWNED[name][0]]).status == 401
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+def test_the_owner_is_let_in(alices, name, method):
+    assert _call(RestCaller(alices["user"]), name, method, alices[OWNED[name][0]]).status != 404
+
+
+@pytest.mark.parametrize(("name", "method"), CASES)
+@pytest.mark.parametrize("odd", ["0", "x" * 600, "WebChat:default", "..", "a%00b", "%F0%9F%98%80", "1 OR 1=1", "None"])
+def test_odd_ids_are_404(alices, name, method, odd):
+    assert _call(RestCaller(alices["user"]), name, method, odd).status == 404
+
+
+def test_a_session_by_uuid_is_as_closed_as_by_its_public_id(alices):
+    session = make_session(alices["user"], key="WebChat:default:second")
+    assert RestCaller(alices["user"]).get(f"sessions/{session.pk}").status == 200
+    assert RestCaller(make_user("bob")).get(f"sessions/{session.pk}").status == 404
+
+
+def test_a_deleted_session_takes_its_runs_along(alices):
+    caller = RestCaller(alices["user"])
+    assert caller.delete(f"sessions/{alices['session']}").status == 200
+    assert caller.get(f"sessions/{alices['session']}").status == 404
+    assert caller.get(f"runs/{alices['run']}").status == 404
+    assert caller.get(f"tools/executions/{alices['execution']}").status == 404
+
+
+def test_lists_show_ones_own_only(alices):
+    bob = RestCaller(make_user("bob"))
+    for path in ("sessions", "api-keys"):
+        assert bob.get(path).data == []
+        assert len(RestCaller(alices["user"]).get(path).data) == 1

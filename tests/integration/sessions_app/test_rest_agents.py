@@ -1,0 +1,174 @@
+"""Agents, API keys and the audit log over REST."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agents_app.models import Agent
+from audit_app import services as audit
+from audit_app.models import AuditEntry
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import ApiKey
+from tests.rest_rig import RestCaller, make_agent, make_session, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
+
+
+@pytest.fixture(autouse=True)
+def default_agent():
+    return make_agent()
+
+
+@pytest.fixture
+def alice():
+    return RestCaller(make_user("alice"))
+
+
+@pytest.fixture
+def bob():
+    return RestCaller(make_user("bob"))
+
+
+@pytest.fixture
+def staff():
+    return RestCaller(make_user("carol", is_staff=True))
+
+
+def test_a_created_agent_is_answered_with_its_defaults(alice):
+    answer = alice.post("agents", SALES)
+    assert answer.status == 200
+    assert answer.data["systemPrompt"] == "You are a helpful enterprise AI assistant."
+    assert (answer.data["maxContextTokens"], answer.data["allowedChannels"]) == (100_000, [])
+    assert (answer.data["description"], answer.data["ownerId"]) == (None, str(alice.user.pk))
+    assert alice.get("agents/sales-bot").data == answer.data
+
+
+def test_the_id_of_an_agent_is_taken_once_and_for_ever(alice, bob):
+    alice.post("agents", SALES)
+    assert bob.post("agents", SALES).status == 409
+    assert alice.delete("agents/sales-bot").status == 200
+    assert alice.get("agents/sales-bot").status == 404
+    assert bob.post("agents", SALES).status == 409
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"agentId": "has space"}, "agentId:"),
+        ({"agentId": ""}, "agentId:"),
+        ({"name": None}, "name:"),
+        ({"modelProvider": "nobody"}, "Known: demo"),
+        ({"maxContextTokens": "many"}, "maxContextTokens:"),
+        ({"maxContextTokens": -1}, "maxContextTokens:"),
+        ({"allowedChannels": "WebChat"}, "allowedChannels:"),
+        ({"enabledTools": ["no_such_tool"]}, "no_such_tool"),
+        ({"autonomy": "wild"}, "autonomy:"),
+        ({"systemPrompt": "a\0b"}, "systemPrompt:"),
+    ],
+)
+def test_a_wrong_field_is_400_and_named(alice, change, complaint):
+    answer = alice.post("agents", {**SALES, **change})
+    assert answer.status == 400
+    assert complaint in answer.error
+    assert Agent.objects.count() == 1
+
+
+def test_update_changes_what_is_sent_and_nothing_else(alice):
+    alice.post("agents", {**SALES, "description": "sells"})
+    answer = alice.put("agents/sales-bot", {"name": "Shop", "maxToolRounds": 3})
+    assert (answer.data["name"], answer.data["maxToolRounds"], answer.data["description"]) == ("Shop", 3, "sells")
+    assert alice.put("agents/sales-bot", {"agentId": "sales-bot", "description": None}).data["description"] is None
+    assert alice.put("agents/sales-bot", {"agentId": "other"}).status == 400
+
+
+def test_everybody_reads_but_only_owner_and_staff_change(alice, bob, staff):
+    alice.post("agents", SALES)
+    assert bob.get("agents/sales-bot").status == 200
+    assert bob.put("agents/sales-bot", {"name": "Mine"}).status == 403
+    assert bob.delete("agents/sales-bot").status == 403
+    assert alice.put("agents/default", {"name": "Mine"}).status == 403
+    assert staff.put("agents/sales-bot", {"name": "Ours"}).status == 200
+
+
+def test_only_staff_give_full_autonomy(alice, staff):
+    assert alice.post("agents", {**SALES, "autonomy": "full"}).status == 403
+    alice.post("agents", SALES)
+    assert alice.put("agents/sales-bot", {"autonomy": "full"}).status == 403
+    assert staff.put("agents/sales-bot", {"autonomy": "full"}).data["autonomy"] == "full"
+
+
+def test_the_default_agent_stays(staff):
+    assert staff.delete("agents/default").status == 409
+
+
+def test_unknown_agents_are_404(alice, staff):
+    assert alice.get("agents/nobody").status == 404
+    assert staff.put("agents/nobody", {"name": "x"}).status == 404
+
+
+def test_agents_are_listed_in_pages(alice):
+    make_agent("b"), make_agent("a")
+    answer = alice.get("agents?pageSize=2")
+    assert [row["agentId"] for row in answer.data] == ["a", "b"]
+    assert answer.meta == {"total": 3, "page": 1, "pageSize": 2}
+
+
+def test_a_new_api_key_is_shown_once_and_works(alice):
+    made = alice.post("api-keys", {"name": "script", "expiresInDays": 7}).data
+    assert RestCaller(bearer=made["key"]).get("sessions").status == 200
+    (listed,) = alice.get("api-keys").data
+    assert "key" not in listed
+    assert made["key"].startswith(listed["prefix"])
+    assert ApiKey.objects.get().expires_at.date() == (datetime.now(UTC) + timedelta(days=7)).date()
+
+
+def test_a_revoked_api_key_stops_at_once(alice):
+    made = alice.post("api-keys", {"name": "script"}).data
+    assert alice.delete(f"api-keys/{made['id']}").status == 200
+    assert RestCaller(bearer=made["key"]).get("sessions").status == 401
+    assert alice.get("api-keys").data[0]["revokedAt"] is not None
+
+
+def test_a_key_makes_no_keys_and_only_staff_grant_foreign_senders(alice, staff):
+    key = RestCaller(bearer=create_api_key(alice.user, "script").key)
+    assert key.post("api-keys", {"name": "another"}).status == 403
+    wide = {"name": "gateway", "scopes": ["senders:any"]}
+    assert alice.post("api-keys", wide).status == 403
+    assert staff.post("api-keys", wide).data["scopes"] == ["senders:any"]
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"name": ""}, {"name": "x", "scopes": ["root"]}, {"name": "x", "expiresInDays": 0}]
+)
+def test_a_wrong_api_key_request_is_400(alice, body):
+    assert alice.post("api-keys", body).status == 400
+
+
+def test_the_audit_log_is_for_staff(alice, staff):
+    assert alice.get("audit").status == 403
+    assert RestCaller().get("audit").status == 401
+    assert staff.get("audit").status == 200
+
+
+def test_the_audit_log_is_filtered_by_what_was_asked(staff):
+    session = make_session(staff.user)
+    audit.record(
+        "Tested", actor="user:7", agent_id="a", session_id=session.pk, session_key=session.key, details={"n": 1}
+    )
+    audit.record("Tested", actor="agent:b", agent_id="b")
+    (found,) = staff.get("audit?action=Tested&actorId=7").data
+    assert (found["actorId"], found["sessionId"], found["details"]) == ("user:7", session.key, {"n": 1})
+    for query in ("agentId=a", f"sessionId={session.key}", f"sessionId={session.pk}", "actorId=user:7"):
+        assert len(staff.get(f"audit?action=Tested&{query}").data) == 1
+    assert staff.get("audit?sessionId=WebChat:default:nobody").status == 404
+
+
+def test_the_audit_log_is_cut_by_time(staff):
+    audit.record("Tested")
+    at = AuditEntry.objects.get(action="Tested").at
+    before, after = ((at + timedelta(seconds=s)).strftime("%Y-%m-%dT%H:%M:%SZ") for s in (-2, 2))
+    assert staff.get(f"audit?action=Tested&from={before}&to={after}").meta["total"] == 1
+    assert staff.get(f"audit?action=Tested&from={after}").meta["total"] == 0
+    assert staff.get(f"audit?action=Tested&to={before}").meta["total"] == 0
+    assert staff.get("audit?from=yesterday").status == 400

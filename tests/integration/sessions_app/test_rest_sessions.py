@@ -1,0 +1,168 @@
+"""Sessions, history and runs over REST."""
+
+import pytest
+
+from agents_app.models import Run
+from agents_app.types import RunStatus
+from audit_app.models import AuditEntry
+from sessions_app.models import Session, Turn
+from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture
+def alice():
+    return make_user("alice", first_name="Alice")
+
+
+@pytest.fixture
+def api(alice):
+    return RestCaller(alice)
+
+
+def test_a_session_is_found_by_raw_and_by_encoded_public_id_and_by_uuid(api, alice):
+    session = make_session(alice)
+    spellings = [session.key, session.key.replace(":", "%3A"), session.key.replace(":", "%3a"), str(session.pk)]
+    found = [api.get(f"sessions/{spelling}").data for spelling in spellings]
+    assert {data["sessionId"] for data in found} == {f"WebChat:default:{alice.pk}"}
+
+
+@pytest.mark.parametrize("url", ["a%2Fb", "a%252Fb"])
+def test_a_sender_with_a_slash_is_found(api, alice, url):
+    make_session(alice, key="WebChat:default:a%2Fb")
+    assert api.get(f"sessions/WebChat:default:{url}/history").status == 200
+    assert api.get(f"sessions/WebChat:default:{url}").data["sessionId"] == "WebChat:default:a%2Fb"
+
+
+def test_a_session_shows_what_it_is(api, alice):
+    data = api.get(f"sessions/{make_session(alice, turns=3).key}").data
+    assert (data["channel"], data["accountId"], data["senderId"]) == ("WebChat", "default", str(alice.pk))
+    assert (data["agentId"], data["messageCount"]) == ("default", 3)
+    assert data["createdAt"].endswith("Z")
+
+
+def test_lists_come_in_pages_with_a_total(api, alice):
+    for number in range(5):
+        make_session(alice, key=f"WebChat:default:{alice.pk}:{number}")
+    answer = api.get("sessions?page=2&pageSize=2")
+    assert answer.meta == {"total": 5, "page": 2, "pageSize": 2}
+    assert len(answer.data) == 2
+    assert api.get("sessions").meta["pageSize"] == 50
+    assert api.get("sessions?page=9").data == []
+
+
+@pytest.mark.parametrize("query", ["page=0", "page=x", "pageSize=0", "pageSize=201", "page=99999999999999999999"])
+def test_impossible_pages_are_400(api, query):
+    assert api.get(f"sessions?{query}").status == 400
+
+
+def test_history_pages_go_back_in_time_and_read_forward(api, alice):
+    key = make_session(alice, turns=5).key
+    pages = [
+        [turn["content"] for turn in api.get(f"sessions/{key}/history?pageSize=2&page={n}").data] for n in (1, 2, 3)
+    ]
+    assert pages == [["turn 3", "turn 4"], ["turn 1", "turn 2"], ["turn 0"]]
+    assert api.get(f"sessions/{key}/history").meta["total"] == 5
+
+
+def test_max_turns_takes_the_newest(api, alice):
+    key = make_session(alice, turns=60).key
+    assert [turn["content"] for turn in api.get(f"sessions/{key}/history?maxTurns=2").data] == ["turn 58", "turn 59"]
+    assert len(api.get(f"sessions/{key}/history?maxTurns=60").data) == 60
+    assert api.get(f"sessions/{key}/history?maxTurns=0").status == 400
+
+
+def test_history_shows_tool_turns_and_errors(api, alice):
+    session = make_session(alice)
+    run = make_run(session, RunStatus.FAILED)
+    common = {"session": session, "run": run, "ordinal": 0, "created_at": session.created_at}
+    Turn.objects.create(**common, part=0, role="tool", content="391", tool_call_ids=["e1"])
+    Turn.objects.create(
+        **common, part=1, role="assistant", state="error", error_code="model_error", error_message="It failed."
+    )
+    tool, answer = api.get(f"sessions/{session.key}/history").data
+    assert (tool["role"], tool["content"], tool["toolCallIds"]) == ("tool", "391", ["e1"])
+    assert (answer["state"], answer["error"], answer["errorCode"]) == ("error", "It failed.", "model_error")
+    assert (answer["toolCallIds"], answer["runId"]) == (None, str(run.pk))
+
+
+def test_bind_routes_the_session_to_another_agent(api, alice):
+    make_agent("sales-bot")
+    key = make_session(alice).key
+    assert api.post(f"sessions/{key}/bind", {"agentId": "sales-bot"}).data["agentId"] == "sales-bot"
+    assert Session.objects.get().agent.agent_id == "sales-bot"
+    assert AuditEntry.objects.get(action="SessionBound").actor == f"user:{alice.pk}"
+
+
+def test_bind_to_an_unknown_agent_is_404_and_to_none_is_400(api, alice):
+    key = make_session(alice).key
+    assert api.post(f"sessions/{key}/bind", {"agentId": "nobody"}).status == 404
+    assert api.post(f"sessions/{key}/bind", {}).status == 400
+
+
+def test_cancel_stops_what_waits_and_says_how_much(api, alice):
+    session = make_session(alice)
+    make_run(session, RunStatus.QUEUED)
+    assert api.post(f"sessions/{session.key}/cancel").data == {"cancelled": 1}
+    assert api.post(f"sessions/{session.key}/cancel").data == {"cancelled": 0}
+    assert Run.objects.get().status == RunStatus.CANCELLED
+
+
+def test_cancel_of_a_stale_run_stops_nothing_else(api, alice):
+    session = make_session(alice)
+    old, _ = make_run(session), make_run(session, RunStatus.QUEUED)
+    assert api.post(f"sessions/{session.key}/cancel", {"runId": str(old.pk)}).data == {"cancelled": 0}
+    assert api.post(f"sessions/{session.key}/cancel", {"runId": "x"}).status == 400
+
+
+def test_delete_hides_the_session(api, alice):
+    key = make_session(alice).key
+    assert api.delete(f"sessions/{key}").status == 200
+    assert api.get("sessions").meta["total"] == 0
+
+
+def test_a_run_shows_its_state_answer_tools_and_usage(api, alice):
+    session = make_session(alice)
+    run = make_run(session, answer="42", input_tokens=7, output_tokens=2)
+    execution = make_execution(run, status="Completed")
+    data = api.get(f"runs/{run.pk}").data
+    assert (data["status"], data["text"], data["error"]) == ("completed", "42", None)
+    assert data["usage"] == {"inputTokens": 7, "outputTokens": 2}
+    assert data["toolCallIds"] == [str(execution.pk)]
+    assert data["sessionId"] == session.key
+
+
+def test_an_open_run_has_no_text_yet(api, alice):
+    run = make_run(make_session(alice), RunStatus.QUEUED)
+    data = api.get(f"runs/{run.pk}").data
+    assert (data["status"], data["text"], data["endedAt"]) == ("queued", None, None)
+
+
+def test_a_failed_run_is_retried_as_a_new_one_and_a_good_one_is_not(api, alice):
+    session = make_session(alice)
+    failed, good = make_run(session, RunStatus.FAILED), make_run(session)
+    answer = api.post(f"runs/{failed.pk}/retry")
+    assert answer.status == 202
+    assert Run.objects.get(pk=answer.data["runId"]).status == RunStatus.QUEUED
+    assert api.post(f"runs/{good.pk}/retry").status == 409
+
+
+def test_a_tool_execution_has_exactly_the_promised_fields(api, alice):
+    session = make_session(alice)
+    done = make_execution(
+        make_run(session), status="Completed", output='{"text": "hi"}',
+        started_at=session.created_at, completed_at=session.created_at,
+    )  # fmt: skip
+    data = api.get(f"tools/executions/{done.pk}").data
+    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration"}
+    assert (data["executionId"], data["status"], data["output"]) == (str(done.pk), "Completed", '{"text": "hi"}')
+    assert (data["error"], data["duration"]) == (None, "00:00:00")
+
+
+def test_cancelling_an_execution_twice_gives_the_same_answer(api, alice):
+    execution = make_execution(make_run(make_session(alice), RunStatus.QUEUED))
+    first, second = (api.post(f"tools/executions/{execution.pk}/cancel") for _ in range(2))
+    assert first.status == second.status == 200
+    assert first.data == second.data
+    assert first.data["status"] == "Cancelled"

@@ -1,0 +1,216 @@
+"""POST /api/webchat/message: a message in, its answer out, whatever the run comes to."""
+
+import asyncio
+
+import pytest
+
+from agents_app.models import Run
+from agents_app.types import RunStatus
+from audit_app.kernel.database import in_db
+from sessions_app import services
+from sessions_app.identity import tokens
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import Session, Turn
+from sessions_app.surfaces.komand.live import WebChatMessage
+from tests.engine_rig import EngineRig, until
+from tests.rest_rig import LiveCaller, make_session, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+APPLICATION = WebChatMessage.as_asgi()
+PATH = "/api/webchat/message"
+
+
+@pytest.fixture
+def rig(monkeypatch):
+    rig = EngineRig(monkeypatch)
+    rig.agent([{"text": "Hello there."}])
+    yield rig.start()
+    rig.stop()
+
+
+@pytest.fixture
+def idle(monkeypatch):
+    """A gateway whose engine is not there: messages wait."""
+    rig = EngineRig(monkeypatch)
+    rig.agent([{"text": "Hello there."}])
+    yield rig
+    rig.stop()
+
+
+def _caller(rig: EngineRig) -> LiveCaller:
+    return LiveCaller(APPLICATION, bearer=tokens.open_login(rig.owner).access)
+
+
+async def _post(rig: EngineRig, body, path: str = PATH, **headers: str):
+    caller = await in_db(_caller, rig)
+    return await caller("POST", path, body, **headers)
+
+
+def _message(rig: EngineRig, text: str = "hi", **fields):
+    return {"senderId": str(rig.owner.pk), "text": text, **fields}
+
+
+async def test_the_answer_comes_back_whole(rig):
+    answer = await _post(rig, _message(rig))
+    assert answer.status == 200
+    assert set(answer.data) == {"sessionId", "text", "timestamp"}
+    assert answer.data["sessionId"] == f"WebChat:default:{rig.owner.pk}"
+    assert answer.data["text"] == "Hello there."
+    assert answer.data["timestamp"].endswith("Z")
+    run = await in_db(Run.objects.get)
+    assert answer.meta == {"runId": str(run.pk)}
+
+
+@pytest.mark.parametrize("sender_id", ["alice", "ALICE@example.org"])
+async def test_a_caller_may_go_by_name_or_address(rig, sender_id):
+    assert (await _post(rig, _message(rig, senderId=sender_id))).status == 200
+
+
+async def test_a_second_message_goes_on_in_the_same_session(rig):
+    first = await _post(rig, _message(rig))
+    by_key = await _post(rig, _message(rig, sessionId=first.data["sessionId"]))
+    assert by_key.data["sessionId"] == first.data["sessionId"]
+    assert await in_db(Session.objects.count) == 1
+    assert await in_db(Turn.objects.count) == 4
+
+
+async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
+    settings.KOMAND_WAIT_SECONDS = 1
+    answer = await _post(idle, _message(idle))
+    assert answer.status == 504
+    assert answer.error == "Request timed out after 1 seconds"
+    await in_db(idle.start)
+    run_id = (await in_db(Run.objects.get)).pk
+    assert answer.meta["runId"] == str(run_id)
+    await asyncio.to_thread(idle.wait, run_id)
+    late = await in_db(Turn.objects.get, run_id=run_id, is_answer=True)
+    assert late.content == "Hello there."
+
+
+@pytest.mark.parametrize(("path", "headers"), [("?wait=0", {}), ("", {"Prefer": "respond-async"})])
+async def test_who_does_not_wait_gets_the_run_id_at_once(idle, path, headers):
+    answer = await _post(idle, _message(idle), PATH + path, **headers)
+    run = await in_db(Run.objects.get)
+    assert answer.status == 202
+    assert answer.data == {"sessionId": f"WebChat:default:{idle.owner.pk}", "runId": str(run.pk)}
+
+
+@pytest.mark.parametrize("wait", ["-1", "x", "31", "9" * 30, "1.5", "٣"])
+async def test_an_impossible_wait_is_400(idle, wait):
+    assert (await _post(idle, _message(idle), f"{PATH}?wait={wait}")).status == 400
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": ""},
+        {"text": "   "},
+        {"text": "x" * 10_001},
+        {"text": None},
+        {"text": ["a"]},
+        {"senderId": ""},
+        {"senderId": None},
+        {"sessionId": "x" * 600},
+        {"accountId": ""},
+    ],
+)
+async def test_a_wrong_field_is_400_and_stores_nothing(idle, change):
+    answer = await _post(idle, {**_message(idle), **change})
+    assert answer.status == 400
+    assert not await in_db(Session.objects.exists)
+
+
+@pytest.mark.parametrize("parts", [[b"{"], [b"[]"], [b'"text"'], [b""], [b"[" * 100_000]])
+async def test_a_malformed_body_is_400(idle, parts):
+    caller = await in_db(_caller, idle)
+    assert (await caller("POST", PATH, parts=parts)).status == 400
+
+
+async def test_an_unknown_agent_is_404(idle):
+    assert (await _post(idle, _message(idle, agentId="nobody"))).status == 404
+
+
+async def test_a_text_at_the_limit_is_taken(idle):
+    assert (await _post(idle, _message(idle, "ä" * 10_000), f"{PATH}?wait=0")).status == 202
+
+
+async def test_a_foreign_sender_needs_the_scope(idle):
+    body = _message(idle, senderId="somebody")
+    assert (await _post(idle, body)).status == 403
+    key = (await in_db(create_api_key, idle.owner, "gateway", scopes=["senders:any"])).key
+    answer = await LiveCaller(APPLICATION, bearer=key)("POST", f"{PATH}?wait=0", body)
+    assert answer.data["sessionId"] == "WebChat:default:somebody"
+
+
+async def test_a_session_of_another_channel_is_400(idle):
+    session = await in_db(make_session, idle.owner)
+    await in_db(Session.objects.filter(pk=session.pk).update, channel="Slack")
+    answer = await _post(idle, _message(idle, sessionId=str(session.pk)))
+    assert (answer.status, answer.meta["code"]) == (400, "channel_mismatch")
+
+
+async def test_a_session_of_another_sender_is_400_and_of_another_owner_404(idle):
+    session = await in_db(make_session, idle.owner, key="WebChat:default:customer")
+    await in_db(Session.objects.filter(pk=session.pk).update, sender_id="customer")
+    assert (await _post(idle, _message(idle, sessionId=session.key))).status == 400
+    bobs = await in_db(make_session, await in_db(make_user, "bob"))
+    assert (await _post(idle, _message(idle, sessionId=bobs.key))).status == 404
+
+
+async def test_the_same_idempotency_key_gives_the_same_run_and_another_text_is_422(rig):
+    first = await _post(rig, _message(rig), Idempotency_Key="k1")
+    again = await _post(rig, _message(rig), Idempotency_Key="k1")
+    assert again.data == first.data
+    assert again.meta == first.meta
+    assert (await _post(rig, _message(rig, "other"), Idempotency_Key="k1")).status == 422
+    assert await in_db(Run.objects.count) == 1
+
+
+async def test_a_full_queue_is_429_with_the_time_to_wait(idle):
+    await in_db(idle.agent, [{"text": "x"}], queue_limit=0)
+    assert (await _post(idle, _message(idle), f"{PATH}?wait=0")).status == 202
+    answer = await _post(idle, _message(idle), f"{PATH}?wait=0")
+    assert (answer.status, answer.meta["code"]) == (429, "queue_full")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+async def test_messages_have_a_limit_of_their_own(idle, settings):
+    settings.KOMAND_CHAT_LIMIT, settings.KOMAND_API_LIMIT = 1, 100
+    statuses = [(await _post(idle, _message(idle), f"{PATH}?wait=0")).status for _ in range(2)]
+    assert statuses == [202, 429]
+
+
+async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
+    await in_db(rig.agent, [{"error": "model_auth"}])
+    answer = await _post(rig, _message(rig))
+    assert (answer.status, answer.meta["code"]) == (502, "model_auth")
+    run = await in_db(Run.objects.get)
+    assert answer.error == run.error_message
+    assert answer.meta["runId"] == str(run.pk)
+    turn = await in_db(Turn.objects.get, run=run, is_answer=True)
+    assert (turn.state, turn.error_message) == ("error", answer.error)
+
+
+async def test_a_run_that_is_stopped_is_a_409(idle):
+    asking = asyncio.ensure_future(_post(idle, _message(idle)))
+    session = await asyncio.to_thread(
+        until, lambda: Session.objects.filter(next_ordinal=1).select_related("agent").first()
+    )
+    await in_db(services.cancel_session_runs, session, reason="Stopped.")
+    answer = await asking
+    assert (answer.status, answer.meta["code"]) == (409, "cancelled")
+
+
+async def test_a_client_that_leaves_stops_nothing(idle):
+    caller = await in_db(_caller, idle)
+    asking = asyncio.ensure_future(caller("POST", PATH, _message(idle)))
+    await asyncio.to_thread(until, Run.objects.exists)
+    caller.leave()
+    assert (await asking).status == 0
+    run = await in_db(Run.objects.get)
+    assert (run.status, run.cancel_requested_at) == (RunStatus.QUEUED, None)
+
+
+async def test_nobody_is_401(idle):
+    assert (await LiveCaller(APPLICATION)("POST", PATH, _message(idle))).status == 401
+    assert (await _post(idle, _message(idle), Content_Type="text/plain")).status == 415

@@ -1,0 +1,112 @@
+"""The real thing for tests: `manage.py up` with all its processes, in a folder and on a port of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_START_SECONDS = 60
+_GENEROUS = "100000/60"
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """This process's environment without what the test settings put there."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KOMAND_", "OPENAI_", "DJANGO_"))}
+    for name in ("REDIS_URL", "DATABASE_URL"):
+        kept.pop(name, None)
+    return {**kept, **extra}
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition") -> Any:
+    """Poll until the condition is truthy and return it; fails loudly after the deadline."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come within {seconds:g} s")
+        time.sleep(0.05)
+    return found
+
+
+@dataclass
+class LiveKomand:
+    """One running installation. url: without a slash at the end; password: of the user admin."""
+
+    url: str
+    password: str
+    data_dir: Path
+    log: Path
+    process: "subprocess.Popen[bytes]"
+
+    def status(self) -> dict[str, Any]:
+        """What `manage.py status --json` says."""
+        command = [sys.executable, "manage.py", "status", "--json", "--data-dir", str(self.data_dir)]
+        found = subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, check=False)
+        parsed: dict[str, Any] = json.loads(found.stdout)
+        return parsed
+
+    def part(self, name: str) -> dict[str, Any] | None:
+        """One process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
+        return next((part for part in self.status()["processes"] if part["name"] == name), None)
+
+    def pid_of(self, name: str) -> int:
+        part = self.part(name)
+        assert part and part["pid"], f"{name} does not run: {self.status()}"
+        return int(part["pid"])
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Send a signal to one process; returns the id it had."""
+        pid = self.pid_of(name)
+        os.kill(pid, number)
+        return pid
+
+    def wait_healthy(self, name: str, *, other_than: int = 0, seconds: float = 20) -> None:
+        """Until the process is well again, with another id than the killed one had."""
+
+        def is_healthy() -> bool:
+            part = self.part(name)
+            return bool(part and part["health"] == "ok" and part["pid"] != other_than)
+
+        wait_for(is_healthy, seconds, f"a healthy {name}")
+
+    def stop(self) -> int:
+        """Ctrl-C; returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(15)
+
+
+def start_komand(folder: Path, **environment: str) -> LiveKomand:
+    """Start on a free port and wait until it says that it is ready. Fails with its log when it does not."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    settings = {
+        **dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS),
+        "KOMAND_FETCH_ALLOW_PRIVATE": "127.0.0.1",
+        **environment,
+    }
+    command = [sys.executable, "manage.py", "up", "--port", "0", "--data-dir", str(folder / "data")]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(**settings), stdout=out, stderr=out)
+    try:
+        ready = wait_for(lambda: _ready_line(log, process), _START_SECONDS, "the ready line")
+    except AssertionError as error:
+        process.send_signal(signal.SIGINT)
+        process.wait(15)
+        raise AssertionError(f"{error}\n{log.read_text()}") from None
+    login = re.search(r"First login +admin +(\S+)", log.read_text())
+    return LiveKomand(ready.group(1), login.group(1) if login else "", folder / "data", log, process)
+
+
+def _ready_line(log: Path, process: "subprocess.Popen[bytes]") -> "re.Match[str] | None":
+    if process.poll() is not None:
+        raise AssertionError(f"it ended with code {process.returncode}")
+    text = log.read_text(errors="replace")
+    return re.search(r"Komand is ready at (\S+)", text) if "Ctrl-C" in text else None

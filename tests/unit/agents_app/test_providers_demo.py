@@ -1,0 +1,166 @@
+from typing import Any
+
+import pytest
+
+from agents_app.providers.base import ProviderError
+from agents_app.providers.demo import DemoProvider
+from agents_app.providers.demonstration.deciding import decide
+from agents_app.providers.demonstration.results import describe
+from agents_app.providers.demonstration.wishes import MAX_WISHES, Wish, granted, wishes_in
+from agents_app.types import Message, ModelRequest
+from tests.fakes.streams import Streamed, collect, request_of
+from tools_app.types import ToolCall, ToolSpec
+
+
+def offered(**arguments: str) -> tuple[ToolSpec, ...]:
+    """Tools by name with the one argument each knows."""
+    return tuple(ToolSpec(name, "", {"properties": {argument: {}}}) for name, argument in arguments.items())
+
+
+TOOLS = offered(calculator="expression", date_time="timezone", echo="text", web_fetch="url")
+
+
+def told(text: str) -> list[tuple[str, Any]]:
+    return [(wish.tool, *wish.arguments.values()) for wish in wishes_in(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("what is 17*23?", "17*23"),
+        ("What's 17 times 23, please?", "17 * 23"),
+        ("12 plus 5 minus 3", "12 + 5 - 3"),
+        ("(1 + 2) * 3.5 = ?", "(1 + 2) * 3.5"),
+        ("compute (what is 3*4)", "3*4"),
+        ("2^10", "2 ** 10"),
+        ("1,000,000 / 7", "1000000 / 7"),
+        ("how much is 15% of 80?", "15 / 100 * 80"),
+        ("6x7", "6 * 7"),
+        ("6 × 7 ÷ 2", "6 * 7 / 2"),
+        ("square root of 16", "sqrt(16)"),
+        ("sqrt(2) * pi", "sqrt(2) * pi"),
+        ("-3 - -4.", "-3 - -4"),
+        ("9 squared divided by 3", "9 ** 2 / 3"),
+    ],
+)
+def test_a_sum_is_found_and_written_as_the_calculator_wants_it(text: str, expression: str) -> None:
+    assert told(text) == [("calculator", expression)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hello", "I have 3 apples.", "call me at 10:30", "on 2026-03-01", "version 1.2.3", "5", "-", "a - b", "3(4)x",
+     "I was there a long time ago", "once upon a day", "007", "((((((((", "1" * 400 + "+1", "", "/demo"],
+)  # fmt: skip
+def test_what_is_no_sum_and_no_question_of_time_wants_no_tool(text: str) -> None:
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "zones"),
+    [
+        ("what time is it in Tokyo?", ["Asia/Tokyo"]),
+        ("time in New York and in Paris", ["America/New_York", "Europe/Paris"]),
+        ("What's the current time?", ["UTC"]),
+        ("what day is it today", ["UTC"]),
+        ("time in Europe/Berlin please", ["Europe/Berlin"]),
+        ("what time is it in GMT", ["UTC"]),
+        ("I live in Tokyo", []),
+    ],
+)
+def test_clocks_are_found_by_city_and_by_zone(text: str, zones: list[str]) -> None:
+    assert told(text) == [("date_time", zone) for zone in zones]
+
+
+def test_several_wishes_keep_the_order_of_the_message() -> None:
+    text = "what is 17*23 and what time is it in Tokyo, and what does https://example.com/a?b=1. say, and 17*23 again?"
+    assert told(text) == [
+        ("calculator", "17*23"),
+        ("date_time", "Asia/Tokyo"),
+        ("web_fetch", "https://example.com/a?b=1"),
+    ]
+
+
+def test_an_echo_is_taken_whole() -> None:
+    assert told("Please echo: 17*23 in Tokyo\nnow") == [("echo", "17*23 in Tokyo\nnow")]
+
+
+def test_a_message_cannot_make_it_work_hard() -> None:
+    for text in ("1+" * 5000, "(" * 10_000, "-" * 10_000, "1 " * 5000, " " * 9_999 + "1", "9**9**9 " * 1000):
+        assert len(wishes_in(text)) <= MAX_WISHES
+
+
+def test_only_tools_that_are_offered_and_know_the_argument_are_called() -> None:
+    wishes = (Wish("echo", {"text": "x"}), Wish("calculator", {"expression": "1+1"}), Wish("web_fetch", {"url": "u"}))
+    assert granted(wishes, offered(echo="text", calculator="formula")) == wishes[:1]
+
+
+def test_it_says_which_tool_it_may_not_use() -> None:
+    decision = decide([Message("user", "what is 17*23?")], offered(echo="text"))
+    assert not decision.wishes and "`calculator`" in decision.text
+
+
+@pytest.mark.parametrize("text", ["Hello!", "help", "hi there", "who are you?", "/demo", "/demo nonsense"])
+def test_a_greeting_is_answered_with_what_it_is_and_how_to_get_a_real_model(text: str) -> None:
+    answer = decide([Message("user", text)], TOOLS).text
+    assert "demo model" in answer and "OPENAI_API_KEY" in answer and "| --- |" in answer and "```" in answer
+
+
+def test_whatever_it_does_not_understand_it_says_so() -> None:
+    answer = decide([Message("user", "Write me a poem.")], TOOLS).text
+    assert "demo model" in answer and "OPENAI_API_KEY" in answer
+
+
+def test_it_answers_from_the_results_of_its_tools() -> None:
+    calls = (ToolCall("a", "calculator", '{"expression": "17*23"}'), ToolCall("b", "web_fetch", '{"url": "http://x"}'))
+    history = [
+        Message("user", "earlier 1+1"), Message("assistant", "2"), Message("user", "17*23 and http://x"),
+        Message("assistant", "", calls),
+        Message("tool", '{"expression": "17*23", "result": "391"}', tool_call_id="a"),
+        Message("tool", "[Failed] The address is not public.", tool_call_id="b"),
+    ]  # fmt: skip
+    decision = decide(history, TOOLS)
+    assert not decision.wishes
+    assert "**391**" in decision.text and "could not do it. [Failed] The address is not public." in decision.text
+
+
+@pytest.mark.parametrize(
+    ("tool", "content", "words"),
+    [
+        (
+            "date_time",
+            '{"timezone": "Asia/Tokyo", "time": "21:05:00", "date": "2026-03-01", "weekday": "Sunday"}',
+            "In Tokyo",
+        ),
+        ("echo", '{"text": "hi"}', "> hi"),
+        ("web_fetch", '{"url": "http://x", "title": "T [1]", "text": "Once\\n\\nupon"}', "[T (1)](http://x) begins"),
+        ("web_fetch", '{"url": "http://x", "text": ""}', "nothing"),
+        ("other", '["a"]', '"a"'),
+        ("other", "plain", "plain"),
+        ("calculator", "{}", "calculator"),
+    ],
+)
+def test_results_of_every_tool_are_described(tool: str, content: str, words: str) -> None:
+    assert words in describe(tool, "{}", content)
+
+
+async def test_it_streams_word_by_word_and_calls_tools_in_parallel() -> None:
+    request = request_of("what is 17*23 and what time is it in Tokyo?", model="demo-instant", tools=TOOLS)
+    streamed = await collect(DemoProvider(), request)
+    assert len(streamed.texts) > 3 and streamed.response.finish_reason == "tool_calls"
+    assert [(call.name, call.arguments) for call in streamed.response.tool_calls] == [
+        ("calculator", '{"expression": "17*23"}'),
+        ("date_time", '{"timezone": "Asia/Tokyo"}'),
+    ]
+
+
+async def test_a_failure_on_demand_comes_after_some_text() -> None:
+    streamed = Streamed()
+    with pytest.raises(ProviderError) as caught:
+        await collect(DemoProvider(default_model="demo-instant"), request_of("/demo error"), streamed)
+    assert not caught.value.retryable and streamed.texts and not streamed.responses
+
+
+async def test_without_any_message_it_introduces_itself() -> None:
+    streamed = await collect(DemoProvider(default_model="demo-instant"), ModelRequest("", ()))
+    assert "demo model" in streamed.response.text

@@ -1,0 +1,111 @@
+import socket
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+
+from agents_app.providers.chat_completions import faults
+from agents_app.providers.chat_completions.faults import Endpoint
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+KEY = "sk-very-secret-key-0123456789"
+ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "retryable", "words"),
+    [
+        (401, {"message": "Incorrect API key"}, "model_auth", False, "refused the API key"),
+        (403, {"message": "Country not supported"}, "model_auth", False, "Country not supported"),
+        (404, {"message": "x"}, "model_bad_request", False, "no model 'big-1', or its base URL is wrong"),
+        (400, {"message": "bad tool"}, "model_bad_request", False, "bad tool"),
+        (400, {"code": "context_length_exceeded"}, "model_bad_request", False, "too long"),
+        (413, None, "model_bad_request", False, "too long"),
+        (422, {"detail": [{"loc": "messages"}]}, "model_bad_request", False, "messages"),
+        (429, None, "model_rate_limited", True, "too many requests"),
+        (429, {"code": "insufficient_quota"}, "model_rate_limited", False, "quota"),
+        (402, "Insufficient Balance", "model_rate_limited", False, "billing"),
+        (408, None, "model_timeout", True, "gave up"),
+        (500, "<html>boom</html>", "model_error", True, "(500)"),
+        (529, {"error": {"type": "overloaded_error"}}, "model_error", True, "(529)"),
+        (301, None, "model_bad_request", False, "(301)"),
+    ],
+)
+def test_every_status_has_its_error(status: int, body: object, code: str, retryable: bool, words: str) -> None:
+    error = faults.of_status(ENDPOINT, status, body)
+    assert (error.code, error.retryable) == (code, retryable)
+    assert words in error.message and "<html>" not in error.message
+
+
+def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
+    error = faults.of_status(Endpoint("http://a/v1", "m"), 401, None)
+    assert "none is set" in error.message
+
+
+def test_messages_never_show_a_key_or_a_password() -> None:
+    said = f"Incorrect API key provided: {KEY} or sk-other-secret-key-999999999."
+    for status in (400, 403, 404, 429, 500):
+        message = faults.of_status(ENDPOINT, status, {"error": {"message": said}}).message
+        assert KEY not in message and "sk-other" not in message and "pass@" not in message
+
+
+def test_long_words_of_the_server_are_cut() -> None:
+    assert len(faults.of_status(ENDPOINT, 400, {"message": "x " * 5000}).message) < 600
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "Sun, 01 Mar 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Sun, 01 Mar 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "-5"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
+    assert faults.retry_after_seconds(headers, now=NOW) == seconds
+
+
+def test_a_wait_is_passed_on_but_an_endless_one_is_not_waited_for() -> None:
+    short, long = (faults.of_status(ENDPOINT, 429, None, wait=seconds) for seconds in (3.0, 86_400.0))
+    assert (short.retryable, short.retry_after_seconds) == (True, 3.0) and "3 seconds" in short.message
+    assert not long.retryable
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "retryable"),
+    [
+        ({"code": 429, "message": "slow down"}, "model_rate_limited", True),
+        ({"type": "insufficient_quota"}, "model_rate_limited", False),
+        ({"code": "context_length_exceeded"}, "model_bad_request", False),
+        ({"code": "invalid_api_key"}, "model_auth", False),
+        ({"type": "server_error", "message": "oops"}, "model_error", True),
+        ("oops", "model_error", True),
+    ],
+)
+def test_an_error_object_is_read_like_a_status(error: object, code: str, retryable: bool) -> None:
+    fault = faults.of_error_object(error, ENDPOINT)
+    assert (fault.code, fault.retryable) == (code, retryable)
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "name is not known"),
+        (ssl.SSLCertVerificationError("self-signed"), "TLS"),
+        (ConnectionRefusedError(111, "refused"), "refuses connections"),
+        (TimeoutError(), "does not answer"),
+        (OSError("No route to host"), "connection failed"),
+    ],
+)
+def test_an_unreachable_server_is_told_with_its_cause(cause: Exception, words: str) -> None:
+    error = RuntimeError("Connection error.")
+    error.__cause__ = ExceptionGroup("all attempts failed", [cause])
+    fault = faults.unreachable(ENDPOINT, error)
+    assert fault.code == "model_unreachable" and words in fault.message

@@ -1,0 +1,42 @@
+"""`calculator`: evaluates one arithmetic expression, exactly where it can."""
+
+from typing import Any
+
+from tools_app.builtin.arithmetic import MAX_CHARACTERS, CalculationError, evaluate, to_text
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
+
+
+class Calculator(Tool):
+    spec = ToolSpec(
+        name="calculator",
+        description=(
+            "Evaluate an arithmetic expression and return the exact or 28-digit result. Operators: + - * / // % ** "
+            "(also ^ for power) and parentheses. Functions: abs, round (half away from zero), min, max, floor, ceil, "
+            "sqrt, exp, log (natural, or log(x, base)), log2, log10, sin, cos, tan, asin, acos, atan (radians), "
+            "degrees, radians, factorial, gcd. Constants: pi, e, tau. Example: (17*23 + sqrt(2)) / 3"
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "expression": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_CHARACTERS,
+                    "description": "The expression, without units, currency signs or thousands separators.",
+                }
+            },
+            "required": ["expression"],
+            "additionalProperties": False,
+        },
+        effect=Effect.READ,
+        risk=Risk.LOW,
+        timeout_seconds=10,
+    )
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """{"expression": as given, "result": the number as text, so that no digit of it is lost on the way}."""
+        expression = arguments["expression"]
+        try:
+            return {"expression": expression, "result": to_text(evaluate(expression))}
+        except CalculationError as error:
+            raise ToolError(str(error)) from error

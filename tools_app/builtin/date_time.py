@@ -1,0 +1,133 @@
+"""`date_time`: the present time in any zone, the same moment in another zone, the time between two moments."""
+
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from typing import Any
+from zoneinfo import ZoneInfo, available_timezones
+
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
+
+_TIME = {"type": "string", "maxLength": 40}
+_ZONE = {"type": "string", "maxLength": 64}
+
+
+class DateTime(Tool):
+    spec = ToolSpec(
+        name="date_time",
+        description=(
+            "Tell the current date and time in a time zone (operation now), convert a time to another zone (convert), "
+            "or tell how long it is from one time to another (difference). Zones are IANA names such as Asia/Tokyo."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "operation": {
+                    "type": "string",
+                    "enum": ["now", "convert", "difference"],
+                    "description": "Default now.",
+                },
+                "timezone": {
+                    **_ZONE,
+                    "description": "Zone of the answer, and of times without an offset. Default UTC.",
+                },
+                "time": {**_TIME, "description": "ISO 8601, such as 2026-03-01T09:30. Default now."},
+                "to_timezone": {**_ZONE, "description": "For convert: the zone to convert to."},
+                "end_time": {**_TIME, "description": "For difference: ISO 8601. Default now."},
+            },
+            "additionalProperties": False,
+        },
+        effect=Effect.READ,
+        risk=Risk.LOW,
+        timeout_seconds=10,
+    )
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """now, convert: a described moment (`_described`); difference: seconds and its parts (`_between`)."""
+        zone = _zone(arguments.get("timezone", "UTC"))
+        operation = arguments.get("operation", "now")
+        try:
+            if operation == "now":
+                return _described(_now().astimezone(zone))
+            moment = _moment(arguments, "time", zone)
+            if operation == "difference":
+                return _between(moment, _moment(arguments, "end_time", zone))
+            if "to_timezone" not in arguments:
+                raise ToolError("to_timezone is missing: name the zone to convert to.")
+            return {"from": _described(moment), **_described(moment.astimezone(_zone(arguments["to_timezone"])))}
+        except OverflowError:
+            raise ToolError("The time is out of range: years 1 to 9999 can be told.") from None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):  # not found, an absolute path, a folder of zones: each its own error
+        raise ToolError(f"There is no time zone {name!r}. {_suggestion(name)}") from None
+
+
+def _suggestion(name: str) -> str:
+    known = available_timezones()
+    if not known:
+        return "This machine has no time zone data: its operator should install the tzdata package."
+    wanted = name.strip().replace(" ", "_").lower()
+    by_city = sorted(zone for zone in known if wanted in (zone.lower(), zone.lower().rpartition("/")[2]))
+    near = by_city or get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(near[:3])}?" if near else "Use an IANA name such as Europe/Paris or UTC."
+
+
+def _moment(arguments: dict[str, Any], field: str, zone: ZoneInfo) -> datetime:
+    """The time in that field as an aware one, in `zone` when it says nothing of its own; now when it is not given."""
+    text = arguments.get(field)
+    if text is None:
+        return _now().astimezone(zone)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ToolError(f"{field}: {text!r} is not an ISO 8601 time such as 2026-03-01T09:30:00+01:00.") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)
+
+
+def _described(moment: datetime) -> dict[str, Any]:
+    answer = {
+        "timezone": str(moment.tzinfo),
+        "iso": moment.isoformat(timespec="seconds"),
+        "date": moment.strftime("%Y-%m-%d"),
+        "time": moment.strftime("%H:%M:%S"),
+        "weekday": moment.strftime("%A"),
+        "utc_offset": moment.strftime("%z"),
+        "abbreviation": moment.tzname(),
+        "unix": int(moment.timestamp()),
+    }
+    note = _clock_change(moment)
+    return {**answer, "note": note} if note else answer
+
+
+def _clock_change(moment: datetime) -> str:
+    """A word of warning about a local time that a change of clocks skips or repeats."""
+    if moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None) != moment.replace(tzinfo=None):
+        return "The clocks skip this local time."
+    if moment.replace(fold=0).utcoffset() != moment.replace(fold=1).utcoffset():
+        return "The clocks show this local time twice; the offset given is the one meant here."
+    return ""
+
+
+def _between(start: datetime, end: datetime) -> dict[str, Any]:
+    """seconds: negative when the end comes first; text: the same in days, hours, minutes and seconds."""
+    # In UTC: two times of one zone are subtracted by their clock faces, whatever the clocks did in between.
+    seconds = (end.astimezone(UTC) - start.astimezone(UTC)).total_seconds()
+    span = timedelta(seconds=abs(seconds))
+    days, rest = divmod(span, timedelta(days=1))
+    hours, rest = divmod(rest, timedelta(hours=1))
+    minutes, rest = divmod(rest, timedelta(minutes=1))
+    parts = {"day": days, "hour": hours, "minute": minutes, "second": int(rest.total_seconds())}
+    words = [f"{count} {unit}{'' if count == 1 else 's'}" for unit, count in parts.items() if count]
+    return {
+        "start": start.isoformat(timespec="seconds"),
+        "end": end.isoformat(timespec="seconds"),
+        "seconds": seconds,
+        "text": ", ".join(words) or "no time",
+    }

@@ -1,0 +1,141 @@
+"""Turns what a model asked into execution rows: offered, checked, decided, stored and rung for. Runs no tool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from audit_app.kernel import context
+from audit_app.vocabulary import Fact
+from tools_app import bell, conf, facts, schema, selectors, transitions
+from tools_app.models import ToolExecution
+from tools_app.policy import Ask, Deny, decide, refuse_tool
+from tools_app.registry import tools
+from tools_app.types import AgentPolicy, Effect, ExecutionStatus, ExecutionView, Risk, Tool, ToolCall, ToolSpec
+
+
+@dataclass(frozen=True)
+class Planned:
+    """executions: one per call, in the order of the calls; facts: for the caller to emit, in their order."""
+
+    executions: tuple[ExecutionView, ...]
+    facts: list[Fact]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What one call comes to. error: why it will not be run, in words for the model; empty when it will."""
+
+    arguments: dict[str, Any]
+    effect: Effect
+    risk: Risk
+    timeout_seconds: int
+    decision: str
+    error: str = ""
+
+
+def specs_for(agent_policy: AgentPolicy) -> tuple[ToolSpec, ...]:
+    """The tools an agent's model is offered, by name: those that its policy does not refuse outright."""
+    limit = conf.max_timeout_seconds()
+    offered = [tool.spec for tool in tools if refuse_tool(tool.spec, agent_policy) is None]
+    return tuple(schema.advertised(spec, max_timeout_seconds=limit) for spec in offered)
+
+
+def plan_executions(
+    calls: Sequence[ToolCall],
+    *,
+    run_id: UUID,
+    session_id: UUID,
+    session_key: str,
+    agent_id: str,
+    actor: str,
+    step: int,
+    text_length: int,
+    policy: AgentPolicy,
+    on_done: str,
+    on_done_queue: str,
+) -> Planned:
+    """Store one execution per call of a step, in the caller's transaction, and nudge a worker for each that may run.
+
+    A call that cannot be run (unknown tool, broken or unfit arguments, refused by the policy) is born Failed with an
+    error the model can act on. text_length: code points of the step's text; on_done: the Celery task, on the queue
+    on_done_queue, to nudge with the run's id when the last open execution has ended. The caller emits the facts, and
+    goes on at once when no execution is open. A second plan of the same step raises IntegrityError.
+    """
+    origin = {
+        "run_id": run_id, "session_id": session_id, "session_key": session_key, "agent_id": agent_id, "actor": actor,
+        "step": step, "request_id": context.request_id.get(), "on_done": on_done, "on_done_queue": on_done_queue,
+    }  # fmt: skip
+    rows = [_row(index, call, _plan(call, policy, actor), origin) for index, call in enumerate(calls)]
+    ToolExecution.objects.bulk_create(rows)
+    told: list[Fact] = []
+    for row in rows:
+        told.append(facts.requested(row, text_length=text_length))
+        if row.status == ExecutionStatus.PENDING:
+            bell.ring(row)
+        else:
+            told.append(facts.ended(row))
+    return Planned(tuple(selectors.view(row) for row in rows), told)
+
+
+def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> ToolExecution:
+    now = timezone.now()
+    if plan.error:
+        birth: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
+    else:
+        birth = {"status": ExecutionStatus.PENDING, "ring_at": transitions.ring_at(conf.RING_AGAIN_SECONDS)}
+    return ToolExecution(
+        call_index=index, call_id=_clean(call.id, 200), tool=_clean(call.name, 120), arguments=plan.arguments,
+        effect=plan.effect, risk=plan.risk, decision=plan.decision[:200], timeout_seconds=plan.timeout_seconds,
+        created_at=now, **origin, **birth,
+    )  # fmt: skip
+
+
+def _plan(call: ToolCall, agent_policy: AgentPolicy, actor: str) -> _Plan:
+    tool = tools.find(call.name)
+    arguments: dict[str, Any] = {}
+    try:
+        arguments = schema.read_arguments(call.arguments, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
+        if tool is None:
+            return _unknown_tool(call.name, arguments, agent_policy)
+        default = tool.spec.timeout_seconds
+        arguments, seconds = schema.take_timeout(
+            arguments, default_seconds=default, max_seconds=conf.max_timeout_seconds()
+        )
+        schema.check_arguments(arguments, tool.spec.parameters)
+    except schema.ArgumentsError as problem:
+        spec = tool.spec if tool else _NO_TOOL
+        return _Plan(
+            arguments, spec.effect, spec.risk, spec.timeout_seconds, "not decided: unfit arguments", str(problem)
+        )
+    return _decided(tool, arguments, seconds, agent_policy, actor)
+
+
+def _decided(tool: Tool, arguments: dict[str, Any], seconds: int, agent_policy: AgentPolicy, actor: str) -> _Plan:
+    risk = tool.risk_of(arguments)
+    verdict = decide(tool.spec, arguments, risk, agent_policy, actor)
+    error = ""
+    if isinstance(verdict, Deny):
+        error = f"This call is not allowed: {verdict.reason} Do not repeat it."
+    elif isinstance(verdict, Ask):
+        error = f"This call needs a person's approval, which cannot be given here: {verdict.reason} Do not repeat it."
+    decision = f"{type(verdict).__name__.lower()}: {verdict.reason}"
+    return _Plan(arguments, tool.spec.effect, risk, seconds, decision, error)
+
+
+_NO_TOOL = ToolSpec(name="", description="", parameters={})
+
+
+def _unknown_tool(name: str, arguments: dict[str, Any], agent_policy: AgentPolicy) -> _Plan:
+    known = ", ".join(spec.name for spec in specs_for(agent_policy)) or "none"
+    error = f"There is no tool {_clean(name, 120)!r}. The tools you have: {known}."
+    return _Plan(
+        arguments, _NO_TOOL.effect, _NO_TOOL.risk, _NO_TOOL.timeout_seconds, "not decided: unknown tool", error
+    )
+
+
+def _clean(text: str, length: int) -> str:
+    """A model's own name or id as a column of that length can hold it."""
+    return text.replace("\0", "").encode(errors="replace").decode()[:length]

@@ -1,0 +1,91 @@
+"""Fetches one web page within fixed limits, following a few redirects, each checked like the first URL."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import httpcore2
+import httpx2
+
+from tools_app.remote import netguard
+from tools_app.remote.transport import Budget, GuardedTransport
+from tools_app.types import ToolError
+
+MAX_BYTES = 2 * 1024 * 1024
+_MAX_REDIRECTS = 3
+# Headers of all answers, and what a TLS connection adds, on top of the body.
+_WIRE_EXTRA_BYTES = 512 * 1024
+_READ_SECONDS = 15.0
+_HEADERS = {
+    "user-agent": "Mozilla/5.0 (compatible; Komand web_fetch)",
+    "accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,application/xml;q=0.8,*/*;q=0.1",
+    "accept-encoding": "gzip, deflate",
+}
+_TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "application/javascript"}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """url: where the redirects led; media_type: lower case, without parameters; body: decompressed, at most MAX_BYTES;
+    is_cut: there was more."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
+    is_cut: bool
+
+
+def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetched:
+    """GET a text resource; any HTTP status is an answer. Blocks for at most about `seconds`.
+
+    Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
+    """
+    budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
+    transport = GuardedTransport(budget, allowed_private)
+    # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
+    with httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client:
+        try:
+            return _follow(client, url, allowed_private)
+        except (httpx2.TimeoutException, httpcore2.TimeoutException):
+            raise ToolError("The server did not answer in time.") from None
+        except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
+            raise ToolError(f"The server's answer cannot be read: {error}") from None
+        except (httpx2.HTTPError, httpcore2.NetworkError) as error:
+            raise ToolError(f"The server cannot be reached: {error}") from None
+
+
+def _follow(client: httpx2.Client, url: str, allowed_private: Collection[str]) -> Fetched:
+    target = netguard.check_url(url, allowed_private=allowed_private)
+    for _ in range(_MAX_REDIRECTS + 1):
+        with client.stream("GET", target.url) as response:
+            if response.next_request is None:
+                return _read(response)
+            next_url = response.next_request.url
+        if target.url.scheme == "https" and next_url.scheme == "http":
+            raise netguard.RefusedTargetError("The page redirects from https to http.")
+        target = netguard.check_url(str(next_url), allowed_private=allowed_private)
+    raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
+
+
+def _read(response: httpx2.Response) -> Fetched:
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not _is_text(media_type):
+        raise ToolError(f"The URL leads to {media_type[:80]}, not to text.")
+    codings = {coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")}
+    if not codings <= {"", "identity", "gzip", "x-gzip", "deflate"}:
+        raise ToolError("The server's answer is compressed in a way that cannot be read.")
+    body = bytearray()
+    for chunk in response.iter_bytes():  # decompressed piece by piece, so that a bomb is cut, not unpacked
+        body += chunk[: MAX_BYTES + 1 - len(body)]
+        if len(body) > MAX_BYTES:
+            break
+    charset = response.charset_encoding
+    url = str(response.request.url)
+    return Fetched(url, response.status_code, media_type, charset, bytes(body[:MAX_BYTES]), len(body) > MAX_BYTES)
+
+
+def _is_text(media_type: str) -> bool:
+    if not media_type or media_type.startswith("text/") or media_type in _TEXT_TYPES:
+        return True
+    return media_type.startswith("application/") and media_type.endswith(("+json", "+xml"))

@@ -1,0 +1,115 @@
+"""Makes text for a model out of what a web server sent: decodes it, and turns HTML into Markdown. Pure."""
+
+import codecs
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag
+from bs4.dammit import EncodingDetector
+from markdownify import MarkdownConverter
+
+_NOT_CONTENT = [
+    "script", "style", "noscript", "template", "nav", "footer", "svg", "canvas", "iframe", "object", "embed", "video",
+    "audio", "select", "button", "dialog",
+]  # fmt: skip
+# A <main> or <article> with less text than this is a shell; the whole page says more.
+_LEAST_MAIN_CHARACTERS = 200
+_MAX_TITLE_CHARACTERS = 300
+
+# Python's codecs of the encodings that the web uses. Others may be slow on purpose (punycode, idna) or no text at all.
+_CODECS = {
+    "utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256",
+    "cp1257", "cp1258", "cp866", "cp874", "cp949", "cp932", "big5", "big5hkscs", "gb2312", "gbk", "gb18030", "euc_jp",
+    "euc_kr", "shift_jis", "iso2022_jp", "koi8-r", "koi8-u", "mac-roman", "tis-620",
+    *(f"iso8859-{part}" for part in range(2, 17)),
+}  # fmt: skip
+_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+@dataclass(frozen=True)
+class Readable:
+    title: str
+    text: str
+
+
+def read(body: bytes, *, media_type: str, charset: str | None, url: str) -> Readable:
+    """The text of a body. media_type: may be empty, then it is guessed; charset: as declared by the server, if any;
+    url: what relative links are relative to."""
+    is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
+    text = decode(body, charset=charset, is_html=is_html)
+    return _read_html(text, url) if is_html else Readable("", text.strip())
+
+
+def decode(body: bytes, *, charset: str | None, is_html: bool) -> str:
+    """The body as text, by the first of these that fits it: byte order mark, declared charset, the page's own word,
+    UTF-8; else Windows-1252. A character cut off at the end is dropped."""
+    for name in _candidates(body, charset, is_html):
+        try:
+            return codecs.getincrementaldecoder(name)("strict").decode(body).removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            continue
+    return body.decode("cp1252", errors="replace")
+
+
+def _candidates(body: bytes, charset: str | None, is_html: bool) -> Iterable[str]:
+    yield from (name for mark, name in _BOMS.items() if body.startswith(mark))
+    declared = EncodingDetector.find_declared_encoding(body[:4096], is_html=True) if is_html else None
+    for label in (charset, declared):
+        name = _codec(label)
+        if name is not None:
+            yield name
+    yield "utf-8"
+
+
+def _codec(label: str | None) -> str | None:
+    try:
+        name = codecs.lookup(label or "").name
+    except (LookupError, ValueError):
+        return None
+    # What calls itself Latin-1 or ASCII on the web is Windows-1252.
+    name = "cp1252" if name in ("iso8859-1", "ascii") else name
+    return name if name in _CODECS else None
+
+
+def _read_html(html: str, url: str) -> Readable:
+    soup = BeautifulSoup(html, "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    content = _main_part(soup)
+    _make_links_absolute(content, url)
+    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content))
+
+
+def _main_part(soup: BeautifulSoup) -> Tag:
+    """The part of the page that is worth reading, without what is there for browsers alone."""
+    for tag in soup.find_all([*_NOT_CONTENT, "head"]):
+        tag.decompose()
+    for image in soup.find_all("img"):
+        image.replace_with(str(image.get("alt") or ""))
+    for name in ("main", "article"):
+        part = soup.find(name)
+        if isinstance(part, Tag) and len(part.get_text(strip=True)) >= _LEAST_MAIN_CHARACTERS:
+            return part
+    return soup
+
+
+def _make_links_absolute(content: Tag, url: str) -> None:
+    for link in content.find_all("a", href=True):
+        try:
+            target = urljoin(url, str(link["href"]))
+        except ValueError:
+            target = ""
+        if target.startswith(("http://", "https://")) and target.partition("#")[0] != url.partition("#")[0]:
+            link["href"] = target
+        else:
+            link.unwrap()
+
+
+def _markdown(content: Tag) -> str:
+    try:
+        text = str(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(content))
+    except RecursionError:  # a page may be nested deeper than the converter can follow
+        text = content.get_text("\n", strip=True)
+    lines = (line.rstrip() for line in text.splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -1,0 +1,16 @@
+"""The doors by which other apps use tools: offer, plan, execute, cancel, sweep."""
+
+from tools_app.cancelling import cancel_execution, cancel_executions
+from tools_app.executing import execute
+from tools_app.planning import Planned, plan_executions, specs_for
+from tools_app.sweeping import sweep
+
+__all__ = [
+    "Planned",
+    "cancel_execution",
+    "cancel_executions",
+    "execute",
+    "plan_executions",
+    "specs_for",
+    "sweep",
+]

@@ -1,0 +1,44 @@
+"""Seals secrets for the database and opens them again. It never logs, caches or shows what it opened."""
+
+import base64
+from functools import lru_cache
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from audit_app.kernel.errors import AppError
+from tools_app import conf
+
+
+class SealError(AppError):
+    """A stored secret cannot be opened with this installation's vault keys. Enter it again."""
+
+    code = "seal_broken"
+
+
+def seal(text: str) -> str:
+    """The text encrypted and authenticated with the newest key; ASCII, different each time."""
+    return _box(conf.vault_keys()).encrypt(text.encode()).decode()
+
+
+def unseal(sealed: str) -> str:
+    """The text again, whichever of the keys sealed it. Raises SealError for another key's or a damaged seal."""
+    try:
+        return _box(conf.vault_keys()).decrypt(sealed.encode()).decode()
+    except InvalidToken:
+        raise SealError from None
+
+
+@lru_cache(maxsize=4)
+def _box(keys: str) -> MultiFernet:
+    texts = [key.strip() for key in keys.split(",") if key.strip()]
+    if not texts:
+        raise SealError("No vault key is set: KOMAND_VAULT_KEYS is empty.")
+    return MultiFernet([Fernet(_fernet_key(text)) for text in texts])
+
+
+def _fernet_key(text: str) -> bytes:
+    """Any long random text serves as a key: what Fernet needs is derived from it."""
+    derived = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=b"komand vault v1").derive(text.encode())
+    return base64.urlsafe_b64encode(derived)
