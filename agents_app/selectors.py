@@ -1,5 +1,6 @@
 """Read agents, runs and steps, as frozen views."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 from agents_app.models import OPEN, Agent, Run, Step
@@ -48,6 +49,12 @@ def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
     """Queued, running and waiting runs, in the order they are worked on."""
     rows = Run.objects.select_related("agent").filter(conversation_id=conversation_id, status__in=OPEN)
     return tuple(run_view(row) for row in rows.order_by("ordinal"))
+
+
+def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
+    """Which of these conversations have an open run."""
+    rows = Run.objects.filter(conversation_id__in=conversation_ids, status__in=OPEN)
+    return frozenset(rows.values_list("conversation_id", flat=True))
 
 
 def count_open_runs(conversation_id: UUID) -> int:

@@ -5,22 +5,21 @@ of every token is known without guessing, and a token shown twice is counted onc
 """
 
 import asyncio
-import json
 import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from benchmarks.websocket import Refused, WebSocket
-from benchmarks.wire import Address, post_json, stream_json
+from benchmarks.websocket import WebSocket
+from benchmarks.wire import Address, Refused, post_json, stream_json
 
 _STAMP = re.compile(rb"@(\d{4,})")
 RATE = 30  # tokens a second
 
 
-def message(tokens: int, rate: float = RATE) -> str:
-    """A message that makes the fake model answer with so many stamped tokens at that pace; 0: as fast as can be."""
-    return f"[[tokens={tokens} rate={rate:g} stamp]]"
+def message(tokens: int) -> str:
+    """A message that makes the fake model answer with so many stamped tokens."""
+    return f"[[tokens={tokens} rate={RATE} stamp]]"
 
 
 class Tally:
@@ -31,7 +30,7 @@ class Tally:
         self.first_at = 0.0
         self.last_at = 0.0
         self.sent_first_ms = 0
-        self.sent_last_ms = 0
+        self.sent_last_ms = int(self.started_at * 1000) - 1  # tokens of earlier answers do not count
         self.lags_ms: list[float] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tokens = tokens
@@ -48,10 +47,6 @@ class Tally:
             self.lags_ms.append(at * 1000 - sent_ms)
         if len(self.lags_ms) >= self._tokens and not self.done.done():
             self.done.set_result(None)
-
-    def fail(self, error: Exception) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
 
     @property
     def first_ms(self) -> float:
@@ -72,32 +67,36 @@ class Tally:
 class Viewer(ABC):
     """One person with one open page. Asks one thing at a time."""
 
+    _socket: WebSocket | None = None
     _tally: Tally | None = None
 
+    @abstractmethod
     async def open(self) -> None:
         """Connect, as a page does when it is loaded."""
 
     def close(self) -> None:
-        """Leave."""
+        if self._socket:
+            self._socket.close()
 
     async def ask(self, tokens: int, seconds: float) -> Tally:
         """Ask for an answer of so many tokens and see it to its end. Raises TimeoutError, Refused."""
         self._tally = tally = Tally(tokens)
         async with asyncio.timeout(seconds):
-            await self._ask(message(tokens))
+            await self.send(message(tokens))
             await tally.done
         return tally
+
+    @abstractmethod
+    async def send(self, text: str) -> None:
+        """Send the message; tokens may come before this returns. Raises Refused."""
 
     def _on_text(self, text: bytes, at: float) -> None:
         if self._tally:
             self._tally.see(text, at)
 
-    @abstractmethod
-    async def _ask(self, text: str) -> None: ...
-
 
 class GatewayViewer(Viewer):
-    """The chat page of one session; the message comes in by REST."""
+    """The chat page of one session; the message comes in by REST, `send` returns when it was accepted."""
 
     def __init__(self, address: Address, session: dict[str, str], seeded: dict[str, str]) -> None:
         """session: id and key; seeded: cookie, api_key and sender_id."""
@@ -106,21 +105,12 @@ class GatewayViewer(Viewer):
         self._page_headers = {"cookie": seeded["cookie"], "origin": address.url}
         self._api_headers = {"authorization": f"Bearer {seeded['api_key']}"}
         self._sender_id = seeded["sender_id"]
-        self._socket: WebSocket | None = None
 
     async def open(self) -> None:
         path = f"/ws/chat/{self._session['id']}"
         self._socket = await WebSocket.open(self._address, path, self._page_headers, self._on_text)
 
-    def close(self) -> None:
-        if self._socket:
-            self._socket.close()
-
-    async def _ask(self, text: str) -> None:
-        await self.send(text)
-
     async def send(self, text: str) -> None:
-        """Post the message and return when it was accepted."""
         body = {"senderId": self._sender_id, "sessionId": self._session["key"], "text": text}
         answer = await post_json(self._address, "/api/webchat/message?wait=0", self._api_headers, body)
         if answer.status != 202:
@@ -132,16 +122,11 @@ class RelayViewer(Viewer):
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._socket: WebSocket | None = None
 
     async def open(self) -> None:
         self._socket = await WebSocket.open(self._address, "/", {}, self._on_text)
 
-    def close(self) -> None:
-        if self._socket:
-            self._socket.close()
-
-    async def _ask(self, text: str) -> None:
+    async def send(self, text: str) -> None:
         assert self._socket is not None
         self._socket.send_text(text.encode())
 
@@ -152,7 +137,10 @@ class DirectViewer(Viewer):
     def __init__(self, address: Address) -> None:
         self._address = address
 
-    async def _ask(self, text: str) -> None:
+    async def open(self) -> None:
+        """Nothing to do: each call has its own connection."""
+
+    async def send(self, text: str) -> None:
         body = {"model": "fake", "stream": True, "messages": [{"role": "user", "content": text}]}
         async for received in stream_json(self._address, "/v1/chat/completions", body):
             self._on_text(received, time.monotonic())
@@ -179,8 +167,3 @@ async def ask_all(viewers: Sequence[Viewer], tokens: int, *, over_seconds: float
 
     pause = over_seconds / len(viewers)
     return await asyncio.gather(*(ask_later(viewer, number * pause) for number, viewer in enumerate(viewers)))
-
-
-def dump(tally: Tally) -> str:
-    """One line about an answer, for a log."""
-    return json.dumps({"first_ms": tally.first_ms, "tokens": len(tally.lags_ms), "pace": tally.pace})

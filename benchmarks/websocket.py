@@ -8,16 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
-from benchmarks.wire import Address, head, parse_head
+from benchmarks.wire import Address, Refused, head, parse_head
 
 _TEXT, _CLOSE, _PING, _PONG = 1, 8, 9, 10
 _OPEN_SECONDS = 30
 
 OnText = Callable[[bytes, float], None]
-
-
-class Refused(Exception):  # noqa: N818 - a condition
-    """The server did not open the WebSocket, or closed it."""
 
 
 class FrameReader:

@@ -9,6 +9,10 @@ from typing import Any
 _READ_BYTES = 65536
 
 
+class Refused(Exception):  # noqa: N818 - a condition
+    """The server did not do what was asked."""
+
+
 @dataclass(frozen=True)
 class Address:
     host: str

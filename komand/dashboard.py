@@ -1,9 +1,13 @@
-"""The admin's first page and its search box: what is going on, and the way to any object by its id."""
+"""The admin's front: its login, its first page, and the way to any object by its id."""
 
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest
+from django.contrib import admin
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from unfold.dataclasses import SearchResult
 
@@ -27,6 +31,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     now = timezone.now()
     return {
         **context,
+        "title": "Dashboard",
         "overview": overview.read(now),
         "open_executions": tools.count_open(),
         "processes": sorted(liveness.list_processes(), key=lambda process: (process.name, process.pid)),
@@ -34,6 +39,14 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "latest": _with_tones(overview.latest_runs(_LATEST)),
         "now": now,
     }
+
+
+def login(request: HttpRequest) -> HttpResponse:
+    """The admin's login is the one of the chat page. Someone logged in comes here only for want of staff rights: told so,
+    since sending them to log in would send them back here."""
+    if request.user.is_authenticated:
+        return TemplateResponse(request, "admin/komand/staff_only.html", admin.site.each_context(request), status=403)
+    return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
 
 
 def find_by_id(request: HttpRequest, term: str) -> list[SearchResult]:

@@ -16,6 +16,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import Error as DatabaseError
 from kombu import Connection
+from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from agents_app.models import Agent, ModelProvider
@@ -101,12 +102,13 @@ def _broker() -> Iterator[Finding]:
         yield Finding("valkey", True, f"{kind}, answers")
     except (RedisError, OSError) as error:
         yield Finding("valkey", False, f"{kind}: {error}", mend)
-    try:
-        with Connection(settings.CELERY["broker_url"], transport_options={"socket_connect_timeout": 2}) as broker:
+    broker = Connection(settings.CELERY["broker_url"], transport_options={"socket_connect_timeout": 2})
+    with broker:
+        try:
             broker.ensure_connection(max_retries=1, timeout=2)
-        yield Finding("broker", True, "takes tasks")
-    except (OSError, broker.connection_errors) as error:
-        yield Finding("broker", False, str(error), mend)
+            yield Finding("broker", True, "takes tasks")
+        except (OSError, OperationalError) as error:
+            yield Finding("broker", False, str(error), mend)
 
 
 def _processes() -> Iterator[Finding]:

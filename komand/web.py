@@ -7,7 +7,6 @@ without bound. Here a send waits while the buffer holds too much, and a client t
 import argparse
 import asyncio
 import logging
-import os
 import socket
 import time
 from typing import Any
@@ -146,7 +145,6 @@ def main() -> None:
     options = parser.parse_args()
     listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
     listener.setblocking(False)
-    logger.info("web server of process %d listens on %s", os.getpid(), listener.getsockname())
     WebServer(listener).run()
 
 

@@ -36,8 +36,8 @@ def access_run(user: User | AnonymousUser, run_id: str | UUID) -> RunView:
 
 def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> ExecutionView:
     """A tool execution in one of the user's sessions."""
-    execution = tools.get_execution(_uuid_or_404(execution_id, "execution"))
-    _gate_conversation(user, execution.session_id, "execution")
+    execution = tools.get_execution(_uuid_or_404(execution_id, "tool execution"))
+    _gate_conversation(user, execution.session_id, "tool execution")
     return execution
 
 

@@ -1,6 +1,7 @@
 """Read sessions and their turns. For what a request may see, go through `access` first."""
 
 from datetime import datetime
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Q
@@ -9,12 +10,14 @@ from sessions_app.models import Session, Turn
 
 
 def list_sessions(
-    owner: User, *, limit: int = 50, offset: int = 0, before: datetime | None = None
+    owner: User, *, limit: int = 50, offset: int = 0, before: datetime | None = None, query: str = ""
 ) -> tuple[Session, ...]:
-    """The user's sessions, the last active first. before: only those last active earlier."""
+    """The user's sessions, the last active first. before: only those last active earlier; query: words of the title."""
     rows = Session.objects.select_related("agent").filter(owner=owner, deleted_at=None)
     if before is not None:
         rows = rows.filter(last_active_at__lt=before)
+    if query:
+        rows = rows.filter(title__icontains=query)
     return tuple(rows.order_by("-last_active_at")[offset : offset + limit])
 
 
@@ -38,6 +41,6 @@ def count_turns(session: Session) -> int:
     return Turn.objects.filter(session=session).count()
 
 
-def find_answer(session: Session, run_id: object) -> Turn | None:
+def find_answer(session: Session, run_id: UUID) -> Turn | None:
     """The turn that ended a run, once it is stored."""
     return Turn.objects.filter(session=session, run_id=run_id, is_answer=True).first()

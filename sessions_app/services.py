@@ -24,6 +24,7 @@ from sessions_app.models import Session, Turn
 
 WEB_CHAT = "WebChat"
 LONGEST_TEXT = 10_000
+LONGEST_TITLE = 200
 _TITLE_LENGTH = 80
 _QUEUE_RETRY_SECONDS = 10
 
@@ -154,7 +155,7 @@ def bind_session(session: Session, agent_id: str) -> Session:
 def rename_session(session: Session, title: str) -> None:
     """Raises InvalidInput for an empty or over-long title."""
     title = title.strip()
-    if not 1 <= len(title) <= Session._meta.get_field("title").max_length:
+    if not 1 <= len(title) <= LONGEST_TITLE:
         raise InvalidInput("A title has 1 to 200 characters.", code="title_length")
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)

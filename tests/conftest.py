@@ -19,7 +19,7 @@ from tests.live import LiveKomand, start_komand, wait_for
 from tests.postgres import run_postgres
 
 
-class OutsideNetwork(AssertionError):
+class OutsideNetworkError(AssertionError):
     """A test tried to reach another machine."""
 
 
@@ -37,7 +37,7 @@ def _stay_on_this_machine() -> Iterator[None]:
 
     def check(self: socket.socket, address: Any) -> None:
         if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_here(address[0]):
-            raise OutsideNetwork(f"a test tried to reach {address}")
+            raise OutsideNetworkError(f"a test tried to reach {address}")
 
     def guarded_connect(self: socket.socket, address: Any) -> None:
         check(self, address)
@@ -123,10 +123,16 @@ def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelSer
 
     On SQLite and its own Valkey; on a database of its own when the tests run on PostgreSQL.
     """
-    environment = {"OPENAI_BASE_URL": model_server.base_url, "OPENAI_API_KEY": "test-key-of-nobody", "KOMAND_MODEL": "fake"}
+    environment = {
+        "OPENAI_BASE_URL": model_server.base_url,
+        "OPENAI_API_KEY": "test-key-of-nobody",
+        "KOMAND_MODEL": "fake",
+    }
     database = os.environ.get(on_postgres.VARIABLE)
     if database:
-        environment["DATABASE_URL"] = _fresh_database(database, f"komand_live_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}")
+        environment["DATABASE_URL"] = _fresh_database(
+            database, f"komand_live_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+        )
     komand = start_komand(tmp_path_factory.mktemp("live"), **environment)
     yield komand
     komand.stop()

@@ -20,7 +20,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is ended too
     given = os.environ.get(VARIABLE)
     if not given and find_install() is None:
-        print(f"SKIPPED: there is no PostgreSQL for this platform; set {VARIABLE} to run these tests")
+        sys.stdout.write(f"SKIPPED: there is no PostgreSQL for this platform; set {VARIABLE} to run these tests\n")
         return 0
     with nullcontext(given) if given else run_postgres() as url:
         command = [sys.executable, "-m", "pytest", *_TESTS, "-m", _CHOSEN, *sys.argv[1:]]

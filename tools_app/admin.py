@@ -30,6 +30,7 @@ STATUS_TONES = {
     ExecutionStatus.CANCELLED.value: "warning",
     ExecutionStatus.UNKNOWN.value: "warning",
 }
+OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
 # What one page prints of an output; the rest is in the database and the API.
 SHOWN_CHARACTERS = 20_000
 
@@ -38,7 +39,7 @@ links.register_page("execution", PAGE)
 
 def count_open() -> dict[str, int]:
     """How many executions are pending and running now, by status; a status nobody is in is missing."""
-    rows = ToolExecution.objects.filter(status__in=["Pending", "Running"]).order_by()
+    rows = ToolExecution.objects.filter(status__in=OPEN).order_by()
     return dict(rows.values_list("status").annotate(Count("id")))
 
 
@@ -69,6 +70,11 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         ("Result", {"fields": ("pretty_output", "problem")}),
         ("More", {"fields": (("timeout_seconds", "attempts"), ("step", "call_index"), "call", "request_id")}),
     )
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """Only an open execution can be stopped."""
+        execution = self.get_object(request, object_id)
+        return super().get_actions_detail(request, object_id) if execution and execution.status in OPEN else []
 
     @action(
         description="Stop", url_path="stop", icon="stop_circle", permissions=["stop"], variant=ActionVariant.DANGER,

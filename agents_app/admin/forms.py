@@ -7,6 +7,7 @@ from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
 )
@@ -52,6 +53,8 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     class Meta:
         model = Agent
         exclude = ["enabled_tools", "owner_id", "retired_at"]
+        labels = {"model_id": "Model", "agent_id": "Agent id"}
+        widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -84,6 +87,7 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     class Meta:
         model = ModelProvider
         fields = ["name", "kind", "base_url", "default_model", "is_enabled"]
+        labels = {"base_url": "Address", "is_enabled": "Enabled"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -7,7 +7,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
@@ -19,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from agents_app import services
 from agents_app.admin import timeline
 from agents_app.models import OPEN, Run
+from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
@@ -31,6 +32,7 @@ from tools_app.models import ToolExecution
 
 PAGE = "admin:agents_app_run_change"
 DEFAULT_REASON = "Stopped by an operator."
+RETRYABLE = (RunStatus.FAILED.value, RunStatus.TIMED_OUT.value, RunStatus.CANCELLED.value)
 # A run keeps about ten events; one that was claimed again and again is read to here.
 MOST_EVENTS = 300
 
@@ -45,13 +47,12 @@ class CancelForm(BaseDialogForm):
     )
 
 
-def cancel(run: Run, reason: str) -> str:
-    """Cancel one run and say what happened to it. Audited under the bound actor."""
+def cancel(run: Run, reason: str) -> bool:
+    """Cancel one run; False when it had ended already. Audited under the bound actor."""
     asked = services.cancel_run(run.pk, reason=reason or DEFAULT_REASON)
-    if not asked:
-        return "had already ended"
-    _record("RunCancelRequested", run, reason=reason or DEFAULT_REASON)
-    return "is being cancelled"
+    if asked:
+        _record("RunCancelRequested", run, reason=reason or DEFAULT_REASON)
+    return asked
 
 
 def retry(run: Run, actor: str) -> UUID:
@@ -82,6 +83,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_help_text = "An id, or words of the last 30 days"
     actions = ("cancel_selected", "retry_selected")
     actions_detail = ("cancel_this", "retry_this")
+    change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
@@ -89,6 +91,13 @@ class RunAdmin(ReadOnlyAdmin):
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("agents_app.change_run")
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """Only what this run still allows."""
+        run = self.get_object(request, object_id)
+        status = run.status if run else ""
+        allowed = {"agents_app_run_cancel_this": status in OPEN, "agents_app_run_retry_this": status in RETRYABLE}
+        return [act for act in super().get_actions_detail(request, object_id) if allowed[act.action_name]]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -102,15 +111,17 @@ class RunAdmin(ReadOnlyAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     @action(
-        description="Cancel", url_path="cancel", icon="stop_circle", permissions=["operate"], variant=ActionVariant.DANGER,
-        dialog={"title": "Cancel this run?", "description": "What it has said so far is kept and marked as partial.",
-                "form_class": CancelForm, "form_submit_text": "Cancel the run"},
+        description="Stop", url_path="cancel", icon="stop_circle", permissions=["operate"], variant=ActionVariant.DANGER,
+        dialog={"title": "Stop this run?", "description": "What it has said so far is kept and marked as partial.",
+                "form_class": CancelForm, "form_submit_text": "Stop the run"},
     )  # fmt: skip
     def cancel_this(self, request: HttpRequest, form: CancelForm, object_id: str) -> HttpResponse:
-        run = self.get_object(request, object_id)
         with acting(request):
-            outcome = cancel(run, form.cleaned_data["reason"])
-        messages.success(request, f"The run {outcome}.")
+            outcome = cancel(self._get(request, object_id), form.cleaned_data["reason"])
+        if outcome:
+            messages.success(request, "The run is being stopped.")
+        else:
+            messages.info(request, "The run had already ended.")
         return back_to(request, PAGE, object_id)
 
     @action(
@@ -119,23 +130,22 @@ class RunAdmin(ReadOnlyAdmin):
                 "form_class": None, "form_submit_text": "Try again"},
     )  # fmt: skip
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
-        run = self.get_object(request, object_id)
         try:
             with acting(request):
-                again = retry(run, f"user:{request.user.pk}")
+                again = retry(self._get(request, object_id), f"user:{request.user.pk}")
         except AppError as error:
             messages.error(request, error.message)
             return back_to(request, PAGE, object_id)
         messages.success(request, "This is the new run.")
         return back_to(request, PAGE, again)
 
-    @action(description="Cancel", permissions=["operate"])
+    @action(description="Stop", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
         if not confirmed(request):
             return confirmation(
-                request, self, queryset, act="cancel_selected", question="Cancel these runs?", submit="Cancel them"
+                request, self, queryset, act="cancel_selected", question="Stop these runs?", submit="Stop them"
             )
-        self._each(request, queryset, lambda run: cancel(run, ""))
+        self._each(request, queryset, lambda run: "is being stopped" if cancel(run, "") else "had already ended")
         return None
 
     @action(description="Retry", permissions=["operate"])
@@ -150,13 +160,19 @@ class RunAdmin(ReadOnlyAdmin):
         )
         return None
 
+    def _get(self, request: HttpRequest, object_id: str) -> Run:
+        run: Run | None = self.get_object(request, object_id)
+        if run is None:
+            raise Http404
+        return run
+
     def _each(self, request: HttpRequest, queryset: QuerySet[Run], act: Callable[[Run], str]) -> None:
         """Do it to each of the runs and tell what happened to each; one that refuses does not stop the others."""
         with acting(request):
             for run in queryset[:MOST_SELECTED]:
                 name = links.link("run", run.pk)
                 try:
-                    messages.success(request, format_html("{} {}.", name, act(run)))
+                    messages.info(request, format_html("{} {}.", name, act(run)))
                 except AppError as error:
                     messages.error(request, format_html("{}: {}", name, error.message))
 

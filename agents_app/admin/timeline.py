@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agents_app.models import Run, Step
-from audit_app.adminkit.text import clipped, duration, took, visible
+from audit_app.adminkit.text import clipped, duration, summary, took, visible
 from audit_app.models import Event
 from tools_app.admin import STATUS_TONES
 from tools_app.models import ToolExecution
 
 # What one page prints of a text; the whole is in the conversation.
 SHOWN_CHARACTERS = 20_000
+_WORTH_A_BAR = timedelta(milliseconds=100)
 RUN_TONES = {
     "queued": "info",
     "running": "info",
@@ -89,7 +90,9 @@ def build(
     end = run.ended_at or now
     cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)
     started = int(run.created_at.timestamp() * 1000)
-    lines = tuple(EventLine(event, _offset((event.ts - started) / 1000), _details(event)) for event in events)
+    lines = tuple(
+        EventLine(event, _offset((event.ts - started) / 1000), summary(event.payload, 400)) for event in events
+    )
     return Timeline(took(run.created_at, end), tuple(_bars(run, cards, end)), cards, lines)
 
 
@@ -138,7 +141,7 @@ def _bars(run: Run, cards: Sequence[StepCard], end: datetime) -> Iterator[Bar]:
             stop = call.row.completed_at or end
             yield bar(visible(call.row.tool), call.tone, start, stop, f"call-{call.row.pk}")
             last = max(last, stop)
-    if run.ended_at is None and last is not None and run.status in ("running", "waiting"):
+    if run.ended_at is None and last is not None and end - last > _WORTH_A_BAR:
         yield bar(f"Now {run.status}", "now", last, end)
 
 
@@ -148,7 +151,3 @@ def _since(run: Run, moment: datetime) -> str:
 
 def _offset(seconds: float) -> str:
     return f"+{duration(max(seconds, 0.0))}"
-
-
-def _details(event: Event) -> str:
-    return ", ".join(f"{name}: {clipped(str(value), 120)}" for name, value in event.payload.items())

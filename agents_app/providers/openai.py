@@ -135,7 +135,7 @@ def _new_client(endpoint: faults.Endpoint) -> AsyncOpenAI:
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
         parts = urlsplit(endpoint.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise faults.bad_base_url()
         return AsyncOpenAI(
             base_url=endpoint.base_url,

@@ -83,10 +83,10 @@ def _load_providers() -> None:
 thread: EngineThread | None = None
 
 
-class EngineStep(bootsteps.StartStopStep):  # type: ignore[misc]
+class EngineStep(bootsteps.StartStopStep):
     """Worker bootstep: only a worker that consumes the `runs` queue drives runs."""
 
-    requires = {"celery.worker.components:Pool"}
+    requires = ("celery.worker.components:Pool",)
 
     def __init__(self, parent: Any, **kwargs: Any) -> None:
         super().__init__(parent, **kwargs)

@@ -16,7 +16,7 @@ from audit_app.adminkit import links
 from audit_app.admin import export
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import clipped, json_block, visible
+from audit_app.adminkit.text import clipped, json_block, summary, visible
 from audit_app.models import AuditEntry
 
 LIST = "admin:audit_app_auditentry_changelist"
@@ -58,7 +58,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id")
 
     def get_urls(self) -> list[Any]:
-        return [self._path_from_custom_url(("export", "audit_app_auditentry_export", self.export_view)), *super().get_urls()]
+        return [
+            self._path_from_custom_url(("export", "audit_app_auditentry_export", self.export_view)),
+            *super().get_urls(),
+        ]
 
     @display(description="Time", ordering="id")
     def when(self, entry: AuditEntry) -> str:
@@ -86,7 +89,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @display(description="Details")
     def summary(self, entry: AuditEntry) -> str:
-        return visible(clipped(", ".join(f"{name}: {value}" for name, value in entry.details.items()), 120))
+        return summary(entry.details)
 
     @display(description="Details")
     def pretty_details(self, entry: AuditEntry) -> str:

@@ -9,7 +9,7 @@ from unfold.decorators import display
 
 from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin
-from audit_app.adminkit.text import clipped, json_block, visible
+from audit_app.adminkit.text import json_block, summary, visible
 from audit_app.models import Event
 
 # A type is looked for in this many of the newest events: they have no index by type.
@@ -49,7 +49,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     @display(description="Payload")
     def summary(self, event: Event) -> str:
-        return visible(clipped(", ".join(f"{name}: {value}" for name, value in event.payload.items()), 120))
+        return summary(event.payload)
 
     @display(description="Payload")
     def pretty_payload(self, event: Event) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.contrib.admin import ShowFacets
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
@@ -24,7 +25,9 @@ class ReadOnlyAdmin(ModelAdmin):
     """
 
     search_ids: tuple[str, ...] = ("id",)
+    change_form_template = "admin/komand/read_only.html"
     show_full_result_count = False
+    show_facets = ShowFacets.NEVER
     sortable_by: tuple[str, ...] = ()
     list_per_page = 50
     list_disable_select_all = True

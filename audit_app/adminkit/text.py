@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -45,6 +46,22 @@ def json_block(value: Any) -> SafeString:
     return format_html('<pre class="k-json">{}</pre>', pretty_json(value))
 
 
+def summary(facts: Mapping[str, Any], length: int = 140) -> str:
+    """A JSON object on one short line, for lists: ids last, since a person reads the rest first."""
+    named = sorted(facts.items(), key=lambda item: item[0].endswith("_id"))
+    parts = (
+        f"{name}: {value if isinstance(value, str) else _compact(value)}"
+        for name, value in named
+        if value not in ("", None)
+    )
+    return clipped(visible(", ".join(parts)), length)
+
+
+def number(value: int) -> str:
+    """A whole number with commas."""
+    return f"{value:,}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in the unit that suits it: 8 ms, 3.2 s, 4 min 10 s, 2 h 5 min."""
     if seconds is None:
@@ -63,3 +80,7 @@ def duration(seconds: float | None) -> str:
 def took(start: datetime | None, end: datetime | None) -> str:
     """The time from start to end; a dash while either is missing."""
     return duration((end - start) / timedelta(seconds=1)) if start and end else "–"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

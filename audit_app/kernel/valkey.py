@@ -19,6 +19,10 @@ def sync_client() -> "redis.Redis":
 def async_client(*, max_connections: int = 16) -> "redis.asyncio.Redis":
     """A new client for one event loop. `socket_timeout=None`: blocking reads wait as long as they asked to."""
     pool = redis.asyncio.BlockingConnectionPool.from_url(
-        settings.KOMAND_REDIS_URL, max_connections=max_connections, timeout=10, socket_timeout=None, socket_connect_timeout=2
+        settings.KOMAND_REDIS_URL,
+        max_connections=max_connections,
+        timeout=10,
+        socket_timeout=None,
+        socket_connect_timeout=2,
     )
     return redis.asyncio.Redis.from_pool(pool)

@@ -13,6 +13,7 @@ register.filter("visible", text.visible)
 register.filter("pretty_json", text.pretty_json)
 register.filter("duration", text.duration)
 register.filter("clipped", text.clipped)
+register.filter("number", text.number)
 
 
 @register.simple_tag

@@ -33,8 +33,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run. is_ready: asked until it says yes; adopt: the process id of one that runs already, if any; quiet: its
-    lines are shown only when it ends by itself."""
+    """What to run. is_ready: asked until it says yes; adopt: the process id of one that runs already, if any;
+    quiet: its lines are shown only when it ends by itself."""
 
     name: str
     command: Sequence[str]

@@ -18,22 +18,22 @@ def login_line(prepared: dict[str, Any]) -> str:
     return "  Login        as before (forgotten? python manage.py changepassword admin)"
 
 
-def model_lines(provider: dict[str, str], url: str) -> list[str]:
-    """provider: name, kind, model, base_url of the default agent's provider."""
+def model_lines(prepared: dict[str, Any], url: str) -> list[str]:
+    """Which model answers, and how to have another one."""
+    provider = prepared["provider"]
+    page = f"{url}/admin/ → Model providers"
     if provider["kind"] != "demo":
         where = f" at {provider['base_url']}" if provider["base_url"] else ""
         return [
             f"  Model        {provider['model']} by {provider['name']}{where}",
-            f"               another one: {url}/admin/ → Model providers",
+            f"               another one: {page}",
         ]
-    how = "set OPENAI_API_KEY (and OPENAI_BASE_URL, KOMAND_MODEL) before the first start, or"
+    lines = ["  Model        demo: built in, no key, answers by simple rules and really calls the tools"]
     if env.text("OPENAI_API_KEY") or env.text("OPENAI_BASE_URL"):
-        how = "OPENAI_API_KEY counts at the first start only; now"
-    return [
-        "  Model        demo: built in, no key, answers by simple rules and really calls the tools",
-        f"               a real one: {how}",
-        f"               add it at {url}/admin/ → Model providers",
-    ]
+        lines.append("               OPENAI_API_KEY and OPENAI_BASE_URL count at the first start of a data folder only")
+    elif prepared["login"]:
+        lines.append("               a real one: OPENAI_API_KEY, OPENAI_BASE_URL and KOMAND_MODEL at a first start, or")
+    return [*lines, f"               a real one: {page}" if not prepared["login"] else f"               {page}"]
 
 
 def block(options: Options, port: int, prepared: dict[str, Any], seconds: float, screen: Screen) -> list[str]:
@@ -43,7 +43,7 @@ def block(options: Options, port: int, prepared: dict[str, Any], seconds: float,
         f"  {screen.paint('Komand is ready', 'bold')} at {screen.paint(url, 'green')}   ({seconds:.1f} s)",
         "",
         login_line(prepared),
-        *model_lines(prepared["provider"], url),
+        *model_lines(prepared, url),
         f"  Data         {options.data_dir}",
         "  Stop         Ctrl-C",
     ]

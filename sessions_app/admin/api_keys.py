@@ -108,18 +108,33 @@ class ApiKeyAdmin(ModelAdmin):
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         if obj is None:
             return ("user", "name", "scopes", "expires_at")
-        return ("name", "beginning", "user", "scope_names", "state", "created_at", "expires_at", "last_used_at", "revoked_at")
+        return (
+            "name",
+            "beginning",
+            "user",
+            "scope_names",
+            "state",
+            "created_at",
+            "expires_at",
+            "last_used_at",
+            "revoked_at",
+        )
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
         return type(form.__name__, (form,), {"operator": request.user}) if obj is None else form
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """One button: the answer to it shows the key, so there is nothing to go on to."""
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         asked = form.cleaned_data
         with acting(request):
-            made = create_api_key(
-                asked["user"], asked["name"], scopes=asked["scopes"], expires_at=asked["expires_at"]
-            )
+            made = create_api_key(asked["user"], asked["name"], scopes=asked["scopes"], expires_at=asked["expires_at"])
         obj.pk, obj.prefix = made.row.pk, made.row.prefix
         obj.shown_once = made.key  # type: ignore[attr-defined]  # for response_add, which answers this very request
 

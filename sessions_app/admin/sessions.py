@@ -31,6 +31,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_select_related = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
     search_help_text = "An id, or words of the last 30 days"
+    change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
@@ -39,7 +40,9 @@ class SessionAdmin(ReadOnlyAdmin):
     def recent(self, queryset: QuerySet[Session]) -> QuerySet[Session]:
         return queryset.filter(last_active_at__gte=datetime.now(UTC) - timedelta(days=SEARCH_DAYS))
 
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> HttpResponse:
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
         session: Session = kwargs["obj"]
         before = _place(request.GET.get("before", ""))
         turns = selectors.list_turns(session, limit=TURNS_PER_PAGE + 1, before=before)

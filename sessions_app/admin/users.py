@@ -58,4 +58,3 @@ def _may_touch(request: HttpRequest, obj: User | None) -> bool:
     if request.user.is_superuser or obj is None or obj.pk == request.user.pk:
         return True
     return not (obj.is_staff or obj.is_superuser)
-

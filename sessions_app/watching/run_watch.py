@@ -38,11 +38,14 @@ class RunWatch:
         self._reasoning = 0
         self._is_void = False  # the text shown was begun by an older claim
 
-    def start(self) -> None:
-        """Its start was seen, so the watcher cannot have seen anything of it before."""
-        self._has_started = True
+    def expect(self) -> None:
+        """It has been queued only now: the watcher cannot show anything of it yet."""
         if self.position == START:
             self._length = 0
+
+    def start(self) -> None:
+        """Its start was seen."""
+        self._has_started = True
 
     def doubt(self, position: Position) -> None:
         """Go on behind that position, not knowing what the watcher shows of the open step."""
@@ -62,9 +65,6 @@ class RunWatch:
         if entry.step is None or entry.step < self._step:
             return False
         return entry.step > self._step or bool(self.open_executions)
-
-    def hold(self, entry: LiveEntry) -> None:
-        self.held.append(entry)
 
     def mark_held(self) -> None:
         """What is held now may go once the timeline was read to its end."""
@@ -121,9 +121,6 @@ class RunWatch:
             return False
         shown = self._length if step == self._step else 0
         return shown != length or self._is_void
-
-    def is_closed(self, step: int) -> bool:
-        return step < self._step
 
     def close(self, step: int) -> None:
         """The step's text is complete; nothing more of it is shown."""

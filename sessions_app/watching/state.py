@@ -6,16 +6,18 @@ step it names it in `wanted` and keeps everything else back until `supply`.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from agents_app.events import RUN_STARTED, SNAPSHOT
+from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.watching.run_watch import RunWatch, Shown
-from sessions_app.watching.seen import Cursor, Seen
+from sessions_app.watching.seen import Seen
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
+_BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
 _CLOSING = (TOOL_REQUESTED.name, MESSAGE_COMPLETED.name)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
@@ -34,6 +36,7 @@ class SessionWatch:
         self._wanting: KeptEvent | None = None
         self._runs: dict[UUID, RunWatch] = {}
         self._active: RunWatch | None = None  # the root run whose position is in the cursor
+        self._over: set[UUID] = set()
         self._waiting: deque[Item] = deque()
         self._early: dict[UUID, list[PassingEvent]] = {}
         self._freed_by: int | None = None
@@ -47,11 +50,12 @@ class SessionWatch:
         shows of the open step is in doubt.
         """
         run = self._active = self._runs[run_id] = RunWatch(run_id)
+        run.expect()
         run.start()
         for event in events:
             if event.type in _CLOSING and event.step is not None:
                 run.close(event.step)
-            self._note_execution(run, event)
+            _note_execution(run, event)
         if live == START or any(entry.position == live for entry in entries):
             for entry in entries:
                 if live is not None and entry.position <= live:
@@ -62,7 +66,7 @@ class SessionWatch:
     @property
     def open_runs(self) -> set[UUID]:
         """Runs that were seen to be open and not to end."""
-        return {run.run_id for run in self._runs.values() if not run.is_over}
+        return self._runs.keys() - self._over
 
     def feed(self, items: Iterable[Item]) -> list[Seen]:
         """Take items in and return what is to be shown now, in order."""
@@ -71,13 +75,8 @@ class SessionWatch:
 
     def supply(self, text: str | None) -> list[Seen]:
         """Answer `wanted` with the stored text of that step, None when there is none, and go on."""
-        if self._wanting is None or self.wanted is None:
-            return []
-        event, (run_id, step) = self._wanting, self.wanted
-        self.wanted = self._wanting = None
-        shown = [] if text is None else [self._seen(run_id, Shown(SNAPSHOT.name, step, {"text": text}))]
-        self._runs[run_id].close(step)
-        return [*shown, *self._pass(event), *self._go_on()]
+        event, self._wanting, self.wanted = self._wanting, None, None
+        return [*self._complete(event, text), *self._go_on()] if event else []
 
     @property
     def needs_read(self) -> bool:
@@ -108,11 +107,10 @@ class SessionWatch:
     # Live entries.
 
     def _see_entry(self, entry: LiveEntry) -> list[Seen]:
-        run = self._runs.get(entry.run_id)
-        if run is None:
-            run = self._runs[entry.run_id] = RunWatch(entry.run_id)
-        newest = run.held[-1].position if run.held else run.position
-        if run.is_over or entry.position <= newest:
+        if entry.run_id in self._over:
+            return []
+        run = self._run(entry.run_id)
+        if entry.position <= (run.held[-1].position if run.held else run.position):
             return []
         if run.must_wait(entry):
             run.held.append(entry)
@@ -121,10 +119,11 @@ class SessionWatch:
 
     def _take(self, run: RunWatch, entry: LiveEntry) -> list[Seen]:
         """All facts but the last of an entry carry the position before it: resuming there repeats them harmlessly."""
-        before = self._cursor()
-        shown = run.take(entry)
-        seen = [self._seen(run.run_id, fact, before) for fact in shown[:-1]]
-        return [*seen, *(self._seen(run.run_id, fact) for fact in shown[-1:])]
+        before = run.position
+        seen = [self._seen(run, fact) for fact in run.take(entry)]
+        for index in range(len(seen) - 1):
+            seen[index] = replace(seen[index], cursor=self._cursor(before))
+        return seen
 
     def _see_word(self, word: CaughtUp) -> list[Seen]:
         if self._freed_by is None or word.read < self._freed_by:
@@ -136,6 +135,16 @@ class SessionWatch:
                 shown += self._take(run, entry)
         return shown
 
+    def _see_passing(self, passing: PassingEvent) -> list[Seen]:
+        """What says something of a tool execution waits for the fact that announces it."""
+        execution_id = passing.fields.get("execution_id")
+        run = self._runs.get(passing.run_id) if passing.run_id else None
+        if passing.run_id and execution_id and (run is None or execution_id not in run.open_executions):
+            if passing.run_id not in self._over:
+                self._early.setdefault(passing.run_id, []).append(passing)
+            return []
+        return [Seen(passing.type, self.session_id, passing.run_id, None, passing.fields, self._cursor())]
+
     # Kept events.
 
     def _see_event(self, event: KeptEvent) -> list[Seen]:
@@ -143,16 +152,22 @@ class SessionWatch:
             return []
         if event.type not in _CLOSING or event.run_id is None or event.step is None:
             return self._pass(event)
-        run = self._runs.get(event.run_id)
-        if run is None:
-            run = self._runs[event.run_id] = RunWatch(event.run_id)
-        shown: list[Seen] = []
-        for entry in run.free(step=event.step):
-            shown += self._take(run, entry)
-        length = event.payload.get("text_length", 0)
-        if run.lacks_text(event.step, length):
-            self.wanted, self._wanting = (event.run_id, event.step), event
-            return [*shown, *(self.supply("") if length == 0 else ())]
+        run = self._run(event.run_id)
+        shown = [fact for entry in run.free(step=event.step) for fact in self._take(run, entry)]
+        length = event.payload.get("text_length")
+        if length is None or not run.lacks_text(event.step, length):
+            return [*shown, *self._complete(event, None)]
+        if length == 0:
+            return [*shown, *self._complete(event, "")]
+        self.wanted, self._wanting = (event.run_id, event.step), event
+        return shown
+
+    def _complete(self, event: KeptEvent, text: str | None) -> list[Seen]:
+        """Close the event's step, with its whole text if the watcher lacks it. Resuming in between repeats that."""
+        if event.run_id is None or event.step is None:
+            return self._pass(event)
+        run = self._run(event.run_id)
+        shown = [] if text is None else [self._seen(run, Shown(SNAPSHOT.name, event.step, {"text": text}))]
         run.close(event.step)
         return [*shown, *self._pass(event)]
 
@@ -160,10 +175,9 @@ class SessionWatch:
         """Show the event, and then whatever waited for it."""
         self.seq = event.seq
         run = self._note(event)
+        cursor = self._cursor()
         seen = [
-            Seen(
-                event.type, self.session_id, event.run_id, event.step, event.payload, self._cursor(), event.seq, event.ts
-            )
+            Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
         ]
         if run is None or run.is_over:
             return seen
@@ -174,15 +188,49 @@ class SessionWatch:
         return seen
 
     def _note(self, event: KeptEvent) -> RunWatch | None:
+        """Remember what the event says about its run."""
         if event.run_id is None:
             return None
+        if event.type in _BEGINNING:
+            self._run(event.run_id).expect()
+        run = self._runs.get(event.run_id)
+        if run is None:
+            return None
         if event.type == RUN_STARTED.name:
-            run = self._runs.setdefault(event.run_id, RunWatch(event.run_id))
             run.start()
-            if event.parent_run_id is None:
-                self._active = run
-        run_or_none = self._runs.get(event.run_id)
-        if run_or_none is not None:
-            self._note_execution(run_or_none, event)
-            self._note_end(run_or_none, event)
-        return run_or_none
+            self._active = self._active if event.parent_run_id else run
+        _note_execution(run, event)
+        if event.ends_run or event.type == MESSAGE_COMPLETED.name:
+            self._end(run)
+        if event.type == MESSAGE_COMPLETED.name:
+            del self._runs[run.run_id]  # not before: it may come late, and needs to know what is shown
+        return run
+
+    def _end(self, run: RunWatch) -> None:
+        run.is_over = True
+        run.held.clear()
+        self._over.add(run.run_id)
+        self._early.pop(run.run_id, None)
+        if self._active is run:
+            self._active = None
+
+    def _run(self, run_id: UUID) -> RunWatch:
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = RunWatch(run_id)
+        return run
+
+    def _seen(self, run: RunWatch, shown: Shown) -> Seen:
+        return Seen(shown.type, self.session_id, run.run_id, shown.step, shown.payload, self._cursor())
+
+    def _cursor(self, live: Position | None = None) -> str:
+        if live is None or self._active is None:
+            live = self._active.position if self._active else START
+        return f"{self.seq}.{format_position(live)}"
+
+
+def _note_execution(run: RunWatch, event: KeptEvent) -> None:
+    if event.type == TOOL_REQUESTED.name:
+        run.open_executions.add(event.payload["execution_id"])
+    elif event.type in _EXECUTION_ENDED:
+        run.open_executions.discard(event.payload["execution_id"])

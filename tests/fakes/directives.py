@@ -2,6 +2,7 @@
 
 [[tokens=100 rate=30]]                     that many tokens, that many a second (0: as fast as can be)
 [[text="Hello there"]]                     this text instead of tok0 tok1 …; [[reasoning="Hm."]] before it
+[[stamp]]                                  tokens that say when they were written: `@<monotonic milliseconds> `
 [[first=0.5]] [[wait=2]]                   seconds before the first token; before the headers
 [[status=429 retry_after=3 code=x]]        an HTTP error; message="…" for its words
 [[cut=20]] [[hang=20]] [[badjson=20]]      after 20 chunks: break off, fall silent, send broken JSON; also error=20
@@ -27,6 +28,7 @@ class Directives:
     rate: float = 0.0
     text: str = ""
     reasoning: str = ""
+    stamp: bool = False
     first: float = 0.0
     wait: float = 0.0
     status: int = 200

@@ -2,7 +2,8 @@
 
     python -m tests.fakes.model_server --port 9100 --rate 30 --tokens 150
 
-In tests: `with ModelServer() as server:`, then `server.base_url`, `server.requests`, `server.script("status=500")`.
+In tests: `with ModelServer() as server:`, then `server.base_url`, `server.requests` (the last thousand),
+`server.count`, `.connections`, `.disconnects`, `server.script("status=500")`.
 What one request gets is said by directives in its last user message or by the script: see `directives`. Without any
 it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
 """
@@ -27,6 +28,7 @@ from tests.fakes.http_protocol import Connection, HttpRequest, Response
 _EVENT_STREAM = {"content-type": "text/event-stream; charset=utf-8"}
 _JSON = {"content-type": "application/json"}
 _FOR_EVER = 3600.0
+_REMEMBERED = 1000
 
 
 @dataclass
@@ -45,7 +47,9 @@ class ModelServer:
     def __init__(self, *, port: int = 0, api_key: str = "", **defaults: Any) -> None:
         """port: 0 for a free one; api_key: if set, others get 401; defaults: directives for every request."""
         self.port = port
-        self.requests: list[ModelCall] = []
+        self.requests: deque[ModelCall] = deque(maxlen=_REMEMBERED)
+        self.count = 0
+        self.connections = 0
         self.disconnects = 0
         self._api_key = api_key
         self._defaults = defaults
@@ -92,6 +96,7 @@ class ModelServer:
         def connect() -> Connection:
             connection = Connection(self._handle, self._count_disconnect)
             connections.add(connection)
+            self.connections += 1
             return connection
 
         try:
@@ -113,6 +118,7 @@ class ModelServer:
 
     async def _handle(self, request: HttpRequest, response: Response) -> None:
         body = json.loads(request.body) if request.body else {}
+        self.count += 1
         self.requests.append(ModelCall(request.path, request.headers, body))
         if self._api_key and request.headers.get("authorization") != f"Bearer {self._api_key}":
             _refuse(response, 401, "Incorrect API key provided.", "invalid_api_key")
@@ -147,7 +153,7 @@ class ModelServer:
                 answer = whole_answer(body["model"], "" if calls else "".join(tokens(directives)), calls)
                 response.whole(200, _JSON, json.dumps(answer).encode())
             else:
-                await _Stream(directives, response, len(self.requests)).send(body, calls)
+                await _Stream(directives, response, self.count).send(body, calls)
 
 
 class _Stream:
@@ -163,18 +169,20 @@ class _Stream:
     async def send(self, body: dict[str, Any], calls: list[tuple[str, str]]) -> None:
         chunks = Chunks(body["model"], self._number)
         self._response.head(200, _EVENT_STREAM)
-        for delta in ({"role": "assistant", "content": ""}, {"reasoning_content": self._do.reasoning}):
-            if all(delta.values()) or "role" in delta:
-                self._write(chunks.delta(delta))
+        self._write(chunks.delta({"role": "assistant", "content": ""}))
+        if self._do.reasoning:
+            self._write(chunks.delta({"reasoning_content": self._do.reasoning}))
         count = 0
         if not calls or self._do.text:
             for token in tokens(self._do):
                 count += 1
-                if not await self._pace() or not self._write(chunks.text(token)):
+                if not await self._pace():
                     return
+                self._write(chunks.text(_stamp() if self._do.stamp else token))
         for fragment in call_fragments(self._do, calls):
-            if not await self._pace() or not self._write(chunks.delta({"tool_calls": [fragment]})):
+            if not await self._pace():
                 return
+            self._write(chunks.delta({"tool_calls": [fragment]}))
         if not await self._pace():
             return
         if not self._do.nofinish:
@@ -185,11 +193,10 @@ class _Stream:
             self._write(DONE)
         self._response.end()
 
-    def _write(self, chunk: bytes) -> bool:
+    def _write(self, chunk: bytes) -> None:
         if self._do.comments:
             chunk = b": keep-alive\n\nevent: completion\nid: 7\n" + chunk
         self._response.piece(chunk.replace(b"\n", b"\r\n") if self._do.crlf else chunk)
-        return True
 
     async def _pace(self) -> bool:
         """Wait for the next chunk's moment; False when a fault ended the answer instead."""
@@ -216,6 +223,10 @@ class _Stream:
             await asyncio.sleep(0)
             await self._response.drain()
         return True
+
+
+def _stamp() -> str:
+    return f"@{int(time.monotonic() * 1000)} "
 
 
 def _refuse(response: Response, status: int, message: str, code: str, retry_after: str = "") -> None:

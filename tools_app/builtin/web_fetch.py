@@ -52,13 +52,15 @@ class WebFetch(Tool):
             seconds=context.timeout_seconds * _NETWORK_SHARE,
             allowed_private=conf.private_fetch_targets(),
         )
-        found = readable.read(page.body, media_type=page.media_type, charset=page.charset, url=page.url)
+        found = readable.read(
+            page.body, media_type=page.media_type, charset=page.charset, url=page.url, is_cut=page.is_cut
+        )
         limit = arguments.get("max_characters", _DEFAULT_CHARACTERS)
         return {
             "url": page.url,
             "status": page.status,
             "title": found.title,
             "text": found.text[:limit],
-            "truncated": page.is_cut or len(found.text) > limit,
+            "truncated": found.is_cut or len(found.text) > limit,
             "bytes": len(page.body),
         }

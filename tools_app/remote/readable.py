@@ -3,7 +3,7 @@
 import codecs
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 from bs4 import BeautifulSoup, Tag
@@ -17,6 +17,9 @@ _NOT_CONTENT = [
 # A <main> or <article> with less text than this is a shell; the whole page says more.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300
+# What is parsed of a page: a million characters take seconds. (Markup that is broken on purpose takes longer, until
+# the tool's time limit ends it.)
+_MAX_HTML_CHARACTERS = 1_000_000
 
 # Python's codecs of the encodings that the web uses. Others may be slow on purpose (punycode, idna) or no text at all.
 _CODECS = {
@@ -30,24 +33,28 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 @dataclass(frozen=True)
 class Readable:
+    """is_cut: the page was longer than what was made into text."""
+
     title: str
     text: str
+    is_cut: bool = False
 
 
-def read(body: bytes, *, media_type: str, charset: str | None, url: str) -> Readable:
+def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut: bool = False) -> Readable:
     """The text of a body. media_type: may be empty, then it is guessed; charset: as declared by the server, if any;
-    url: what relative links are relative to."""
+    url: what relative links are relative to; is_cut: the body is only the beginning of it."""
     is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
-    text = decode(body, charset=charset, is_html=is_html)
-    return _read_html(text, url) if is_html else Readable("", text.strip())
+    text = decode(body, charset=charset, is_html=is_html, is_cut=is_cut)
+    found = _read_html(text, url) if is_html else Readable("", text.strip())
+    return replace(found, is_cut=found.is_cut or is_cut)
 
 
-def decode(body: bytes, *, charset: str | None, is_html: bool) -> str:
+def decode(body: bytes, *, charset: str | None, is_html: bool, is_cut: bool = False) -> str:
     """The body as text, by the first of these that fits it: byte order mark, declared charset, the page's own word,
-    UTF-8; else Windows-1252. A character cut off at the end is dropped."""
+    UTF-8; else Windows-1252. When the body is cut, so may be its last character, which is dropped."""
     for name in _candidates(body, charset, is_html):
         try:
-            return codecs.getincrementaldecoder(name)("strict").decode(body).removeprefix("\ufeff")
+            return codecs.getincrementaldecoder(name)("strict").decode(body, not is_cut).removeprefix("\ufeff")
         except UnicodeDecodeError:
             continue
     return body.decode("cp1252", errors="replace")
@@ -74,16 +81,16 @@ def _codec(label: str | None) -> str | None:
 
 
 def _read_html(html: str, url: str) -> Readable:
-    soup = BeautifulSoup(html, "html.parser")
+    soup = BeautifulSoup(html[:_MAX_HTML_CHARACTERS], "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     content = _main_part(soup)
     _make_links_absolute(content, url)
-    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content))
+    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS)
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
     """The part of the page that is worth reading, without what is there for browsers alone."""
-    for tag in soup.find_all([*_NOT_CONTENT, "head"]):
+    for tag in soup.find_all([*_NOT_CONTENT, "head", "title"]):
         tag.decompose()
     for image in soup.find_all("img"):
         image.replace_with(str(image.get("alt") or ""))

@@ -118,7 +118,11 @@ def _is_sum(expression: str) -> bool:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return isinstance(tree, ast.BinOp | ast.Call) and all(isinstance(node, _SUM_NODES) for node in ast.walk(tree))
+    return isinstance(tree, ast.BinOp | ast.Call) and all(map(_is_part_of_sum, ast.walk(tree)))
+
+
+def _is_part_of_sum(node: ast.AST) -> bool:
+    return isinstance(node, _SUM_NODES) and (not isinstance(node, ast.Call) or isinstance(node.func, ast.Name))
 
 
 def _zone(name: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agents_app.mind import history, prompts
 from agents_app.providers.base import Provider, ProviderError
@@ -71,9 +72,10 @@ class ModelCall:
 
     async def run(self, *, seconds_left: float) -> ModelResponse | Interrupted:
         """seconds_left: of the run's own time; the call's limits are in the request."""
-        reading = asyncio.ensure_future(self._read())
+        reading = asyncio.create_task(self._read())
+        waited_for: set[asyncio.Future[Any]] = {reading, self._stop}
         try:
-            await asyncio.wait({reading, self._stop}, timeout=seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waited_for, timeout=seconds_left, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return reading.result()
             return Interrupted(self._stop.result() if self._stop.done() else "time_limit", self.text)
@@ -96,4 +98,4 @@ class ModelCall:
                         return chunk
                 if self._live.fenced:
                     self.stop("fenced")
-        raise ProviderError("model_stream_cut", "The model's answer ended without its last part. Try again.")
+        raise ProviderError("The model's answer ended without its last part. Try again.", code="model_stream_cut")

@@ -86,7 +86,11 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
     if last.type == "fence":
         return _is_closed(last, text, line_ends)
     after = _line_after(last)
-    return last.type in _ENDED_BY_BLANK_LINE and after < len(line_ends) and not _line(text, line_ends, after).strip(" \t\r\n")
+    return (
+        last.type in _ENDED_BY_BLANK_LINE
+        and after < len(line_ends)
+        and not _line(text, line_ends, after).strip(" \t\r\n")
+    )
 
 
 def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:

@@ -86,7 +86,9 @@ def stored_exchange(
         if not turn.is_answer:
             named = (executions.get(execution_id) for execution_id in turn.tool_call_ids or [])
             parts += [call_of(execution) for execution in named if execution]
-    exchange = _asked(turns, Exchange(_key(first.run_id, first.ordinal), first.run_id, first.ordinal, parts=tuple(parts)))
+    exchange = _asked(
+        turns, Exchange(_key(first.run_id, first.ordinal), first.run_id, first.ordinal, parts=tuple(parts))
+    )
     if answer is None or answer.state == "complete":
         return exchange
     is_stopped = answer.error_code == "cancelled"

@@ -15,8 +15,6 @@ from sessions_app.surfaces.chat.exchanges import RETRYING, THINKING, Status, usi
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.watch import Seen
 
-_ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
-
 
 @dataclass(frozen=True)
 class ShowExchange:
@@ -94,6 +92,7 @@ class Projection:
         self._texts = texts
         self._steps: dict[tuple[UUID, int], _StepShown] = {}
         self._calls: dict[UUID, dict[str, str]] = {}
+        self._message_ids: dict[UUID, str] = {}
 
     def acts(self, batch: Iterable[Seen]) -> list[Act]:
         """The acts for a batch, in order; text that comes in one go is told in one act."""
@@ -121,19 +120,19 @@ class Projection:
             return []
         if seen.step is not None and seen.type in ("message.reset", "snapshot"):
             return self._replace(run_id, seen.step, seen.cursor, payload.get("text", ""))
-        if seen.type in _ENDS or seen.type == "message.completed":
-            self._forget_run(run_id)
-            # Ending and answering are one transaction; the end alone counts only when the answer is not stored yet.
-            return [ShowAnswer(run_id)] if seen.type != "run.completed" else []
         match seen.type:
             case "message.received":
-                return [ShowExchange(run_id, payload.get("message_id", ""))]
-            case "run.queued":
-                return [ShowExchange(run_id)]
+                self._message_ids[run_id] = payload.get("message_id", "")
+                return []
+            case "run.queued":  # told together with the message, or alone when an older message is tried again
+                return [ShowExchange(run_id, self._message_ids.pop(run_id, ""))]
             case "run.started":
                 return [ShowStatus(run_id, Status(THINKING), is_news=True)]
             case "run.waiting":
                 return [ShowStatus(run_id, _waiting(payload), is_news=True)]
+            case "message.completed":
+                self._forget_run(run_id)
+                return [ShowAnswer(run_id)]
             case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
                 return self._call(seen.type, run_id, seen.step or 0, payload)
             case _:

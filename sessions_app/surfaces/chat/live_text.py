@@ -13,8 +13,9 @@ _STEPS_KEPT = 500
 
 @dataclass(frozen=True)
 class RenderedBlock:
-    """end: where its source ends in the step's text, in code points; html: sanitised."""
+    """start, end: where its source is in the step's text, in code points; html: sanitised."""
 
+    start: int
     end: int
     html: str
 
@@ -37,7 +38,7 @@ class LiveText:
         if offset > len(self.text) or not piece.startswith(known):
             return False
         for block in self._splitter.feed(piece[len(known) :]):
-            self.blocks.append(RenderedBlock(block.end, render(block.source, self._env)))
+            self.blocks.append(RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env)))
         return True
 
 

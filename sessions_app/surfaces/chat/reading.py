@@ -124,4 +124,3 @@ def _store(turns: Sequence[Turn]) -> None:
             Turn.objects.exclude(html__startswith=markdown.VERSION).bulk_update(turns, ["html"])
     except DatabaseError as error:
         logger.warning("renderings of %d turns were not stored: %s", len(turns), error)
-

@@ -12,7 +12,7 @@ from sessions_app.identity import tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.komand.live import WebChatMessage
-from tests.engine_rig import EngineRig, until
+from tests.engine_rig import EngineRig
 from tests.rest_rig import LiveCaller, make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -82,8 +82,7 @@ async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
     await in_db(idle.start)
     run_id = (await in_db(Run.objects.get)).pk
     assert answer.meta["runId"] == str(run_id)
-    await asyncio.to_thread(idle.wait, run_id)
-    late = await in_db(Turn.objects.get, run_id=run_id, is_answer=True)
+    late = await _seen(Turn.objects.filter(run_id=run_id, is_answer=True).first)
     assert late.content == "Hello there."
 
 
@@ -191,11 +190,18 @@ async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
     assert (turn.state, turn.error_message) == ("error", answer.error)
 
 
+async def _seen(look):
+    """The first true value of a query, asked again and again."""
+    async with asyncio.timeout(10):
+        while not (value := await in_db(look)):
+            await asyncio.sleep(0.01)
+    return value
+
+
 async def test_a_run_that_is_stopped_is_a_409(idle):
     asking = asyncio.ensure_future(_post(idle, _message(idle)))
-    session = await asyncio.to_thread(
-        until, lambda: Session.objects.filter(next_ordinal=1).select_related("agent").first()
-    )
+    await _seen(Run.objects.exists)
+    session = await in_db(Session.objects.select_related("agent").get)
     await in_db(services.cancel_session_runs, session, reason="Stopped.")
     answer = await asking
     assert (answer.status, answer.meta["code"]) == (409, "cancelled")
@@ -204,7 +210,7 @@ async def test_a_run_that_is_stopped_is_a_409(idle):
 async def test_a_client_that_leaves_stops_nothing(idle):
     caller = await in_db(_caller, idle)
     asking = asyncio.ensure_future(caller("POST", PATH, _message(idle)))
-    await asyncio.to_thread(until, Run.objects.exists)
+    await _seen(Run.objects.exists)
     caller.leave()
     assert (await asking).status == 0
     run = await in_db(Run.objects.get)

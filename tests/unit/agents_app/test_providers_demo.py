@@ -1,14 +1,18 @@
 from typing import Any
+from zoneinfo import available_timezones
 
+import jsonschema
 import pytest
 
 from agents_app.providers.base import ProviderError
 from agents_app.providers.demo import DemoProvider
+from agents_app.providers.demonstration.cities import ZONE_OF_CITY
 from agents_app.providers.demonstration.deciding import decide
 from agents_app.providers.demonstration.results import describe
 from agents_app.providers.demonstration.wishes import MAX_WISHES, Wish, granted, wishes_in
 from agents_app.types import Message, ModelRequest
 from tests.fakes.streams import Streamed, collect, request_of
+from tools_app.registry import tools
 from tools_app.types import ToolCall, ToolSpec
 
 
@@ -164,3 +168,21 @@ async def test_a_failure_on_demand_comes_after_some_text() -> None:
 async def test_without_any_message_it_introduces_itself() -> None:
     streamed = await collect(DemoProvider(default_model="demo-instant"), ModelRequest("", ()))
     assert "demo model" in streamed.response.text
+
+
+@pytest.mark.parametrize("text", ["12 plus 5^2", "sqrt(2) * pi", "time in Tokyo", "echo x", "see https://example.com/"])
+def test_what_it_asks_for_fits_the_built_in_tools(text: str) -> None:
+    (wish,) = granted(wishes_in(text), [tool.spec for tool in tools])
+    jsonschema.validate(wish.arguments, tools.get(wish.tool).spec.parameters)
+
+
+@pytest.mark.parametrize(
+    "text", ["15% of 80", "9 squared divided by 3", "square root of 16", "6 × 7 ÷ 2", "1,000 - -4"]
+)
+def test_its_sums_are_sums_for_the_calculator(text: str) -> None:
+    (wish,) = wishes_in(text)
+    assert "result" in tools.get("calculator").run(wish.arguments, None)  # type: ignore[arg-type]
+
+
+def test_every_city_has_a_real_time_zone() -> None:
+    assert len(ZONE_OF_CITY) >= 60 and set(ZONE_OF_CITY.values()) <= available_timezones()

@@ -91,7 +91,7 @@ def _in_floats(name: str, function: Callable[[float], float]) -> Callable[[Numbe
     """A function that decimals lack, at the 15 digits of binary floating point; its rounding noise around 0 is 0."""
 
     def call(value: Number) -> Number:
-        if abs(value) > _MAX_ANGLE:
+        if not -_MAX_ANGLE <= value <= _MAX_ANGLE:
             raise CalculationError(f"The argument of {name} is too large.")
         try:
             result = function(float(value))

@@ -1,0 +1,120 @@
+"""The command: `python -m benchmarks [part …] [--quick] [--json FILE]`. Prints one Markdown table."""
+
+import argparse
+import asyncio
+import os
+import platform
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import meters, report
+from benchmarks.figures import Figure
+from benchmarks.installation import Installation, NotFinished, open_installation
+from benchmarks.parts import first_token, memory, page, startup, streams, throughput
+from benchmarks.processes import Listener, NotStarted
+from benchmarks.scale import FULL, QUICK, Scale
+from benchmarks.wire import Refused
+
+Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
+
+# In this order: memory is that of an installation that has done nothing yet.
+_RUNNING: dict[str, Measure] = {
+    module.PART: module.measure for module in (memory, page, first_token, throughput, streams)
+}
+NAMES = (startup.PART, *_RUNNING)
+_MODEL_SERVER = ("tests.fakes.model_server", "--port", "0")
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Start an installation of its own with a fake model, measure it and stop it. Only 127.0.0.1.",
+        epilog=f"parts: {', '.join(NAMES)}",
+    )
+    parser.add_argument("parts", nargs="*", metavar="part", help="what to measure (default: everything)")
+    parser.add_argument("--quick", action="store_true", help="small numbers: whether it works, not how fast")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne", help="web server (%(default)s)")
+    options = parser.parse_args(argv)
+    if unknown := [name for name in options.parts if name not in NAMES]:
+        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(NAMES)}")
+    options.parts = [name for name in NAMES if name in (options.parts or NAMES)]
+    return options
+
+
+class Bench:
+    """One run of some parts. `loads` is the machine's load average before each."""
+
+    def __init__(self, parts: Sequence[str], scale: Scale, server: str) -> None:
+        self._parts = parts
+        self._scale = scale
+        self._server = server
+        self.loads: dict[str, float] = {}
+
+    def run(self) -> list[Figure]:
+        figures: list[Figure] = []
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="komand-bench-")))
+            model = stack.enter_context(Listener(*_MODEL_SERVER))
+            if startup.PART in self._parts:
+                self._announce(startup.PART)
+                figures += startup.measure(folder, model.url, self._scale, self._server)
+            wanted = [name for name in self._parts if name in _RUNNING]
+            if wanted:
+                figures += self._measure_running(stack, folder, model, wanted)
+        return figures
+
+    def _measure_running(self, stack: ExitStack, folder: Path, model: Listener, wanted: Sequence[str]) -> list[Figure]:
+        installation = stack.enter_context(open_installation(folder, model, self._scale, self._server))
+        figures: list[Figure] = []
+        for name in wanted:
+            self._announce(name)
+            figures += asyncio.run(_RUNNING[name](installation, self._scale))
+        return figures
+
+    def _announce(self, part: str) -> None:
+        self.loads[part] = round(meters.load_average(), 2)
+        print(f"{part} … (load average {self.loads[part]})", file=sys.stderr, flush=True)
+
+
+def conditions(bench: Bench, scale: Scale, server: str, seconds: float) -> dict[str, Any]:
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "server": server,
+        "scale": "quick" if scale is QUICK else "full",
+        "took_seconds": round(seconds),
+        "load_average_before": bench.loads,
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit code 0 when everything was measured, whatever the figures; 1 when something did not work."""
+    options = parse(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every block is left, and its process ended
+    scale = QUICK if options.quick else FULL
+    bench = Bench(options.parts, scale, options.server)
+    begun = time.monotonic()
+    try:
+        figures = bench.run()
+    except (NotStarted, NotFinished, Refused, TimeoutError) as error:
+        sys.exit(f"benchmarks: {error or 'answers did not come in time'}")
+    facts = conditions(bench, scale, options.server, time.monotonic() - begun)
+    loads = ", ".join(f"{part} {load}" for part, load in bench.loads.items())
+    print(f"\n{report.table(figures)}\n\n{facts['machine']}, Python {facts['python']}, {facts['server']}; ", end="")
+    print(f"load average before each part: {loads}")
+    if options.json:
+        options.json.write_text(report.document(figures, facts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The questions, one module each: `measure` answers with figures."""

@@ -1,0 +1,29 @@
+"""What each process holds when the installation idles, and what is left after all the other parts."""
+
+import asyncio
+
+from benchmarks import meters
+from benchmarks.figures import Figure
+from benchmarks.installation import Installation
+from benchmarks.scale import Scale
+
+PART = "memory"
+_MB = 1e6
+
+
+async def measure(installation: Installation, scale: Scale) -> list[Figure]:
+    """Idle means: started, one page of a session shown, one message answered, then left alone."""
+    viewer = installation.viewers(1)[0]
+    await viewer.open()
+    await viewer.ask(3, 30)
+    viewer.close()
+    await installation.all_ended()
+    await asyncio.sleep(scale.settle_seconds)
+    parts = installation.gateway.parts()
+    total = sum(part.memory_bytes for part in parts) / _MB
+    shared_once = meters.proportional_bytes({part.name: part.pid for part in parts}) / _MB
+    return [
+        *(Figure(PART, f"RSS of {part.name}", part.memory_bytes / _MB, "MB") for part in parts),
+        Figure(PART, "RSS of all, idle", total, "MB", target=500),
+        Figure(PART, "PSS of all, idle (shared pages once)", shared_once, "MB"),
+    ]

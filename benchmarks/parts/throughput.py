@@ -1,0 +1,48 @@
+"""How many runs a second go through when the model answers at once; what one run asks of the database."""
+
+import asyncio
+import json
+import time
+
+from benchmarks.figures import Figure, p50, p99
+from benchmarks.installation import Installation
+from benchmarks.meters import CpuMeter
+from benchmarks.scale import Scale
+from benchmarks.watching import GatewayViewer
+
+PART = "throughput"
+_INSTANT = "[[tokens=20 rate=0]]"
+
+
+async def measure(installation: Installation, scale: Scale) -> list[Figure]:
+    """Every session gets its messages one after the other, without waiting for answers: they queue."""
+    senders = installation.viewers(scale.run_sessions)
+    per_session = scale.runs // scale.run_sessions
+    meter = CpuMeter(installation.pids())
+    begun = time.time()
+    taken = await asyncio.gather(*(_send(sender, per_session) for sender in senders))
+    ended = await installation.all_ended()
+    runs = per_session * scale.run_sessions
+    spent = {name: seconds * 1000 / runs for name, seconds in meter.read().items()}
+    accepting = [took for times in taken for took in times]
+    statements = json.loads(installation.gateway.run(["-m", "benchmarks.statements"]))
+    return [
+        Figure(PART, f"{runs} runs over {scale.run_sessions} sessions", runs / (ended - begun), "runs/s"),
+        Figure(PART, "POST to accepted, p50", p50(accepting), "ms"),
+        Figure(PART, "POST to accepted, p99", p99(accepting), "ms"),
+        *(Figure(PART, f"CPU a run, {name}", spent.get(name, 0.0), "ms") for name in ("web", "runs-1", "valkey")),
+        Figure(PART, "statements of accepting a message", statements["accept"]["statements"]),
+        Figure(PART, "write transactions of accepting a message", statements["accept"]["transactions"]),
+        Figure(PART, "statements of its run without tools", statements["run"]["statements"]),
+        Figure(PART, "write transactions of its run", statements["run"]["transactions"]),
+    ]
+
+
+async def _send(sender: GatewayViewer, count: int) -> list[float]:
+    """Milliseconds until each message was accepted."""
+    times = []
+    for _ in range(count):
+        begun = time.monotonic()
+        await sender.send(_INSTANT)
+        times.append((time.monotonic() - begun) * 1000)
+    return times

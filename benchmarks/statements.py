@@ -1,0 +1,112 @@
+"""Counts what one message asks of the database: the statements and write transactions of taking it in and of its run.
+
+A program of its own beside a running gateway, on its data folder: it takes messages in and drives their runs itself,
+with the same code as the web process and the runs worker, and counts on its own connections. Prints JSON.
+"""
+
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+from uuid import UUID
+
+import django
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "komand.settings.worker"
+django.setup()
+
+# Only after Django is set up: these modules name models.
+from django.contrib.auth.models import User  # noqa: E402
+from django.db.backends.signals import connection_created  # noqa: E402
+
+from agents_app.models import Run  # noqa: E402
+from agents_app.runs.worker import EngineThread  # noqa: E402
+from audit_app.kernel import nudge  # noqa: E402
+from sessions_app.services import Inbound, open_session, receive  # noqa: E402
+
+_MESSAGES = 15  # the median leaves out those that the one-second chores fell into
+_SECONDS = 20
+_SETTLE_SECONDS = 0.05
+_MARKS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
+
+
+class Counting:
+    """Counts by thread: the main thread takes messages in, the engine's threads do the rest."""
+
+    def __init__(self) -> None:
+        self._main = threading.get_ident()
+        self._counts: Counter[str] = Counter()
+        connection_created.connect(self._attach)
+
+    def take(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What the main thread and the others did since the last time."""
+        counts, self._counts = self._counts, Counter()
+        main, others = ({kind: counts[f"{who} {kind}"] for kind in _KINDS} for who in ("main", "other"))
+        return main, others
+
+    def _attach(self, connection: Any, **_: Any) -> None:
+        if self._see not in connection.execute_wrappers:
+            connection.execute_wrappers.append(self._see)
+
+    def _see(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        who = "main" if threading.get_ident() == self._main else "other"
+        if sql.startswith("BEGIN"):
+            self._counts[f"{who} transactions"] += 1
+        elif not sql.startswith(_MARKS):
+            self._counts[f"{who} statements"] += 1
+        return execute(sql, params, many, context)
+
+
+_KINDS = ("statements", "transactions")
+
+
+def count() -> dict[str, dict[str, float]]:
+    """Medians for `accept` (a message into a session that exists) and `run` (one model call, no tools)."""
+    counting = Counting()
+    user = User.objects.get(username="bench")
+    session = open_session(owner=user, title="Counted")
+    inbound = Inbound("WebChat", "default", str(user.pk), "", "[[tokens=20 rate=0]]")
+    engine = EngineThread()
+
+    def ring(task_name: str, args: tuple[str, ...], **_: Any) -> None:
+        engine.ring(UUID(args[0]))
+
+    seen: list[tuple[dict[str, int], dict[str, int]]] = []
+    with mock.patch.object(nudge, "send", ring):
+        engine.start()
+        try:
+            for _ in range(_MESSAGES):
+                counting.take()
+                run_id = receive(inbound, owner=user, session=session).run_id
+                accepted, _before = counting.take()
+                _wait_until_ended(run_id)
+                seen.append((accepted, _sum(_before, counting.take()[1])))
+        finally:
+            engine.stop()
+    return {
+        name: {kind: statistics.median(sample[at][kind] for sample in seen) for kind in _KINDS}
+        for at, name in enumerate(("accept", "run"))
+    }
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {kind: one[kind] + other[kind] for kind in _KINDS}
+
+
+def _wait_until_ended(run_id: UUID) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not Run.objects.filter(pk=run_id, ended_at__isnull=False).exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the run has not ended within {_SECONDS} s")
+        time.sleep(0.005)
+    time.sleep(_SETTLE_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(count()))

@@ -1,0 +1,72 @@
+"""Gives acts their HTML and the shape in which they go to the browser. Renders templates; reads no database."""
+
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from sessions_app.surfaces.chat.exchanges import Exchange
+from sessions_app.surfaces.chat.frames import (
+    ChangeCall,
+    ForgetText,
+    ShowAgent,
+    ShowCall,
+    ShowStatus,
+    ShowText,
+)
+
+_SPOKEN = 300
+
+Frame = dict[str, Any]
+
+
+def frame_of(act: ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | ShowAgent) -> Frame:
+    """The JSON object for an act that needs nothing but what it carries."""
+    match act:
+        case ShowText():
+            blocks = [[block.start, block.end, block.html] for block in act.blocks]
+            run = str(act.run_id)
+            return {
+                "do": "text",
+                "run": run,
+                "step": act.step,
+                "offset": act.offset,
+                "text": act.text,
+                "blocks": blocks,
+            }
+        case ForgetText():
+            return {"do": "forget", "run": str(act.run_id), "step": act.step}
+        case ShowCall():
+            html = render_to_string("chat/_call.html", {"call": act.call})
+            return {"do": "call", "run": str(act.run_id), "step": act.call.step, "call": str(act.call.id), "html": html}
+        case ChangeCall():
+            state = render_to_string("chat/_call_state.html", {"state": act.state})
+            result = render_to_string("chat/_call_result.html", {"result": act.result}) if act.result else ""
+            return {"do": "change", "call": str(act.state.id), "state": state, "result": result}
+        case ShowStatus():
+            html = render_to_string("chat/_status.html", {"key": act.run_id, "status": act.status})
+            say = act.status.words if act.is_news else ""
+            return {"do": "status", "run": str(act.run_id), "html": html, "say": say}
+        case ShowAgent():
+            return {"do": "agent", "agent": act.agent_id}
+
+
+def exchange_frame(exchange: Exchange, message_id: str = "") -> Frame:
+    """The whole exchange, to be put in its place unless it is there."""
+    html = render_to_string("chat/_exchange.html", {"exchange": exchange})
+    return {"do": "exchange", "run": exchange.key, "place": exchange.ordinal, "message": message_id, "html": html}
+
+
+def answer_frame(exchange: Exchange) -> Frame:
+    """The answer of a run that is over, in place of what was streamed."""
+    html = render_to_string("chat/_answer.html", {"exchange": exchange})
+    return {"do": "answer", "run": exchange.key, "html": html, "say": _spoken(exchange)}
+
+
+def _spoken(exchange: Exchange) -> str:
+    """What is told to those who listen: the answer, or its beginning and where to find the rest."""
+    if exchange.problem:
+        return f"The answer failed: {exchange.problem}"
+    if exchange.is_stopped:
+        return "Stopped."
+    text = " ".join(exchange.source.split())
+    return text if len(text) <= _SPOKEN else f"{text[:_SPOKEN].rsplit(' ', 1)[0]}… The full answer is above."

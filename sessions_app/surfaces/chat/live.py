@@ -1,0 +1,154 @@
+"""The page's WebSocket: tells one viewer what happens in one session, from a cursor on. Receives nothing.
+
+No thread and no database connection waits here: the viewer waits on the process's follow loop.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.urls import path
+
+from agents_app import selectors as agents
+from agents_app.types import RunStatus
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
+from sessions_app.access import access_session
+from sessions_app.identity.authenticate import authenticate
+from sessions_app.models import Session
+from sessions_app.surfaces.chat import reading
+from sessions_app.surfaces.chat.exchanges import status_of
+from sessions_app.surfaces.chat.fragments import Frame, answer_frame, exchange_frame, frame_of
+from sessions_app.surfaces.chat.frames import Act, Projection, ShowAnswer, ShowExchange, ShowStatus
+from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.watch import Viewer
+
+logger = logging.getLogger(__name__)
+
+# Below 4100: come back with the cursor. From 4400 on: do not.
+TOO_SLOW = 4001
+FAILED = 4002
+NOT_LOGGED_IN = 4401
+NOT_YOURS = 4403
+
+CHECK_SECONDS = 30.0
+
+_ANSWERS_KEPT = 100
+_texts = LiveTexts()
+_answers: dict[UUID, Frame] = {}
+
+
+class ChatSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # untyped base
+    """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
+
+    session: Session
+    _tasks: tuple[asyncio.Task[None], ...] = ()
+
+    async def connect(self) -> None:
+        # Accepted first in any case: a browser does not learn why a handshake was refused.
+        await self.accept()
+        refusal = await self._check()
+        if refusal:
+            await self.close(refusal)
+            return
+        asked = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
+        # From the last kept fact on: text that came since is told again from its step's start and cut by the page,
+        # because Markdown blocks cannot be made from the middle of a text.
+        self._tasks = (asyncio.create_task(self._tell(_kept(asked))), asyncio.create_task(self._keep_checking()))
+
+    async def disconnect(self, code: int) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _check(self) -> int | None:
+        """The close code for someone who may not watch (any more)."""
+        try:
+            self.session = await in_db(_gate, self.scope, UUID(str(self.scope["url_route"]["kwargs"]["session_id"])))
+        except _NotLoggedIn:
+            return NOT_LOGGED_IN
+        except AppError:
+            return NOT_YOURS
+        return None
+
+    async def _keep_checking(self) -> None:
+        """Look now and then whether the viewer may still watch; the frame shows the page that we are there."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            refusal = await self._check()
+            if refusal:
+                await self.close(refusal)
+                return
+            await self._send({})
+
+    async def _tell(self, cursor: str) -> None:
+        try:
+            async with Viewer(self.session.id, cursor) as viewer:
+                projection = Projection(_texts)
+                async for batch in viewer.frames():
+                    frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act)]
+                    await self._send({"cursor": _kept(batch[-1].cursor), "acts": frames})
+            await self.close(TOO_SLOW)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            logger.exception("a viewer of session %s was not served", self.session.id)
+            await self.close(FAILED)
+
+    async def _send(self, message: Frame) -> None:
+        await self.send(text_data=json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+
+    async def _frames_of(self, act: Act) -> list[Frame]:
+        if isinstance(act, ShowExchange):
+            exchange = await in_db(reading.find_exchange, self.session, act.run_id)
+            return [exchange_frame(exchange, act.message_id)] if exchange else []
+        if isinstance(act, ShowAnswer):
+            queue = await in_db(_queue_of, self.session.id)
+            return [*await self._answer(act.run_id), *map(frame_of, queue)]
+        return [frame_of(act)]
+
+    async def _answer(self, run_id: UUID) -> list[Frame]:
+        """The frame of a stored answer, which never changes again: made once for all viewers of this process."""
+        frame = _answers.get(run_id)
+        if frame is None:
+            exchange = await in_db(reading.find_exchange, self.session, run_id)
+            if exchange is None:
+                return []
+            frame = _answers[run_id] = answer_frame(exchange)
+            if len(_answers) > _ANSWERS_KEPT:
+                _answers.pop(next(iter(_answers)))
+        return [frame]
+
+
+class _NotLoggedIn(Exception):  # noqa: N818 - a condition, not a fault
+    """Nobody is logged in on the page."""
+
+
+def _gate(scope: Mapping[str, Any], session_id: UUID) -> Session:
+    try:
+        principal = authenticate(scope)
+    except (AppError, UnicodeDecodeError):
+        principal = None
+    if principal is None or principal.kind != "session":
+        raise _NotLoggedIn
+    return access_session(principal.user, session_id)
+
+
+def _queue_of(session_id: UUID) -> list[ShowStatus]:
+    """Where each waiting message stands now."""
+    queued = [run for run in agents.list_open_runs(session_id) if run.status is RunStatus.QUEUED]
+    return [ShowStatus(run.id, status_of(run, place=place)) for place, run in enumerate(queued, start=1)]
+
+
+def _kept(cursor: str) -> str:
+    """The part of a cursor that names the last kept fact: `<seq>`; empty for anything else."""
+    seq = cursor.partition(".")[0]
+    return seq if seq.isascii() and seq.isdigit() else ""
+
+
+live_routes = [path("ws/chat/<uuid:session_id>", ChatSocket.as_asgi())]

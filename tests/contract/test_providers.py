@@ -1,0 +1,109 @@
+"""What every kind of model provider promises, whatever is behind it. A new kind adds one entry to KINDS."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+from django.conf import settings
+
+from agents_app.providers import registry
+from agents_app.providers.base import RETRYABLE_BY_CODE, Provider, ProviderError
+from agents_app.types import Message, ModelRequest, TextDelta
+from tests.fakes.model_server import ModelServer
+from tests.fakes.streams import Streamed, collect
+from tools_app.types import ToolSpec
+
+ECHO = ToolSpec("echo", "Say it again.", {"type": "object", "properties": {"text": {"type": "string"}}})
+HELLO, CALLS, FAILS = "hello", "echo good morning", "/demo error"
+
+
+def _demo(server: ModelServer) -> Provider:
+    return registry.load("demo")(default_model="demo-instant")
+
+
+def _openai(server: ModelServer) -> Provider:
+    return registry.load("openai")(base_url=server.base_url, api_key="sk-test", default_model="fake")
+
+
+def _scripted(server: ModelServer) -> Provider:
+    return registry.load("scripted")()
+
+
+SCRIPTS = {
+    HELLO: '[{"pieces": ["Hello ", "there"]}]',
+    CALLS: '[{"tool_calls": [["echo", {"text": "good morning"}]]}]',
+    FAILS: '[{"text": "half", "error": "model_error", "retryable": false}]',
+}
+LINES = {
+    HELLO: 'text="Hello there"',
+    CALLS: 'tool=echo args={"text":"good morning"}',
+    FAILS: "error=3",
+}
+KINDS = {"demo": _demo, "openai": _openai, "scripted": _scripted}
+
+
+@pytest.fixture(params=sorted(KINDS))
+async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
+    with ModelServer() as server:
+        made = KINDS[request.param](server)
+        made.server = server  # type: ignore[attr-defined]
+        yield made
+        await made.aclose()
+
+
+def asking(provider: Provider, text: str) -> ModelRequest:
+    """The request that makes this kind of provider answer, call or fail."""
+    if provider.kind == "openai":
+        provider.server.script(LINES[text])  # type: ignore[attr-defined]
+    model = SCRIPTS[text] if provider.kind == "scripted" else ""
+    return ModelRequest(model, (Message("system", "s"), Message("user", text)), (ECHO,))
+
+
+def test_every_kind_of_the_settings_is_held_to_the_contract() -> None:
+    assert set(KINDS) == set(settings.KOMAND_PROVIDERS)
+    for kind in KINDS:
+        assert registry.load(kind).kind == kind
+
+
+async def test_deltas_come_first_and_one_whole_response_comes_last(provider: Provider) -> None:
+    chunks = [chunk async for chunk in provider.stream(asking(provider, HELLO))]
+    streamed = await collect(provider, asking(provider, HELLO))
+    assert all(isinstance(chunk, TextDelta) for chunk in chunks[:-1])
+    assert len(chunks) > 2 and len(streamed.responses) == 1
+    assert "".join(streamed.texts) == streamed.response.text
+    assert streamed.response.finish_reason == "stop" and not streamed.response.tool_calls
+
+
+async def test_a_tool_call_is_whole_and_has_an_id(provider: Provider) -> None:
+    response = (await collect(provider, asking(provider, CALLS))).response
+    (call,) = response.tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("echo", {"text": "good morning"})
+    assert call.id and response.finish_reason == "tool_calls"
+
+
+async def test_a_failure_in_mid_stream_is_a_provider_error_with_a_known_code(provider: Provider) -> None:
+    streamed = Streamed()
+    with pytest.raises(ProviderError) as caught:
+        await collect(provider, asking(provider, FAILS), streamed)
+    assert caught.value.code in RETRYABLE_BY_CODE and caught.value.message
+    assert streamed.texts and not streamed.responses
+
+
+async def test_leaving_in_the_middle_is_clean_and_the_provider_still_works(provider: Provider) -> None:
+    async with aclosing(provider.stream(asking(provider, HELLO))) as chunks:
+        await anext(chunks)
+    assert (await collect(provider, asking(provider, HELLO))).response.text
+
+
+async def test_many_calls_run_at_once_without_mixing(provider: Provider) -> None:
+    requests = [asking(provider, HELLO) for _ in range(20)]
+    answers = await asyncio.gather(*(collect(provider, request) for request in requests))
+    assert len({answer.response.text for answer in answers}) == 1
+
+
+async def test_closing_twice_is_harmless(provider: Provider) -> None:
+    await collect(provider, asking(provider, HELLO))
+    await provider.aclose()
+    await provider.aclose()

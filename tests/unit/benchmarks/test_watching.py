@@ -1,0 +1,34 @@
+"""What a viewer counts of the stamped tokens that it sees."""
+
+import time
+
+from benchmarks.watching import Tally
+
+
+def stamps(*milliseconds: int) -> bytes:
+    return "".join(f"@{at} " for at in milliseconds).encode()
+
+
+async def test_tokens_are_counted_with_their_lag() -> None:
+    tally = Tally(2)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(b'{"text": "' + stamps(now) + b'"}', (now + 10) / 1000)
+    tally.see(stamps(now + 33), (now + 63) / 1000)
+    assert [round(lag) for lag in tally.lags_ms] == [10, 30]
+    assert tally.done.done()
+    assert round(tally.sent_pace) == 30
+
+
+async def test_a_token_that_is_shown_again_counts_once() -> None:
+    tally = Tally(3)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(stamps(now, now + 1), time.monotonic())
+    tally.see(b"<p>" + stamps(now, now + 1) + b"</p>", time.monotonic())
+    assert len(tally.lags_ms) == 2
+    assert not tally.done.done()
+
+
+async def test_tokens_of_an_earlier_answer_do_not_count() -> None:
+    tally = Tally(1)
+    tally.see(stamps(int(tally.started_at * 1000) - 500), time.monotonic())
+    assert tally.lags_ms == []

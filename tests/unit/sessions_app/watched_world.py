@@ -1,0 +1,102 @@
+"""A model of what the engine writes and of what a client shows, for the tests of watching."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from agents_app.events import RUN_STARTED
+from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
+from audit_app.timeline import KeptEvent
+from sessions_app.watching.seen import Cursor, Seen
+from sessions_app.watching.state import SessionWatch
+
+SESSION = UUID(int=1)
+
+
+@dataclass
+class World:
+    """Everything written so far, in the order of writing."""
+
+    log: list[KeptEvent | LiveEntry | PassingEvent] = field(default_factory=list)
+    kept: list[KeptEvent] = field(default_factory=list)
+    streams: dict[UUID, list[LiveEntry]] = field(default_factory=dict)
+    stored: dict[tuple[UUID, int], str] = field(default_factory=dict)
+
+    def keep(self, type_: str, run_id: UUID | None = None, step: int | None = None, **payload: Any) -> None:
+        seq = len(self.kept) + 1
+        event = KeptEvent(SESSION, seq, 1000 + seq, type_, run_id, None, "", step, "system", payload)
+        self.kept.append(event)
+        self.log.append(event)
+
+    def stream(self, run_id: UUID, position: tuple[int, int], type_: str, step: int | None, **fields: Any) -> None:
+        entry = LiveEntry(run_id, position, type_, step, fields)
+        self.streams.setdefault(run_id, []).append(entry)
+        self.log.append(entry)
+
+    def tell(self, run_id: UUID, execution_id: str) -> None:
+        self.log.append(PassingEvent("tool.started", run_id, {"execution_id": execution_id, "tool": "echo"}))
+
+    def watch(self, cursor: str = "", *, stream_is_there: bool = True) -> tuple[SessionWatch, list[Seen]]:
+        """A watch that has caught up from the cursor with all that is written, as a viewer does it."""
+        place = Cursor.parse(cursor)
+        watch = SessionWatch(SESSION, place.seq)
+        seen_before = [event for event in self.kept if event.seq <= place.seq]
+        starts = [event.run_id for event in seen_before if event.type == RUN_STARTED.name]
+        own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
+        streams = self.streams if stream_is_there else {}
+        if own and not any(event.ends_run for event in own):
+            watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
+        ended = {event.run_id for event in self.kept if event.ends_run}
+        entries = [entry for run_id, stream in streams.items() if run_id not in ended for entry in stream]
+        return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
+
+    def feed(self, watch: SessionWatch, items: list[Any]) -> list[Seen]:
+        seen = watch.feed(items)
+        while watch.wanted:
+            seen += watch.supply(self.stored.get(watch.wanted))
+        return seen
+
+    def read_again(self, watch: SessionWatch) -> list[Seen]:
+        """Answer a watch that asks for it with a reading of the timeline to its end."""
+        if not watch.needs_read:
+            return []
+        watch.await_read(7)
+        return self.feed(watch, [*self.kept[watch.seq :], CaughtUp(7)])
+
+
+class Screen:
+    """What a client shows. Checks on the way what every watcher is promised."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.texts: dict[tuple[UUID | None, int | None], str] = {}
+        self.closed: set[tuple[UUID | None, int | None]] = set()
+        self.seqs: list[int] = []
+        self.cursor = ""
+
+    def copy(self) -> "Screen":
+        other = Screen(self.world)
+        other.texts, other.closed, other.seqs = deepcopy((self.texts, self.closed, self.seqs))
+        other.cursor = self.cursor
+        return other
+
+    def show(self, fact: Seen) -> None:
+        self.cursor = fact.cursor
+        place = (fact.run_id, fact.step)
+        if fact.seq is not None:
+            assert fact.seq == (self.seqs[-1] if self.seqs else 0) + 1, "a kept event is missing or doubled"
+            self.seqs.append(fact.seq)
+            if "text_length" in fact.payload:
+                assert self.texts.get(place, "") == self.world.stored.get(place, ""), "closed before it was complete"
+                self.closed.add(place)
+            return
+        if place in self.closed:
+            raise AssertionError(f"{fact.type} of a closed step")
+        if fact.type == "text.delta":
+            assert fact.payload["offset"] == len(self.texts.get(place, "")), "a gap or an overlap"
+            self.texts[place] = self.texts.get(place, "") + fact.payload["text"]
+        elif fact.type == "snapshot":
+            self.texts[place] = fact.payload["text"]
+        elif fact.type == "message.reset":
+            self.texts[place] = ""
