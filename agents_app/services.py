@@ -1,4 +1,4 @@
-"""What other apps may ask of runs (start, cancel, retry) and of agents (create, update, retire)."""
+"""What other apps may ask of runs (start, cancel, retry) and of agents (create, update, retire, restore)."""
 
 from typing import Any
 from uuid import UUID
@@ -114,6 +114,13 @@ def retire_agent(agent: Agent) -> None:
     with transaction.atomic():
         Agent.objects.filter(pk=agent.pk, retired_at=None).update(retired_at=Now())
         audit.record("AgentRetired", agent_id=agent.agent_id)
+
+
+def restore_agent(agent: Agent) -> None:
+    """Take a retired agent back into use."""
+    with transaction.atomic():
+        Agent.objects.filter(pk=agent.pk).update(retired_at=None)
+        audit.record("AgentRestored", agent_id=agent.agent_id)
 
 
 def _provider(name: str) -> ModelProvider:

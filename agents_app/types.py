@@ -52,11 +52,16 @@ class Usage:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One model call. idle_seconds: longest silence of the stream; total_seconds: the whole call."""
+    """One model call. idle_seconds: longest silence of the stream; total_seconds: the whole call.
+
+    may_call_tools: False asks for an answer in words. The tools are named all the same, because a history with tool
+    calls is refused by some servers when no tools are.
+    """
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    may_call_tools: bool = True
     total_seconds: float = 300.0
     idle_seconds: float = 60.0
 

@@ -5,8 +5,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,17 @@ class NotFinished(Exception):  # noqa: N818 - a condition
 
 
 @dataclass(frozen=True)
+class Moments:
+    """When a run was stored and when it was claimed first, in seconds since 1970."""
+
+    stored_at: float
+    claimed_at: float
+
+
+@dataclass(frozen=True)
 class Installation:
+    """A gateway that runs and what is around it."""
+
     gateway: Gateway
     model: Listener
     relay: Listener
@@ -47,21 +57,37 @@ class Installation:
         ours = {"model": self.model.pid, "relay": self.relay.pid, "client": os.getpid()}
         return {**{part.name: part.pid for part in self.gateway.parts()}, **ours}
 
+    def moments(self, viewers: Sequence[GatewayViewer]) -> list[Moments]:
+        """Of each viewer's latest run."""
+        query = f"SELECT {_unix('created_at')}, {_unix('started_at')} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC"
+        with self._read() as database:
+            return [
+                Moments(*database.execute(query, (viewer.session_id.replace("-", ""),)).fetchone())
+                for viewer in viewers
+            ]
+
     async def all_ended(self, seconds: float = 120) -> float:
         """Wait until no run is open; returns when the last one ended, in seconds since 1970.
 
         Asks the database file itself, so that nothing measured is asked. Raises NotFinished.
         """
         deadline = time.monotonic() + seconds
-        with sqlite3.connect(f"file:{self.database}?mode=ro", uri=True) as database:
+        with self._read() as database:
             while (open_runs := _number(database, "SELECT count(*) FROM komand_run WHERE ended_at IS NULL")) > 0:
                 if time.monotonic() > deadline:
                     raise NotFinished(f"{open_runs:.0f} runs have not ended after {seconds:.0f} s")
                 await asyncio.sleep(_POLL_SECONDS)
             if failed := _number(database, "SELECT count(*) FROM komand_run WHERE status <> 'completed'"):
                 raise NotFinished(f"{failed:.0f} runs did not end well\n{self.gateway.log_tail()}")
-            ended_at = "(julianday(max(ended_at)) - 2440587.5) * 86400.0"
-            return _number(database, f"SELECT {ended_at} FROM komand_run")
+            return _number(database, f"SELECT max({_unix('ended_at')}) FROM komand_run")
+
+    def _read(self) -> closing[sqlite3.Connection]:
+        return closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True))
+
+
+def _unix(column: str) -> str:
+    """A time in seconds since 1970, to the millisecond."""
+    return f"((julianday({column}) - 2440587.5) * 86400.0)"
 
 
 def _number(database: sqlite3.Connection, query: str) -> float:

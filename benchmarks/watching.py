@@ -54,6 +54,11 @@ class Tally:
         return (self.first_at - self.started_at) * 1000
 
     @property
+    def first_sent_ms(self) -> float:
+        """From asking to the moment when the model sent its first token."""
+        return self.sent_first_ms - self.started_at * 1000
+
+    @property
     def pace(self) -> float:
         """Tokens a second as they were seen."""
         return (len(self.lags_ms) - 1) / (self.last_at - self.first_at)
@@ -100,18 +105,19 @@ class GatewayViewer(Viewer):
 
     def __init__(self, address: Address, session: dict[str, str], seeded: dict[str, str]) -> None:
         """session: id and key; seeded: cookie, api_key and sender_id."""
+        self.session_id = session["id"]
         self._address = address
-        self._session = session
+        self._session_key = session["key"]
         self._page_headers = {"cookie": seeded["cookie"], "origin": address.url}
         self._api_headers = {"authorization": f"Bearer {seeded['api_key']}"}
         self._sender_id = seeded["sender_id"]
 
     async def open(self) -> None:
-        path = f"/ws/chat/{self._session['id']}"
+        path = f"/ws/chat/{self.session_id}"
         self._socket = await WebSocket.open(self._address, path, self._page_headers, self._on_text)
 
     async def send(self, text: str) -> None:
-        body = {"senderId": self._sender_id, "sessionId": self._session["key"], "text": text}
+        body = {"senderId": self._sender_id, "sessionId": self._session_key, "text": text}
         answer = await post_json(self._address, "/api/webchat/message?wait=0", self._api_headers, body)
         if answer.status != 202:
             raise Refused(f"the message was not taken: {answer.status} {answer.body[:300]!r}")

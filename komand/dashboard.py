@@ -42,8 +42,8 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def login(request: HttpRequest) -> HttpResponse:
-    """The admin's login is the one of the chat page. Someone logged in comes here only for want of staff rights: told so,
-    since sending them to log in would send them back here."""
+    """The admin's login is the one of the chat page. Who is logged in comes here only for want of staff rights, and is
+    told so: a second login would only lead back here."""
     if request.user.is_authenticated:
         return TemplateResponse(request, "admin/komand/staff_only.html", admin.site.each_context(request), status=403)
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 HELD_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
-_POLL_SECONDS = 0.05
+_SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
@@ -36,16 +36,18 @@ def held_bytes(transport: Any) -> int:
 
 async def drained(transport: Any) -> bool:
     """Wait until the transport holds little. False, and the connection cut, when nothing moved for STALL_SECONDS."""
-    held, since = held_bytes(transport), time.monotonic()
+    held, since, pause = held_bytes(transport), time.monotonic(), _SHORTEST_POLL_SECONDS
     while held > HELD_BYTES and transport.connected:
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(pause)
         before, held = held, held_bytes(transport)
         if held < before:
-            since = time.monotonic()
+            since, pause = time.monotonic(), _SHORTEST_POLL_SECONDS
         elif time.monotonic() - since > STALL_SECONDS:
             logger.info("a client that does not read was cut off")
             transport.abortConnection()
             return False
+        else:
+            pause = min(pause * 2, _LONGEST_POLL_SECONDS)
     return True
 
 
@@ -102,6 +104,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.callLater(1, self.application_checker)
         reactor.callLater(2, self.timeout_checker)
+        self._listener.setblocking(False)
         reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.callWhenRunning(parent.tell_ready)
@@ -144,7 +147,6 @@ def main() -> None:
     parser.add_argument("--fd", type=int, help="serve on this open listening socket instead")
     options = parser.parse_args()
     listener = socket.socket(fileno=options.fd) if options.fd is not None else open_listener(options.host, options.port)
-    listener.setblocking(False)
     WebServer(listener).run()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connections
 
@@ -34,6 +35,7 @@ class EngineRig:
         self._pool = ThreadPoolExecutor(4)
         self.engine: EngineThread | None = None
         monkeypatch.setattr(nudge, "send", self._send)
+        monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
 
     def start(self) -> "EngineRig":
         self.engine = EngineThread()

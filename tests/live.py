@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,22 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "t
 
 @dataclass
 class LiveKomand:
-    """One running installation. url: without a slash at the end; password: of the user admin."""
+    """One running installation. url: without a slash at the end; password: of the user admin; seen: every process id
+    that a status showed."""
 
     url: str
     password: str
     data_dir: Path
     log: Path
     process: "subprocess.Popen[bytes]"
+    seen: set[int] = field(default_factory=set)
 
     def status(self) -> dict[str, Any]:
         """What `manage.py status --json` says."""
         command = [sys.executable, "manage.py", "status", "--json", "--data-dir", str(self.data_dir)]
         found = subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, check=False)
         parsed: dict[str, Any] = json.loads(found.stdout)
+        self.seen |= {part["pid"] for part in parsed["processes"] if part["pid"]}
         return parsed
 
     def part(self, name: str) -> dict[str, Any] | None:

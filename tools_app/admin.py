@@ -8,7 +8,7 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from audit_app.adminkit import links
@@ -16,6 +16,7 @@ from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.dialogs import back_to
 from audit_app.adminkit.filters import KeyDateFilter
 from audit_app.adminkit.text import clipped, json_block, took, visible
+from audit_app.adminkit.theme import act
 from tools_app import registry, services
 from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus
@@ -63,7 +64,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     search_fields = ("=tool", "=agent_id", "=request_id", "error")
     search_ids = ("id", "run_id")
     search_help_text = "An id, or words of the last 30 days"
-    actions_detail = ("stop",)
+    actions_detail: Any = ("stop",)
     fieldsets = (
         (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),
         ("Call", {"fields": ("pretty_arguments", "decision_text", ("effect", "risk"))}),
@@ -71,16 +72,21 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         ("More", {"fields": (("timeout_seconds", "attempts"), ("step", "call_index"), "call", "request_id")}),
     )
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Only an open execution can be stopped."""
         execution = self.get_object(request, object_id)
         return super().get_actions_detail(request, object_id) if execution and execution.status in OPEN else []
 
-    @action(
-        description="Stop", url_path="stop", icon="stop_circle", permissions=["stop"], variant=ActionVariant.DANGER,
-        dialog={"title": "Stop this execution?", "description": "The model is told that the call was cancelled.",
-                "form_class": None, "form_submit_text": "Stop it"},
-    )  # fmt: skip
+    @act(
+        "Stop",
+        path="stop",
+        icon="stop_circle",
+        permissions=["stop"],
+        variant=ActionVariant.DANGER,
+        question="Stop this execution?",
+        explanation="The model is told that the call was cancelled.",
+        submit="Stop it",
+    )
     def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):
             stopped = services.cancel_execution(UUID(object_id))

@@ -87,7 +87,7 @@ def record(row: ToolExecution, outcome: Outcome) -> None:
 
 def _claim(execution_id: UUID) -> ToolExecution | None:
     with transaction.atomic():
-        if not move(execution_id, ExecutionStatus.RUNNING, owner=liveness.start("tool")):
+        if not move(execution_id, ExecutionStatus.RUNNING, owner=liveness.start("tools")):
             return None
         return ToolExecution.objects.get(id=execution_id)
 

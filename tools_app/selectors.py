@@ -1,5 +1,6 @@
 """Reads executions and hands them out as frozen views. Writes nothing."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -14,6 +15,11 @@ OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
     """Every execution of a run, in the order of its steps and of the calls in each."""
     return tuple(view(row) for row in ToolExecution.objects.filter(run_id=run_id).order_by("step", "call_index"))
+
+
+def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
+    """The executions with these ids, of whatever runs, oldest first; ids that are unknown are left out."""
+    return tuple(view(row) for row in ToolExecution.objects.filter(id__in=execution_ids).order_by("id"))
 
 
 def get_execution(execution_id: UUID) -> ExecutionView:

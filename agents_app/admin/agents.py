@@ -1,6 +1,5 @@
 """Agents in the admin: set up, tried, retired; never deleted, since runs point to them."""
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -9,12 +8,12 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, RelatedDropdownFilter
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 
+from agents_app import services
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
 from audit_app import services as audit
@@ -22,6 +21,8 @@ from audit_app.adminkit import links
 from audit_app.adminkit.base import AuditedAdmin, acting
 from audit_app.adminkit.dialogs import back_to
 from audit_app.adminkit.text import visible
+from audit_app.adminkit.theme import act, button
+from audit_app.kernel.errors import AppError
 
 PAGE = "admin:agents_app_agent_change"
 
@@ -58,7 +59,7 @@ class AgentAdmin(AuditedAdmin):
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")
     prepopulated_fields = {"agent_id": ("name",)}
-    actions_detail = ("try_it", "show_runs", "retire", "restore")
+    actions_detail: Any = ("try_it", "show_runs", "retire", "restore")
     conditional_fields = {"chosen_tools": "all_tools == false"}
     warn_unsaved_form = True
     fieldsets = (
@@ -80,10 +81,10 @@ class AgentAdmin(AuditedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
         return ("agent_id",) if obj else ()
 
-    def get_prepopulated_fields(self, request: HttpRequest, obj: Agent | None = None) -> dict[str, tuple[str, ...]]:
+    def get_prepopulated_fields(self, request: HttpRequest, obj: Agent | None = None) -> Any:
         return {} if obj else self.prepopulated_fields
 
-    def save_model(self, request: HttpRequest, obj: Agent, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
             obj.owner_id = request.user.pk
         super().save_model(request, obj, form, change)
@@ -93,43 +94,55 @@ class AgentAdmin(AuditedAdmin):
         by_name = self.get_queryset(request).filter(agent_id=object_id).first()
         return by_name or super().get_object(request, object_id, from_field)
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         agent = self.get_object(request, object_id)
         hidden = {"retire", "try_it"} if agent and agent.retired_at else {"restore"}
         names = {f"agents_app_agent_{name}" for name in hidden}
-        return [act for act in super().get_actions_detail(request, object_id) if act.action_name not in names]
+        return [button for button in super().get_actions_detail(request, object_id) if button.action_name not in names]
 
-    @action(description="Try it", url_path="try", icon="chat", variant=ActionVariant.PRIMARY)
+    @button("Try it", path="try", icon="chat", variant=ActionVariant.PRIMARY)
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return HttpResponseRedirect(try_url(self._get(request, object_id)))
 
-    @action(description="Runs", url_path="runs", icon="play_circle")
+    @button("Runs", path="runs", icon="play_circle")
     def show_runs(self, request: HttpRequest, object_id: str) -> HttpResponse:
         query = urlencode({"agent__id__exact": self._get(request, object_id).pk})
         return HttpResponseRedirect(f"{reverse('admin:agents_app_run_changelist')}?{query}")
 
-    @action(
-        description="Retire", url_path="retire", icon="archive", permissions=["retire"],
-        dialog={"title": "Retire this agent?", "form_class": None, "form_submit_text": "Retire it",
-                "description": "It takes no new sessions and messages. What it did stays, and it can be restored."},
-    )  # fmt: skip
+    @act(
+        "Retire",
+        path="retire",
+        icon="archive",
+        permissions=["retire"],
+        question="Retire this agent?",
+        explanation="It takes no new sessions and messages. What it did stays, and it can be restored.",
+        submit="Retire it",
+    )
     def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)
-        if agent.agent_id == "default":
-            messages.error(request, "The default agent cannot be retired: new sessions begin with it.")
-        elif self._mark(request, agent, "AgentRetired", timezone.now()):
+        try:
+            with acting(request):
+                services.retire_agent(agent)
             messages.success(request, f"{agent.name} is retired.")
+        except AppError as error:
+            messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
-    @action(
-        description="Restore", url_path="restore", icon="unarchive", permissions=["retire"],
-        dialog={"title": "Restore this agent?", "description": "It takes sessions and messages again.",
-                "form_class": None, "form_submit_text": "Restore it"},
-    )  # fmt: skip
+    @act(
+        "Restore",
+        path="restore",
+        icon="unarchive",
+        permissions=["retire"],
+        question="Restore this agent?",
+        explanation="It takes sessions and messages again.",
+        submit="Restore it",
+    )
     def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)
-        if self._mark(request, agent, "AgentRestored", None):
-            messages.success(request, f"{agent.name} is back in use.")
+        with transaction.atomic(), acting(request):
+            if Agent.objects.filter(pk=agent.pk, retired_at__isnull=False).update(retired_at=None):
+                audit.record("AgentRestored", agent_id=agent.agent_id)
+        messages.success(request, f"{agent.name} is in use.")
         return back_to(request, PAGE, object_id)
 
     def _get(self, request: HttpRequest, object_id: str) -> Agent:
@@ -137,15 +150,6 @@ class AgentAdmin(AuditedAdmin):
         if agent is None:
             raise Http404
         return agent
-
-    def _mark(self, request: HttpRequest, agent: Agent, what: str, retired_at: datetime | None) -> bool:
-        """Retire or restore, and record it. False when it was so already."""
-        others = Agent.objects.filter(pk=agent.pk, retired_at__isnull=retired_at is not None)
-        with transaction.atomic(), acting(request):
-            if not others.update(retired_at=retired_at):
-                return False
-            audit.record(what, agent_id=agent.agent_id)
-            return True
 
     @display(description="Name", ordering="name")
     def title(self, agent: Agent) -> str:
@@ -159,7 +163,7 @@ class AgentAdmin(AuditedAdmin):
     def may(self, agent: Agent) -> str:
         return agent.autonomy
 
-    @display(description="State", label={"active": "success", "retired": None})
+    @display(description="State", label={"active": "success"})
     def state(self, agent: Agent) -> str:
         return "retired" if agent.retired_at else "active"
 

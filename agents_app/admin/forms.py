@@ -25,7 +25,7 @@ class NamesField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(str(name) for name in value) if isinstance(value, list) else value
 
-    def clean(self, value: Any) -> list[str]:  # type: ignore[override]  # the field's value is a list
+    def clean(self, value: Any) -> list[str]:
         text: str = super().clean(value)
         return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -52,7 +52,11 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
 
     class Meta:
         model = Agent
-        exclude = ["enabled_tools", "owner_id", "retired_at"]
+        fields = [
+            "agent_id", "name", "description", "provider", "model_id", "system_prompt", "max_context_tokens",
+            "allowed_channels", "autonomy", "enabled_skill_ids", "queue_limit", "max_tool_rounds", "max_active_seconds",
+            "max_call_seconds", "max_idle_seconds", "max_tries", "retry_first_seconds", "retry_max_seconds",
+        ]  # fmt: skip
         labels = {"model_id": "Model", "agent_id": "Agent id"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
@@ -67,11 +71,12 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     def save(self, commit: bool = True) -> Agent:
         every = self.cleaned_data["all_tools"]
         self.instance.enabled_tools = None if every else sorted(self.cleaned_data["chosen_tools"])
-        return super().save(commit)
+        agent: Agent = super().save(commit)
+        return agent
 
 
 class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A model provider. Its key goes in and never comes out: the stored one is neither shown nor sent to the browser."""
+    """A model provider. Its key goes in and never comes out: the browser is never sent the stored one."""
 
     kind = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     new_key = forms.CharField(

@@ -30,7 +30,7 @@ class Hour:
 
 @dataclass(frozen=True)
 class Overview:
-    """open and day: runs by status, now and begun in the last 24 hours; times in seconds, None when no run completed."""
+    """open and day: runs by status, now and begun in 24 hours; times in seconds, None when no run completed."""
 
     open: dict[str, int]
     oldest_queued: datetime | None
@@ -56,8 +56,8 @@ def read(now: datetime) -> Overview:
     queued = open_runs.filter(status=RunStatus.QUEUED.value).order_by("created_at")
     sample = day.filter(status=RunStatus.COMPLETED.value, started_at__isnull=False).order_by("-id")
     times = list(sample.values_list("created_at", "started_at", "ended_at")[:_SAMPLE])
-    waits = [(started - created).total_seconds() for created, started, _ in times]
-    works = [(ended - started).total_seconds() for _, started, ended in times if ended]
+    waits = [(started - created).total_seconds() for created, started, _ in times if started]
+    works = [(ended - started).total_seconds() for _, started, ended in times if started and ended]
     by_hour = day.annotate(hour=TruncHour("created_at")).values_list("hour", "status").annotate(Count("id"))
     rows = list(by_hour)
     by_status: dict[str, int] = {}

@@ -38,7 +38,7 @@ class ModelProviderAdmin(AuditedAdmin):
         ("Key", {"fields": ("stored_key", "new_key", "remove_key")}),
     )
 
-    def save_model(self, request: HttpRequest, obj: ModelProvider, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         key = form.cleaned_data["new_key"]
         if key:
             obj.api_key_sealed = vault.seal(key)

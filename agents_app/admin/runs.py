@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -26,6 +26,7 @@ from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.adminkit.filters import KeyDateFilter
 from audit_app.adminkit.text import clipped, took, visible
+from audit_app.adminkit.theme import act, bulk_act
 from audit_app.kernel.errors import AppError
 from audit_app.models import Event
 from tools_app.models import ToolExecution
@@ -82,7 +83,7 @@ class RunAdmin(ReadOnlyAdmin):
     search_ids = ("id", "conversation_id")
     search_help_text = "An id, or words of the last 30 days"
     actions = ("cancel_selected", "retry_selected")
-    actions_detail = ("cancel_this", "retry_this")
+    actions_detail: Any = ("cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
 
@@ -92,12 +93,12 @@ class RunAdmin(ReadOnlyAdmin):
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("agents_app.change_run")
 
-    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Only what this run still allows."""
         run = self.get_object(request, object_id)
         status = run.status if run else ""
         allowed = {"agents_app_run_cancel_this": status in OPEN, "agents_app_run_retry_this": status in RETRYABLE}
-        return [act for act in super().get_actions_detail(request, object_id) if allowed[act.action_name]]
+        return [button for button in super().get_actions_detail(request, object_id) if allowed[button.action_name]]
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -110,11 +111,17 @@ class RunAdmin(ReadOnlyAdmin):
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @action(
-        description="Stop", url_path="cancel", icon="stop_circle", permissions=["operate"], variant=ActionVariant.DANGER,
-        dialog={"title": "Stop this run?", "description": "What it has said so far is kept and marked as partial.",
-                "form_class": CancelForm, "form_submit_text": "Stop the run"},
-    )  # fmt: skip
+    @act(
+        "Stop",
+        path="cancel",
+        icon="stop_circle",
+        permissions=["operate"],
+        variant=ActionVariant.DANGER,
+        question="Stop this run?",
+        explanation="What it has said so far is kept and marked as partial.",
+        submit="Stop the run",
+        form_class=CancelForm,
+    )
     def cancel_this(self, request: HttpRequest, form: CancelForm, object_id: str) -> HttpResponse:
         with acting(request):
             outcome = cancel(self._get(request, object_id), form.cleaned_data["reason"])
@@ -124,11 +131,15 @@ class RunAdmin(ReadOnlyAdmin):
             messages.info(request, "The run had already ended.")
         return back_to(request, PAGE, object_id)
 
-    @action(
-        description="Retry", url_path="retry", icon="replay", permissions=["operate"],
-        dialog={"title": "Try this run again?", "description": "The same message is answered by a new run.",
-                "form_class": None, "form_submit_text": "Try again"},
-    )  # fmt: skip
+    @act(
+        "Retry",
+        path="retry",
+        icon="replay",
+        permissions=["operate"],
+        question="Try this run again?",
+        explanation="The same message is answered by a new run.",
+        submit="Try again",
+    )
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
         try:
             with acting(request):
@@ -139,7 +150,7 @@ class RunAdmin(ReadOnlyAdmin):
         messages.success(request, "This is the new run.")
         return back_to(request, PAGE, again)
 
-    @action(description="Stop", permissions=["operate"])
+    @bulk_act("Stop", permissions=["operate"])
     def cancel_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
         if not confirmed(request):
             return confirmation(
@@ -148,7 +159,7 @@ class RunAdmin(ReadOnlyAdmin):
         self._each(request, queryset, lambda run: "is being stopped" if cancel(run, "") else "had already ended")
         return None
 
-    @action(description="Retry", permissions=["operate"])
+    @bulk_act("Retry", permissions=["operate"])
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
         if not confirmed(request):
             return confirmation(
@@ -166,13 +177,13 @@ class RunAdmin(ReadOnlyAdmin):
             raise Http404
         return run
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[Run], act: Callable[[Run], str]) -> None:
+    def _each(self, request: HttpRequest, queryset: QuerySet[Run], deed: Callable[[Run], str]) -> None:
         """Do it to each of the runs and tell what happened to each; one that refuses does not stop the others."""
         with acting(request):
             for run in queryset[:MOST_SELECTED]:
                 name = links.link("run", run.pk)
                 try:
-                    messages.info(request, format_html("{} {}.", name, act(run)))
+                    messages.info(request, format_html("{} {}.", name, deed(run)))
                 except AppError as error:
                     messages.error(request, format_html("{}: {}", name, error.message))
 

@@ -29,7 +29,7 @@ RUN_TONES = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A stretch of time. left and width in percent of the whole run; anchor: the element of the page that tells more."""
+    """A stretch of time. left and width in percent of the whole run; anchor: the page's element that tells more."""
 
     label: str
     length: str

@@ -24,7 +24,7 @@ class DemoProvider(Provider):
     kind = "demo"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-        decision = decide(request.messages, request.tools)
+        decision = decide(request.messages, request.tools if request.may_call_tools else ())
         model = request.model or self.default_model or DEFAULT_MODEL
         pace = WORDS_PER_SECOND.get(model, WORDS_PER_SECOND[DEFAULT_MODEL])
         for number, word in enumerate(_WORD.findall(decision.text)):

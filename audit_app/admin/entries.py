@@ -7,13 +7,14 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connection
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
+from django.urls import path
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 
 from audit_app import services
-from audit_app.adminkit import links
 from audit_app.admin import export
+from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.filters import KeyDateFilter
 from audit_app.adminkit.text import clipped, json_block, summary, visible
@@ -27,7 +28,8 @@ _ACTIONS = """
     WITH RECURSIVE known(action) AS (
         SELECT MIN(action) FROM komand_audit_log
         UNION ALL
-        SELECT (SELECT MIN(action) FROM komand_audit_log WHERE action > known.action) FROM known WHERE action IS NOT NULL
+        SELECT (SELECT MIN(action) FROM komand_audit_log WHERE action > known.action)
+        FROM known WHERE action IS NOT NULL
     )
     SELECT action FROM known WHERE action IS NOT NULL
 """
@@ -58,10 +60,8 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id")
 
     def get_urls(self) -> list[Any]:
-        return [
-            self._path_from_custom_url(("export", "audit_app_auditentry_export", self.export_view)),
-            *super().get_urls(),
-        ]
+        export_url = path("export", self.admin_site.admin_view(self.export_view), name="audit_app_auditentry_export")
+        return [export_url, *super().get_urls()]
 
     @display(description="Time", ordering="id")
     def when(self, entry: AuditEntry) -> str:
@@ -95,7 +95,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def pretty_details(self, entry: AuditEntry) -> str:
         return json_block(entry.details)
 
-    def export_view(self, request: HttpRequest, **kwargs: Any) -> StreamingHttpResponse:
+    def export_view(self, request: HttpRequest) -> StreamingHttpResponse:
         """The entries of the list as filtered, all pages of them. The export is itself an audited act."""
         if not self.has_view_permission(request):
             raise PermissionDenied

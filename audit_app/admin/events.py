@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
 from unfold.decorators import display
 
 from audit_app.adminkit import links
@@ -19,6 +18,7 @@ SEARCH_ROWS = 100_000
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     list_display = ("when", "type", "seq", "session", "run", "step", "who", "summary")
+    ordering = ("-id",)
     search_ids = ("session_id", "run_id")
     search_fields = ("=type",)
     search_help_text = "An id of a session or run, or a type"
@@ -27,9 +27,6 @@ class EventAdmin(ReadOnlyAdmin):
     def recent(self, queryset: QuerySet[Event]) -> QuerySet[Event]:
         newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
         return queryset.filter(id__gt=newest - SEARCH_ROWS)
-
-    def get_ordering(self, request: HttpRequest) -> list[str]:
-        return ["-id"]
 
     @display(description="Time")
     def when(self, event: Event) -> str:

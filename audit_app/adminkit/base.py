@@ -28,7 +28,7 @@ class ReadOnlyAdmin(ModelAdmin):
     change_form_template = "admin/komand/read_only.html"
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
-    sortable_by: tuple[str, ...] = ()
+    sortable_by = ()
     list_per_page = 50
     list_disable_select_all = True
     list_filter_submit = True
@@ -43,7 +43,7 @@ class ReadOnlyAdmin(ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[UncountedChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return UncountedChangeList
 
     def get_search_results(
@@ -90,7 +90,7 @@ class AuditedAdmin(ModelAdmin):
     def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         parts = message if isinstance(message, list) else []
         changed = [name for part in parts for name in part.get("changed", {}).get("fields", [])]
-        self._record(request, "Changed", obj, changed=changed)
+        self._record(request, "Updated", obj, fields=changed)
         return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
@@ -100,4 +100,5 @@ class AuditedAdmin(ModelAdmin):
 
     def _record(self, request: HttpRequest, what: str, obj: Model, **details: Any) -> None:
         with acting(request):
-            services.record(f"{self.noun}{what}", details={"id": str(obj.pk), "name": str(obj), **details})
+            facts = {"id": str(obj.pk), "name": str(obj), **details}
+            services.record(f"{self.noun}{what}", details=facts, agent_id=getattr(obj, "agent_id", ""))

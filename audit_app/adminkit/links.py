@@ -1,4 +1,4 @@
-"""Links between admin pages of all layers. Each app says where its objects are shown; nobody imports a higher app for it."""
+"""Links between admin pages of all layers: each app says where its objects are shown, nobody imports a higher app."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode

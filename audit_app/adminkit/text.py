@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 # Characters that change how a line looks without being seen: controls (but tab and line break), direction marks and
-# overrides, zero-width spaces, tags. Joiners belong to many scripts, so they are shown only where no such letter precedes.
+# overrides, zero-width spaces, tags. Joiners belong to many scripts: they are spelled out only after an ASCII letter.
 _INVISIBLE = re.compile(
     "\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
     "|(?<![^\x00-\x7f])[\u200c\u200d]"

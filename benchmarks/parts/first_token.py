@@ -5,13 +5,14 @@ and the worker, the token to the chat page's WebSocket. Direct calls and the bar
 busy machine slows all three.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.figures import Figure, p50, p99
-from benchmarks.installation import Installation
+from benchmarks.installation import Installation, Moments
 from benchmarks.scale import Scale
-from benchmarks.watching import Viewer, ask_all, close_all, open_all
+from benchmarks.watching import Tally, ask_all, close_all, open_all
 
 PART = "first-token"
 _TOKENS = 30
@@ -20,11 +21,14 @@ _TARGETS = {1: (60.0, 40.0), 50: (500.0, 300.0)}  # viewers: most milliseconds a
 
 @dataclass
 class Samples:
-    """Milliseconds to the first token."""
+    """Milliseconds from asking: to the first token, and for the gateway to the stations on the way."""
 
     gateway: list[float] = field(default_factory=list)
     relay: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
+    stored: list[float] = field(default_factory=list)
+    claimed: list[float] = field(default_factory=list)
+    sent: list[float] = field(default_factory=list)
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
@@ -41,17 +45,24 @@ async def _sample(installation: Installation, count: int, rounds: int) -> Sample
     await open_all([*gateway, *relay])
     try:
         for _ in range(rounds):
-            samples.direct += await _first_tokens(installation.direct_viewers(count))
-            samples.relay += await _first_tokens(relay)
-            samples.gateway += await _first_tokens(gateway)
+            samples.direct += [tally.first_ms for tally in await ask_all(installation.direct_viewers(count), _TOKENS)]
+            samples.relay += [tally.first_ms for tally in await ask_all(relay, _TOKENS)]
+            tallies = await ask_all(gateway, _TOKENS)
             await installation.all_ended()
+            _note(samples, tallies, installation.moments(gateway))
     finally:
         close_all([*gateway, *relay])
     return samples
 
 
-async def _first_tokens(viewers: Sequence[Viewer]) -> list[float]:
-    return [tally.first_ms for tally in await ask_all(viewers, _TOKENS)]
+def _note(samples: Samples, tallies: Sequence[Tally], moments: Sequence[Moments]) -> None:
+    clocks_apart = time.time() - time.monotonic()
+    for tally, moment in zip(tallies, moments, strict=True):
+        begun = tally.started_at + clocks_apart
+        samples.gateway.append(tally.first_ms)
+        samples.stored.append((moment.stored_at - begun) * 1000)
+        samples.claimed.append((moment.claimed_at - begun) * 1000)
+        samples.sent.append(tally.first_sent_ms)
 
 
 def _figures(viewers: int, samples: Samples) -> list[Figure]:
@@ -64,4 +75,8 @@ def _figures(viewers: int, samples: Samples) -> list[Figure]:
         Figure(PART, f"{who}: direct, p50", p50(samples.direct), "ms"),
         Figure(PART, f"{who}: bare relay, p50", p50(samples.relay), "ms"),
         Figure(PART, f"{who}: gateway / bare relay, p50", p50(samples.gateway) / p50(samples.relay), "×"),
+        Figure(PART, f"{who}: until the message is being stored, p50", p50(samples.stored), "ms"),
+        Figure(PART, f"{who}: until a worker has claimed the run, p50", p50(samples.claimed), "ms"),
+        Figure(PART, f"{who}: until the model sends, p50", p50(samples.sent), "ms"),
+        Figure(PART, f"{who}: until the page has it, p50", p50(samples.gateway), "ms"),
     ]

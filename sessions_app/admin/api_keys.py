@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 from unfold.contrib.filters.admin import DropdownFilter
-from unfold.decorators import action, display
+from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -23,6 +23,7 @@ from unfold.widgets import (
 from audit_app.adminkit.base import acting
 from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.adminkit.text import visible
+from audit_app.adminkit.theme import act, bulk_act
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey
@@ -61,7 +62,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
 
 
 def users_for(operator: User) -> QuerySet[User]:
-    """For whom an operator may make keys. A key acts as its user: only a superuser may make one for another of staff."""
+    """For whom an operator may make keys. A key acts as its user: only a superuser makes them for others of staff."""
     users = User.objects.filter(is_active=True).order_by("username")
     if operator.is_superuser:
         return users
@@ -93,7 +94,7 @@ class ApiKeyAdmin(ModelAdmin):
     list_select_related = ("user",)
     search_fields = ("name", "prefix", "user__username")
     actions = ("revoke_selected",)
-    actions_detail = ("revoke",)
+    actions_detail: Any = ("revoke",)
     fields = ("user", "name", "scopes", "expires_at")
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -131,12 +132,12 @@ class ApiKeyAdmin(ModelAdmin):
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         asked = form.cleaned_data
         with acting(request):
             made = create_api_key(asked["user"], asked["name"], scopes=asked["scopes"], expires_at=asked["expires_at"])
         obj.pk, obj.prefix = made.row.pk, made.row.prefix
-        obj.shown_once = made.key  # type: ignore[attr-defined]  # for response_add, which answers this very request
+        obj.shown_once = made.key  # for response_add, which answers this very request
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         """The key itself, in this answer alone: it is in no message, cookie or redirect, and never cached."""
@@ -149,11 +150,16 @@ class ApiKeyAdmin(ModelAdmin):
         }
         return TemplateResponse(request, "admin/sessions_app/apikey/made.html", context)
 
-    @action(
-        description="Revoke", url_path="revoke", icon="block", permissions=["revoke"], variant=ActionVariant.DANGER,
-        dialog={"title": "Revoke this key?", "description": "Whatever uses it is refused from now on, for good.",
-                "form_class": None, "form_submit_text": "Revoke it"},
-    )  # fmt: skip
+    @act(
+        "Revoke",
+        path="revoke",
+        icon="block",
+        permissions=["revoke"],
+        variant=ActionVariant.DANGER,
+        question="Revoke this key?",
+        explanation="Whatever uses it is refused from now on, for good.",
+        submit="Revoke it",
+    )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         key = self.get_object(request, object_id)
         if key is None:
@@ -163,7 +169,7 @@ class ApiKeyAdmin(ModelAdmin):
         messages.success(request, f"The key {visible(key.name)} is revoked.")
         return back_to(request, PAGE, object_id)
 
-    @action(description="Revoke", permissions=["revoke"])
+    @bulk_act("Revoke", permissions=["revoke"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
         if not confirmed(request):
             return confirmation(

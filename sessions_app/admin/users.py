@@ -19,7 +19,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class UserAdmin(AuditedAdmin, DjangoUserAdmin):
+class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg]  # the theme widens Django's types
     noun = "User"
     form = UserChangeForm
     add_form = UserCreationForm
@@ -43,7 +43,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):
+class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):  # type: ignore[misc]  # the theme widens Django's types
     noun = "Group"
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:

@@ -9,6 +9,7 @@ from agents_app.providers.chat_completions.mending import StreamMender
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 
 MAX_CHARACTERS = 16_000_000
+MAX_CALLS = 128
 _CUT_REASONS = ("length", "content_filter")
 _DONE = b"[DONE]"
 
@@ -29,7 +30,7 @@ class Assembly:
         self.is_done = False
 
     def add(self, payload: bytes) -> list[TextDelta | ReasoningDelta]:
-        """Take one payload. Raises ProviderError: an error object, broken JSON, more than MAX_CHARACTERS."""
+        """Take one payload. Raises ProviderError: an error object, broken JSON, more than an answer may hold."""
         if payload.strip() == _DONE:
             self.is_done = True
             return []
@@ -41,6 +42,8 @@ class Assembly:
             return []
         if chunk.get("error"):
             raise faults.of_error_object(chunk["error"], self._endpoint)
+        if chunk.get("object") == "chat.completion":
+            self.is_done = True
         if chunk.get("usage"):
             self._usage = _usage(chunk["usage"])
         return [delta for choice in _first_choice(chunk) for delta in self._add_choice(choice)]
@@ -81,7 +84,7 @@ class Assembly:
         fragments = delta.get("tool_calls")
         if isinstance(fragments, list):
             self._characters += sum(map(self._calls.add, fragments))
-        if self._characters > MAX_CHARACTERS:
+        if self._characters > MAX_CHARACTERS or self._calls.count > MAX_CALLS:
             raise faults.too_large(self._endpoint)
         return self._deltas(
             self._text_mender.feed(text) if text else "",

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agents_app.providers.chat_completions.mending import mend
@@ -18,7 +18,7 @@ class _Draft:
     index: int | None
     id: str
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
 
 
 class CallAssembly:
@@ -41,10 +41,14 @@ class CallAssembly:
             draft = _Draft(index, call_id)
             self._drafts.append(draft)
         draft.id = draft.id or call_id
-        if name != draft.name:
+        if name != draft.name and len(draft.name) < MAX_NAME_CHARACTERS:
             draft.name += name
-        draft.arguments += arguments
+        draft.arguments.append(arguments)
         return len(name) + len(arguments)
+
+    @property
+    def count(self) -> int:
+        return len(self._drafts)
 
     def finish(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
         """The calls, ids made unique. is_cut: the model ran into a limit, so that the last call may be half.
@@ -55,7 +59,7 @@ class CallAssembly:
         calls = []
         seen: set[str] = set()
         for position, draft in enumerate(self._drafts):
-            arguments = draft.arguments
+            arguments = "".join(draft.arguments)
             if is_cut and not arguments and position == len(self._drafts) - 1:
                 arguments = CUT_OFF
             call_id = mend(draft.id)
@@ -93,8 +97,10 @@ def _arguments(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict) else _text(value)
 
 
-def _is_whole(arguments: str) -> bool:
+def _is_whole(arguments: list[str]) -> bool:
+    if not arguments or not arguments[-1].rstrip().endswith("}"):
+        return False
     try:
-        return isinstance(json.loads(arguments), dict)
-    except ValueError:
+        return isinstance(json.loads("".join(arguments)), dict)
+    except (ValueError, RecursionError):
         return False

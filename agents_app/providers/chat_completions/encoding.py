@@ -15,6 +15,8 @@ def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -
     }
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+        if not request.may_call_tools:
+            body["tool_choice"] = "none"
     if asks_for_usage:
         body["stream_options"] = {"include_usage": True}
     return body

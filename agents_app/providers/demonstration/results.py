@@ -18,7 +18,7 @@ def describe(tool: str, arguments: str, content: str) -> str:
             case "date_time" if found.keys() >= {"timezone", "time", "weekday", "date"}:
                 return _clock(found)
             case "echo" if "text" in found:
-                return f"- The echo says: {_quoted(str(found['text']))}"
+                return f"- The echo says:{_quoted(str(found['text']))}"
             case "web_fetch":
                 return _page(asked, found)
     text = content if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
@@ -34,14 +34,14 @@ def _page(asked: dict[str, Any], found: dict[str, Any]) -> str:
     url = str(found.get("url") or asked.get("url") or "")
     title = str(found.get("title") or url)
     text = next((str(found[name]) for name in ("text", "content", "markdown") if found.get(name)), "")
-    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins: {_quoted(text)}"
+    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins:{_quoted(text)}"
 
 
 def _quoted(text: str) -> str:
     flat = " ".join(text.split())
     if len(flat) > _MAX_QUOTED:
         flat = flat[:_MAX_QUOTED].rstrip() + "…"
-    return f"\n\n  > {flat}\n" if flat else "nothing."
+    return f"\n\n  > {flat}\n" if flat else " nothing."
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tools_app.types import ToolSpec
 MAX_WISHES = 8
 _MAX_EXPRESSION = 200
 
-_ECHO = re.compile(r"\s*(?:please\s+)?echo\b[:,]?\s+(?P<text>\S.*)", re.IGNORECASE | re.DOTALL)
+_ECHO = re.compile(r"(?:\A\s*|\b(?:and|then)\s+)(?:please\s+)?echo\b[:,]?\s+(?P<text>\S.*)", re.IGNORECASE | re.DOTALL)
 _URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
 _ZONE = re.compile(
     r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)(?:/[A-Za-z_\-]+){1,2}|\b(?:UTC|GMT)\b"
@@ -53,11 +53,12 @@ class Wish:
 
 def wishes_in(text: str) -> tuple[Wish, ...]:
     """What the message wants of tools, in its own order, each once."""
-    echo = _ECHO.fullmatch(text)
+    echo = _ECHO.search(text)
+    rest = text[: echo.start()] if echo else text
+    found = [(match.start(), Wish("web_fetch", {"url": _without_full_stop(match[0])})) for match in _URL.finditer(rest)]
     if echo:
-        return (Wish("echo", {"text": echo["text"].strip()}),)
-    found = [(match.start(), Wish("web_fetch", {"url": _without_full_stop(match[0])})) for match in _URL.finditer(text)]
-    rest = _URL.sub(_blank, text)
+        found.append((echo.start(), Wish("echo", {"text": echo["text"].strip()})))
+    rest = _URL.sub(_blank, rest)
     found += _clocks(rest)
     found += _sums(_DATE_OR_HOUR.sub(_blank, _ZONE.sub(_blank, rest)))
     wishes: list[Wish] = []

@@ -32,7 +32,8 @@ def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> 
     return ModelRequest(
         model=agent.model_id or claim.provider.default_model,
         messages=history.fit(messages, budget_tokens=limits.context_tokens),
-        tools=tools.specs_for(policy_of(claim.run)) if may_call_tools else (),
+        tools=tools.specs_for(policy_of(claim.run)),
+        may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,
         idle_seconds=limits.idle_seconds,
     )

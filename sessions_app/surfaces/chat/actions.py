@@ -11,7 +11,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import services
-from sessions_app.access import access_session
+from sessions_app.access import access_run, access_session
 from sessions_app.identity import limits
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
@@ -56,18 +56,25 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
 def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Stop one run, or whatever runs when none is named. A run that is over already is left as it is."""
     session = access_session(request.user, session_id)
-    services.cancel_session_runs(session, reason="Stopped.", run_id=_run_id(request, needed=False))
+    services.cancel_session_runs(session, reason="Stopped.", run_id=_run_id(request))
     return _done(request, session)
 
 
 @page
 @require_POST
-def retry(request: PageRequest, session_id: UUID) -> HttpResponse:
+def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Stop this run: withdraws a message that waits in line."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    services.cancel_session_runs(session, reason="Stopped.", run_id=run_id)
+    return _done(request, session)
+
+
+@page
+@require_POST
+def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Answer the message of a failed or stopped run again, as a new exchange."""
-    session = access_session(request.user, session_id)
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
     limits.take(limits.chat_limit(), f"user:{request.user.pk}")
-    run_id = _run_id(request, needed=True)
-    assert run_id is not None  # noqa: S101 - needed
     again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
     return _exchange(request, session, again)
 
@@ -134,14 +141,12 @@ def _message_key(request: PageRequest) -> str:
         raise InvalidInput("The message's key is not an id. Reload the page.") from None
 
 
-def _run_id(request: PageRequest, *, needed: bool) -> UUID | None:
+def _run_id(request: PageRequest) -> UUID | None:
     given = request.POST.get("run", "")
-    if not given and not needed:
-        return None
     try:
-        return UUID(given)
+        return UUID(given) if given else None
     except ValueError:
-        raise InvalidInput("Say which run is meant.") from None
+        raise InvalidInput("The run's id is not an id. Reload the page.") from None
 
 
 def _name_of(request: PageRequest) -> str:

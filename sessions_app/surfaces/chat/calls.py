@@ -12,6 +12,7 @@ from tools_app.types import ExecutionStatus, ExecutionView
 _LONGEST_TEXT = 4_000  # as much as an event holds: live and after a reload a card shows the same
 _LINES_SHOWN = 12
 _CHARACTERS_SHOWN = 900
+_LONGEST_BRIEF = 120
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool card. step: the run's step that asked for it; result: None while it is not over."""
+    """A tool card. step: the run's step that asked for it; result: None while it is not over; brief: what the call
+    is about, in one line."""
 
     id: UUID
     step: int
@@ -59,6 +61,7 @@ class Call:
     arguments: Folded
     state: CallState
     result: CallResult | None = None
+    brief: str = ""
 
 
 def call_of(execution: ExecutionView) -> Call:
@@ -67,14 +70,16 @@ def call_of(execution: ExecutionView) -> Call:
     result = None
     if execution.status.is_terminal:
         result = _result(execution.id, execution.output, execution.error)
-    return Call(execution.id, execution.step, execution.tool, pretty(execution.arguments), state, result)
+    arguments = masked(execution.arguments)
+    return Call(execution.id, execution.step, execution.tool, pretty(arguments), state, result, _brief(arguments))
 
 
 def call_requested(step: int, payload: dict[str, Any]) -> Call:
     """The card of a call that a `tool.requested` fact tells of."""
     execution_id = UUID(payload["execution_id"])
     state = _state(execution_id, ExecutionStatus.PENDING, None)
-    return Call(execution_id, step, payload["tool"], pretty(payload.get("arguments", {})), state)
+    arguments = masked(payload.get("arguments", {}))
+    return Call(execution_id, step, payload["tool"], pretty(arguments), state, brief=_brief(arguments))
 
 
 def call_started(payload: dict[str, Any]) -> CallState:
@@ -99,6 +104,13 @@ def pretty(value: Any) -> Folded:
     if len(text) > _LONGEST_TEXT:
         text = text[: _LONGEST_TEXT - 1] + "…"
     return _folded(text)
+
+
+def _brief(arguments: dict[str, Any]) -> str:
+    """The values of the arguments in one line: what tells one call from another."""
+    values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in arguments.values()]
+    line = " ".join(" · ".join(values).split())
+    return line if len(line) <= _LONGEST_BRIEF else line[: _LONGEST_BRIEF - 1] + "…"
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:

@@ -27,8 +27,8 @@ def stylesheet() -> str:
         in_light, in_dark = light.style_for_token(kind), dark.style_for_token(kind)
         marks = []
         if in_light["color"] or in_dark["color"]:
-            day = readable(in_light["color"] or "000000", LIGHT_GROUND)
-            night = readable(in_dark["color"] or "ffffff", DARK_GROUND)
+            day = readable(in_light["color"] or "2f2c28", LIGHT_GROUND)
+            night = readable(in_dark["color"] or "e4e2dd", DARK_GROUND)
             marks.append(f"color: light-dark(#{day}, #{night})")
         if in_light["bold"] and in_dark["bold"]:
             marks.append("font-weight: 600")

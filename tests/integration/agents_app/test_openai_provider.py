@@ -1,7 +1,6 @@
 """The OpenAI provider over real HTTP, against a server with every fault."""
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -64,14 +63,6 @@ async def test_the_request_is_what_the_protocol_wants(provider: OpenAIProvider, 
         True,
         "echo",
     )
-
-
-async def test_without_a_key_none_is_sent(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
-    provider = OpenAIProvider(base_url=server.base_url, default_model="fake")
-    await collect(provider, request_of("[[tokens=1]]"))
-    await provider.aclose()
-    assert "authorization" not in server.requests[-1].headers
 
 
 async def test_a_whole_tool_round(provider: OpenAIProvider) -> None:
@@ -197,8 +188,8 @@ async def test_silence_ends_the_call_and_hangs_up(
 
 
 async def test_a_slow_but_steady_answer_is_not_silence(provider: OpenAIProvider) -> None:
-    streamed = await collect(provider, request_of("[[tokens=8 rate=20]]", idle_seconds=0.2))
-    assert len(streamed.texts) == 8
+    streamed = await collect(provider, request_of("[[tokens=16 rate=20]]", idle_seconds=0.5))
+    assert len(streamed.texts) == 16
 
 
 async def test_the_total_limit_ends_an_answer_that_goes_on_and_on(
@@ -211,10 +202,10 @@ async def test_the_total_limit_ends_an_answer_that_goes_on_and_on(
 
 async def test_a_reader_that_is_slow_itself_is_no_fault_of_the_server(provider: OpenAIProvider) -> None:
     texts = []
-    async with aclosing(provider.stream(request_of("[[tokens=5]]", idle_seconds=0.1))) as chunks:
+    async with aclosing(provider.stream(request_of("[[tokens=5]]", idle_seconds=0.5))) as chunks:
         async for chunk in chunks:
             texts.append(chunk.text)
-            await asyncio.sleep(0.12 if len(texts) == 1 else 0)
+            await asyncio.sleep(0.6 if len(texts) == 1 else 0)
     assert len(texts) == 6
 
 
@@ -245,65 +236,6 @@ async def test_two_hundred_streams_at_once(provider: OpenAIProvider, server: Mod
     answers = await asyncio.gather(*(collect(provider, request) for request in requests))
     assert all(len(answer.texts) == 3 for answer in answers)
     assert server.connections == 200
-
-
-@pytest.mark.parametrize(
-    ("base_url", "code", "words"),
-    [
-        ("http://127.0.0.1:1/v1", "model_unreachable", "refuses connections"),
-        ("localhost:11434/v1", "model_bad_request", "base URL is not valid"),
-        ("http://", "model_bad_request", "base URL is not valid"),
-        ("http://a:99999/v1", "model_bad_request", "base URL is not valid"),
-        ("ftp://example.com", "model_bad_request", "base URL is not valid"),
-    ],
-)
-async def test_a_wrong_base_url_is_a_clear_error(base_url: str, code: str, words: str) -> None:
-    provider = OpenAIProvider(base_url=base_url, api_key=KEY, default_model="fake")
-    error = await failure(provider, "hello")
-    await provider.aclose()
-    assert error.code == code and words in error.message
-
-
-async def test_an_unknown_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(*_: object, **__: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    provider = OpenAIProvider(base_url="http://no-such-host.invalid/v1", api_key=KEY, default_model="fake")
-    error = await failure(provider, "hello")
-    await provider.aclose()
-    assert error.code == "model_unreachable" and "name is not known" in error.message
-
-
-@pytest.mark.parametrize(
-    ("scheme", "answer", "words"),
-    [("http", b"", "connection failed"), ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "TLS")],
-    ids=["hangs-up", "speaks-no-tls"],
-)
-async def test_a_server_that_does_not_speak_http_is_unreachable(scheme: str, answer: bytes, words: str) -> None:
-    def reply(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        writer.close()
-
-    listening = await asyncio.start_server(reply, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    provider = OpenAIProvider(base_url=f"{scheme}://127.0.0.1:{port}/v1", api_key=KEY, default_model="fake")
-    error = await failure(provider, "hello")
-    await provider.aclose()
-    listening.close()
-    assert (error.code, error.retryable) == ("model_unreachable", True) and words in error.message
-
-
-@pytest.mark.parametrize("key", ["sk-\nline", "sk-ключ", "sk-\x00"])
-async def test_a_key_that_cannot_be_sent_is_a_clear_error(server: ModelServer, key: str) -> None:
-    provider = OpenAIProvider(base_url=server.base_url, api_key=key, default_model="fake")
-    assert (await failure(provider, "hello")).code == "model_auth"
-    assert server.count == 0
-
-
-async def test_without_any_model_it_asks_for_one(server: ModelServer) -> None:
-    error = await failure(OpenAIProvider(base_url=server.base_url, api_key=KEY), "hello")
-    assert error.code == "model_bad_request" and "No model is chosen" in error.message
 
 
 def test_one_provider_serves_event_loops_one_after_the_other(server: ModelServer) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agents_app.models import Run
+from agents_app.providers.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from sessions_app import services
@@ -23,7 +24,7 @@ PATH = "/api/webchat/message"
 @pytest.fixture
 def rig(monkeypatch):
     rig = EngineRig(monkeypatch)
-    rig.agent([{"text": "Hello there."}])
+    rig.agent(Reply(("Hello there.",)))
     yield rig.start()
     rig.stop()
 
@@ -32,7 +33,7 @@ def rig(monkeypatch):
 def idle(monkeypatch):
     """A gateway whose engine is not there: messages wait."""
     rig = EngineRig(monkeypatch)
-    rig.agent([{"text": "Hello there."}])
+    rig.agent(Reply(("Hello there.",)))
     yield rig
     rig.stop()
 
@@ -166,7 +167,7 @@ async def test_the_same_idempotency_key_gives_the_same_run_and_another_text_is_4
 
 
 async def test_a_full_queue_is_429_with_the_time_to_wait(idle):
-    await in_db(idle.agent, [{"text": "x"}], queue_limit=0)
+    await in_db(idle.agent, Reply(("x",)), queue_limit=0)
     assert (await _post(idle, _message(idle), f"{PATH}?wait=0")).status == 202
     answer = await _post(idle, _message(idle), f"{PATH}?wait=0")
     assert (answer.status, answer.meta["code"]) == (429, "queue_full")
@@ -180,7 +181,7 @@ async def test_messages_have_a_limit_of_their_own(idle, settings):
 
 
 async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
-    await in_db(rig.agent, [{"error": "model_auth"}])
+    await in_db(rig.agent, Reply(error="model_auth"))
     answer = await _post(rig, _message(rig))
     assert (answer.status, answer.meta["code"]) == (502, "model_auth")
     run = await in_db(Run.objects.get)

@@ -40,9 +40,13 @@ TABLE = [
         WaitForTools(),
     ),
     ("results in: think", replace(EMPTY, steps=(said("", CALL),), executions=(ran(CALL, DONE),)), Think(1)),
-    ("a failed tool goes back to the model", replace(EMPTY, steps=(said("", CALL),), executions=(ran(CALL, FAILED),)), Think(1)),
+    (
+        "a failed tool goes back to the model",
+        replace(EMPTY, steps=(said("", CALL),), executions=(ran(CALL, FAILED),)),
+        Think(1),
+    ),
     ("cancel beats everything", replace(EMPTY, steps=(said("Hello"),), cancel_requested=True), Cancel()),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("snapshot", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])

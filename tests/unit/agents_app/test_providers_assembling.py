@@ -92,6 +92,11 @@ def test_a_whole_answer_is_taken_like_a_chunk() -> None:
     assert assembled(whole)[1] == ModelResponse("Hi", finish_reason="stop")
 
 
+def test_a_whole_answer_needs_no_finish_reason() -> None:
+    whole = {"object": "chat.completion", "choices": [{"message": {"content": "Hi"}}]}
+    assert assembled(json.dumps(whole).encode())[1].text == "Hi"
+
+
 def test_only_the_first_choice_counts() -> None:
     other = {"choices": [{"index": 1, "delta": {"content": "other"}}]}
     assert assembled(json.dumps(other).encode(), chunk({"content": "x"}, "stop"))[1].text == "x"
@@ -107,6 +112,13 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(assembling, "MAX_CHARACTERS", 10)
     with pytest.raises(ProviderError) as caught:
         assembled(chunk({"content": "x" * 6}), chunk({"content": "x" * 6}))
+    assert not caught.value.retryable
+
+
+def test_too_many_calls_are_refused() -> None:
+    calls = [{"index": number, "function": {"name": "echo"}} for number in range(assembling.MAX_CALLS + 1)]
+    with pytest.raises(ProviderError) as caught:
+        assembled(chunk({"tool_calls": calls}))
     assert not caught.value.retryable
 
 

@@ -87,6 +87,7 @@ def test_several_wishes_keep_the_order_of_the_message() -> None:
 
 def test_an_echo_is_taken_whole() -> None:
     assert told("Please echo: 17*23 in Tokyo\nnow") == [("echo", "17*23 in Tokyo\nnow")]
+    assert told("what is 2+3 and echo 4+5") == [("calculator", "2+3"), ("echo", "4+5")]
 
 
 def test_a_message_cannot_make_it_work_hard() -> None:

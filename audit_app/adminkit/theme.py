@@ -1,0 +1,46 @@
+"""The theme's action decorator, in the three forms that are used here and with types that fit them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from unfold.decorators import action as theme_action
+from unfold.enums import ActionVariant
+from unfold.forms import BaseDialogForm
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def button(
+    label: str, *, path: str, icon: str, permissions: Sequence[str] = (), variant: ActionVariant = ActionVariant.DEFAULT
+) -> Callable[[F], F]:
+    """A button of an object's page that leads elsewhere and changes nothing: `method(self, request, object_id)`."""
+    return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant)
+
+
+def act(
+    label: str,
+    *,
+    path: str,
+    icon: str,
+    permissions: Sequence[str],
+    question: str,
+    explanation: str,
+    submit: str,
+    form_class: type[BaseDialogForm] | None = None,
+    variant: ActionVariant = ActionVariant.DEFAULT,
+) -> Callable[[F], F]:
+    """A button of an object's page that asks before it acts, by POST: `method(self, request, form, object_id)`.
+
+    permissions: names for which the page has a `has_<name>_permission`.
+    """
+    dialog = {"title": question, "description": explanation, "form_class": form_class, "form_submit_text": submit}
+    return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant, dialog=dialog)
+
+
+def bulk_act(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:
+    """An act on the selected rows of a list: `method(self, request, queryset)`."""
+    return _action(description=label, permissions=permissions)
+
+
+def _action(**options: Any) -> Callable[[F], F]:
+    return cast("Callable[[F], F]", theme_action(**options))

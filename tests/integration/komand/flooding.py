@@ -1,0 +1,34 @@
+"""komand.web with an application of its own: `python -m tests.integration.komand.flooding FD STALL_SECONDS`."""
+
+import asyncio
+import os
+import socket
+import sys
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
+
+from komand import asgi, web
+
+PIECE = b"x" * 16_384
+PIECES = 2_500
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        if scope["path"] == "/flood":
+            for _ in range(PIECES):
+                await send({"type": "websocket.send", "bytes": PIECE})
+        await asyncio.sleep(3600)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(PIECES if scope["path"] == "/flood" else 1):
+        await send({"type": "http.response.body", "body": PIECE, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+if __name__ == "__main__":
+    asgi.application = application  # type: ignore[assignment]
+    web.STALL_SECONDS = float(sys.argv[2])
+    web.WebServer(socket.socket(fileno=int(sys.argv[1]))).run()

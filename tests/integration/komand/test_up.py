@@ -1,0 +1,131 @@
+"""`manage.py up` for real: starts, shows, restarts, ends. Kills what it started."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from komand.supervisor import embedded
+from tests.live import ROOT, LiveKomand, clean_environment, start_komand, wait_for
+
+
+def alive(komand: LiveKomand) -> set[int]:
+    """The processes of its last status that still live, and any other that was started for its folder."""
+    pids = {pid for pid in komand.seen if psutil.pid_exists(pid)}
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("KOMAND_DATA_DIR") == str(komand.data_dir):
+                pids.add(process.pid)
+        except psutil.Error:
+            continue
+    return pids
+
+
+def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments], cwd=ROOT, env=clean_environment(**environment),
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> None:
+    status = live_komand.status()
+    assert status["running"] and status["url"] == live_komand.url
+    parts = {part["name"]: part for part in status["processes"]}
+    assert set(parts) == {"supervisor", "valkey", "web", "runs-1", "tools", "tools/1"}
+    assert all(part["health"] == "ok" and part["memory_bytes"] > 1_000_000 for part in parts.values())
+
+
+def test_the_idle_installation_stays_within_its_memory(live_komand: LiveKomand) -> None:
+    assert sum(part["memory_bytes"] for part in live_komand.status()["processes"]) < 500 * 1024 * 1024
+
+
+def test_doctor_finds_a_running_installation_well(live_komand: LiveKomand) -> None:
+    found = manage("doctor", "--json", KOMAND_DATA_DIR=str(live_komand.data_dir))
+    report = json.loads(found.stdout)
+    assert found.returncode == 0 and report["ok"], report
+    assert {"database", "valkey", "broker", "process web", "process runs", "process tools", "provider openai"} <= {
+        finding["name"] for finding in report["findings"]
+    }
+
+
+def test_a_second_start_on_the_same_folder_is_refused(live_komand: LiveKomand) -> None:
+    found = manage("up", "--data-dir", str(live_komand.data_dir), "--port", "0")
+    assert found.returncode == 1
+    assert found.stderr.count("\n") == 1 and "another Komand" in found.stderr
+
+
+@pytest.mark.parametrize("name", ["web", "runs-1", "tools", "valkey"])
+def test_a_killed_process_is_started_again(live_komand: LiveKomand, name: str) -> None:
+    killed = live_komand.kill(name)
+    live_komand.wait_healthy(name, other_than=killed)
+    assert live_komand.part(name)["restarts"] >= 1  # type: ignore[index]
+
+
+def test_a_stopped_process_is_shown_as_hung(live_komand: LiveKomand) -> None:
+    pid = live_komand.kill("runs-1", signal.SIGSTOP)
+    try:
+        assert live_komand.part("runs-1")["health"] == "hung"  # type: ignore[index]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    live_komand.wait_healthy("runs-1")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[LiveKomand]:
+    """An installation that a test may end; its path is too long for a socket."""
+    komand = start_komand(tmp_path / ("a-long-folder-name" * 5))
+    komand.status()
+    yield komand
+    for pid in alive(komand):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_ctrl_c_leaves_nothing_within_five_seconds(own: LiveKomand) -> None:
+    assert len(alive(own)) >= 6
+    socket = Path((own.data_dir / "valkey" / "socket").read_text())
+    begun = time.monotonic()
+    assert own.stop() == 0
+    assert time.monotonic() - begun < 5
+    assert not alive(own)
+    assert not socket.parent.exists()
+    assert manage("status", "--data-dir", str(own.data_dir)).returncode == 3
+
+
+def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over(own: LiveKomand) -> None:
+    """Its processes die with it. A Valkey that lived on would be used by the next start, with all data."""
+    own.process.kill()
+    own.process.wait()
+    wait_for(lambda: not alive(own), 10, "the end of all processes")
+    socket = embedded.choose_socket(own.data_dir)
+    binary = embedded.find_binary()
+    assert binary
+    with subprocess.Popen(embedded.command(binary, own.data_dir, socket), stdout=subprocess.DEVNULL) as survivor:
+        again = start_komand(own.data_dir.parent)
+        try:
+            assert again.pid_of("valkey") == survivor.pid
+            assert not again.password and "as before" in again.log.read_text()
+        finally:
+            assert again.stop() == 0
+    assert not alive(again)
+
+
+def test_a_part_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
+    found = manage("up", "--data-dir", str(tmp_path / "data"), "--port", "0", KOMAND_RUN_SLOTS="many")
+    assert found.returncode == 1
+    assert "KOMAND_RUN_SLOTS must be a whole number" in found.stdout
+
+
+def test_uvicorn_serves_as_well(tmp_path: Path) -> None:
+    komand = start_komand(tmp_path, KOMAND_SERVER="uvicorn")
+    try:
+        assert komand.part("web")["health"] == "ok"  # type: ignore[index]
+    finally:
+        assert komand.stop() == 0

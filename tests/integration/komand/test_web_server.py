@@ -1,0 +1,126 @@
+"""The web server's own promises, on real sockets: slow readers, large bodies, an end in time."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.live import ROOT, clean_environment, wait_for
+
+STALL_SECONDS = 1.0
+
+
+@dataclass
+class Serving:
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    def connect(self, *, receive_buffer: int = 0) -> socket.socket:
+        client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.settimeout(10)
+        client.connect(("127.0.0.1", self.port))
+        return client
+
+    @property
+    def memory(self) -> int:
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    """komand.web with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.komand.flooding", str(listener.fileno()), str(STALL_SECONDS)],
+            cwd=ROOT, env=clean_environment(KOMAND_DATA_DIR=str(tmp_path)), pass_fds=[listener.fileno()],
+        )  # fmt: skip
+        serving = Serving(listener.getsockname()[1], process)
+        with serving.connect() as client:
+            client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert b"200" in client.recv(100)
+        yield serving
+        process.terminate()
+        process.wait(10)
+
+
+def request(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode()
+
+
+UPGRADE = (
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+)
+
+
+@pytest.mark.parametrize("headers", [(), UPGRADE], ids=["http", "websocket"])
+def test_clients_that_never_read_cost_no_memory_and_are_cut_off(serving: Serving, headers: tuple[str, ...]) -> None:
+    before = serving.memory
+    with ExitStack() as stack:
+        clients = [stack.enter_context(serving.connect(receive_buffer=4096)) for _ in range(5)]
+        for client in clients:
+            client.sendall(request("/flood", *headers))
+        time.sleep(STALL_SECONDS)  # the time in which the buffers would grow
+        assert serving.memory - before < 12_000_000
+        wait_for(lambda: all(is_cut(client) for client in clients), 10, "the cut")
+
+
+def is_cut(client: socket.socket) -> bool:
+    try:
+        client.sendall(b"\0")
+    except OSError:
+        return True
+    return False
+
+
+def test_a_reader_gets_everything(serving: Serving) -> None:
+    received = 0
+    with serving.connect() as client:
+        client.sendall(request("/flood", "Connection: close"))
+        while piece := client.recv(1 << 20):
+            received += len(piece)
+    assert received > 40_000_000
+
+
+def test_an_announced_body_over_the_cap_is_refused_before_it_is_sent(serving: Serving) -> None:
+    with serving.connect() as client:
+        client.sendall(b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:
+    with serving.connect() as client:
+        client.sendall(b"POST /ping HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+        answer = b""
+        for _ in range(40):
+            try:
+                client.sendall(chunk)
+            except OSError:
+                break
+        client.settimeout(5)
+        answer = client.recv(100)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_it_ends_within_two_seconds_and_tells_sockets_to_come_back(serving: Serving) -> None:
+    with serving.connect() as client:
+        client.sendall(request("/wait", *UPGRADE))
+        assert b"101" in client.recv(1000)
+        begun = time.monotonic()
+        serving.process.terminate()
+        frame = client.recv(100)
+        assert frame[0] == 0x88 and int.from_bytes(frame[2:4]) == 4000
+        assert serving.process.wait(5) == 0
+        assert time.monotonic() - begun < 2

@@ -1,0 +1,99 @@
+"""A run's worth of tool calls without a run: planned rows, nudges caught instead of sent, tools made on the spot."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import transaction
+
+from audit_app import services as audit
+from audit_app.kernel import nudge as nudge_module
+from tools_app import bell, executing, facts, services
+from tools_app.registry import tools
+from tools_app.types import AgentPolicy, Effect, Risk, Tool, ToolCall, ToolSpec
+
+
+class Nudges(list):
+    """What was nudged, as (task, argument, options), oldest first."""
+
+    def of(self, task: str) -> list[str]:
+        return [argument for name, argument, _ in self if name == task]
+
+
+@pytest.fixture
+def nudges(monkeypatch) -> Nudges:
+    caught = Nudges()
+    monkeypatch.setattr(
+        nudge_module, "send", lambda task, args, **options: caught.append((task, args[0], options))
+    )
+    return caught
+
+
+@pytest.fixture
+def stopped(monkeypatch) -> list[str]:
+    """The task ids of executions that a worker was told to kill."""
+    caught: list[str] = []
+    monkeypatch.setattr(bell, "_revoke", caught.extend)
+    return caught
+
+
+@pytest.fixture
+def passing(monkeypatch) -> list[dict[str, Any]]:
+    """The passing events that were told."""
+    caught: list[dict[str, Any]] = []
+    monkeypatch.setattr(facts.stream, "send_passing", lambda session_id, event: caught.append(event))
+    return caught
+
+
+@pytest.fixture
+def process(monkeypatch) -> UUID:
+    """The id of this process, as executions know their owner by it."""
+    process_id = uuid4()
+    monkeypatch.setattr(executing.liveness, "start", lambda name: process_id)
+    return process_id
+
+
+@pytest.fixture
+def world(transactional_db, nudges, stopped, passing, process) -> None:
+    """Everything of it."""
+
+
+class Act(Tool):
+    """A tool that does what a function does."""
+
+    def __init__(self, spec: ToolSpec, function: Callable[..., Any]) -> None:
+        self.spec = spec
+        self._function = function
+
+    def run(self, arguments, context):
+        return self._function(arguments, context)
+
+
+@pytest.fixture
+def make_tool(monkeypatch) -> Iterator[Callable[..., Act]]:
+    def make(function, *, effect=Effect.READ, risk=Risk.LOW, timeout_seconds=10, name="act"):
+        tool = Act(ToolSpec(name, "Acts.", {"type": "object"}, effect, risk, timeout_seconds), function)
+        monkeypatch.setitem(tools._items, name, tool)
+        return tool
+
+    return make
+
+
+@pytest.fixture
+def plan():
+    """Plans calls for one step, as the engine does, and returns their views."""
+
+    def plan_calls(*calls, policy=None, run_id=None, step=0, emit=True):
+        with transaction.atomic():
+            planned = services.plan_executions(
+                [ToolCall(f"call_{index}", name, arguments) for index, (name, arguments) in enumerate(calls)],
+                run_id=run_id or uuid4(), session_id=uuid4(), session_key="WebChat:web:7", agent_id="default",
+                actor="user:7", step=step, text_length=12, policy=policy or AgentPolicy(), on_done="test.done",
+                on_done_queue="runs",
+            )  # fmt: skip
+            if emit:
+                audit.emit(planned.facts)
+        return planned.executions
+
+    return plan_calls

@@ -1,0 +1,183 @@
+"""Running a planned call: the result recorded once, told, and the run rung; faults put into words."""
+
+import json
+from uuid import uuid4
+
+import pytest
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import OperationalError, transaction
+
+from audit_app.kernel import context
+from audit_app.models import AuditEntry, Event
+from tools_app import conf, executing, selectors, services
+from tools_app.models import ToolExecution
+from tools_app.transitions import move
+from tools_app.types import ExecutionStatus, ToolError
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+def test_a_result_is_stored_told_and_rung_for(plan, nudges, passing):
+    (execution,) = plan(("echo", '{"text": "hi"}'))
+    services.execute(execution.id)
+    done = selectors.get_execution(execution.id)
+    assert (done.status, done.output, done.error) == (ExecutionStatus.COMPLETED, '{"text": "hi"}', None)
+    assert done.text_for_model == '{"text": "hi"}'
+    assert done.duration_seconds >= 0
+    assert nudges.of("test.done") == [str(execution.run_id)]
+    assert [event["type"] for event in passing] == ["tool.started"]
+    event = Event.objects.get(type="tool.completed")
+    assert event.payload["output"] == '{"text": "hi"}'
+    assert event.payload["duration_ms"] == round(done.duration_seconds * 1000)
+    assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7", agent_id="default").count() == 1
+
+
+def test_a_second_nudge_runs_nothing(plan, make_tool):
+    runs = []
+    make_tool(lambda arguments, context: runs.append(1))
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    services.execute(execution.id)
+    services.execute(uuid4())
+    assert len(runs) == 1
+
+
+def test_the_run_is_rung_by_its_last_call_alone(plan, nudges):
+    first, second = plan(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}'))
+    services.execute(first.id)
+    assert nudges.of("test.done") == []
+    assert selectors.has_open(first.run_id)
+    services.execute(second.id)
+    assert nudges.of("test.done") == [str(first.run_id)]
+    assert not selectors.has_open(first.run_id)
+
+
+def test_a_tool_knows_its_surroundings_and_acts_for_the_actor(plan, make_tool):
+    seen = {}
+
+    def look(arguments, tool_context):
+        seen.update(context.current(), effect_key=tool_context.effect_key, attempt=tool_context.execution_id)
+
+    make_tool(look)
+    with context.bind(request_id="req-9"):
+        first, second = plan(("act", "{}"), ("act", "{}"))
+    services.execute(first.id)
+    assert (seen["request_id"], seen["actor"], seen["run_id"]) == ("req-9", "user:7", str(first.run_id))
+    key = seen["effect_key"]
+    services.execute(second.id)
+    assert seen["effect_key"] != key
+    ToolExecution.objects.filter(id=first.id).update(status="Pending", completed_at=None)
+    services.execute(first.id)
+    assert seen["effect_key"] == key
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "error"),
+    [
+        (ToolError("No such page."), "Failed", "No such page."),
+        (RuntimeError("password=hunter2"), "Failed", "The tool act failed unexpectedly. It may be faulty."),
+        (SoftTimeLimitExceeded(), "TimedOut", "The call did not finish within 10 seconds."),
+        (ToolError("a\0b\ud800"), "Failed", "ab?"),
+    ],
+)
+def test_a_fault_is_put_into_words_for_the_model(plan, nudges, make_tool, problem, status, error):
+    def fail(arguments, context):
+        raise problem
+
+    make_tool(fail)
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    done = selectors.get_execution(execution.id)
+    assert (done.status, done.error, done.output) == (status, error, None)
+    assert done.text_for_model == f"[{status}] {error}"
+    assert nudges.of("test.done") == [str(execution.run_id)]
+    assert Event.objects.get(type="tool.failed").payload["status"] == status
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, object()])
+def test_a_result_that_is_no_json_is_a_fault_of_the_tool(plan, make_tool, value):
+    make_tool(lambda arguments, context: value)
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    assert selectors.get_execution(execution.id).error == "The tool act failed unexpectedly. It may be faulty."
+
+
+def test_a_tool_that_is_gone_from_the_worker_fails_the_call(plan, make_tool, monkeypatch):
+    make_tool(lambda arguments, context: None)
+    (execution,) = plan(("act", "{}"))
+    monkeypatch.setattr(executing.tools, "find", lambda name: None)
+    services.execute(execution.id)
+    assert "not available" in selectors.get_execution(execution.id).error
+
+
+def test_a_huge_result_is_cut_and_stays_json(plan, make_tool):
+    make_tool(lambda arguments, context: {"text": "ä" * conf.MAX_OUTPUT_CHARACTERS})
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    output = json.loads(selectors.get_execution(execution.id).output)
+    assert output["note"].startswith("Cut: the result has")
+    assert len(output["cut_json"]) == conf.MAX_OUTPUT_CHARACTERS // 2
+    assert len(Event.objects.get(type="tool.completed").payload["output"]) == conf.MAX_EVENT_CHARACTERS
+
+
+def test_text_that_no_database_takes_is_mended(plan, make_tool):
+    make_tool(lambda arguments, context: "a\0b\ud800c")
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    assert json.loads(selectors.get_execution(execution.id).output) == "a\0b?c"
+
+
+def test_a_result_that_comes_after_the_end_is_dropped(plan, make_tool, nudges):
+    def outlive(arguments, context):
+        move(context.execution_id, ExecutionStatus.CANCELLED, error="stopped")
+        return "late"
+
+    make_tool(outlive)
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    done = selectors.get_execution(execution.id)
+    assert (done.status, done.output) == (ExecutionStatus.CANCELLED, None)
+    assert not Event.objects.filter(type="tool.completed").exists()
+
+
+def test_an_attempt_that_was_given_up_writes_nothing_into_the_next_one(plan, make_tool):
+    def sleep_through_a_second_attempt(arguments, context):
+        with transaction.atomic():
+            assert move(context.execution_id, ExecutionStatus.PENDING)
+            assert move(context.execution_id, ExecutionStatus.RUNNING, owner=uuid4())
+        return "from the grave"
+
+    make_tool(sleep_through_a_second_attempt)
+    (execution,) = plan(("act", "{}"))
+    services.execute(execution.id)
+    row = ToolExecution.objects.get()
+    assert (row.status, row.attempts, row.output) == ("Running", 2, None)
+
+
+def test_a_result_waits_for_a_database_that_is_away(plan, monkeypatch):
+    (execution,) = plan(("echo", '{"text": "hi"}'))
+    real, failures = executing.finish, [OperationalError("away"), OperationalError("away")]
+
+    def finish(row, outcome):
+        if failures:
+            raise failures.pop()
+        return real(row, outcome)
+
+    monkeypatch.setattr(executing, "finish", finish)
+    monkeypatch.setattr(executing, "_RECORD_PAUSE_SECONDS", 0)
+    services.execute(execution.id)
+    assert selectors.get_execution(execution.id).status is ExecutionStatus.COMPLETED
+
+
+def test_a_limit_that_strikes_while_the_result_is_stored_loses_nothing(plan, monkeypatch):
+    (execution,) = plan(("echo", '{"text": "hi"}'))
+    real, strikes = executing.finish, [SoftTimeLimitExceeded()]
+
+    def finish(row, outcome):
+        if strikes:
+            raise strikes.pop()
+        return real(row, outcome)
+
+    monkeypatch.setattr(executing, "finish", finish)
+    services.execute(execution.id)
+    assert selectors.get_execution(execution.id).output == '{"text": "hi"}'
