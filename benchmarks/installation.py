@@ -59,7 +59,8 @@ class Installation:
 
     def moments(self, viewers: Sequence[GatewayViewer]) -> list[Moments]:
         """Of each viewer's latest run."""
-        query = f"SELECT {_unix('created_at')}, {_unix('started_at')} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC"
+        times = f"{_unix('created_at')}, {_unix('started_at')}"
+        query = f"SELECT {times} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC"
         with self._read() as database:
             return [
                 Moments(*database.execute(query, (viewer.session_id.replace("-", ""),)).fetchone())

@@ -72,6 +72,7 @@ class Engine:
         self._strays: set[UUID] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
+        self._time_is_up = False  # of the drain: no model call may go on
 
     def ring(self, run_id: UUID) -> None:
         """There may be something to do for this run. Ignored when all slots are taken: a freed one looks for itself."""
@@ -107,6 +108,7 @@ class Engine:
         self._draining = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
+        self._time_is_up = True
         for drive in list(self._drives.values()):
             if drive.call:
                 drive.call.stop("drained")
@@ -169,6 +171,8 @@ class Engine:
             provider = await in_db(registry.open_provider, claim.provider)
             request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
             drive.call = ModelCall(provider, request, drive.live)
+            if self._time_is_up:
+                drive.call.stop("drained")
             outcome = await drive.call.run(
                 seconds_left=snapshot.limits.active_seconds - snapshot.active_seconds - drive.elapsed
             )

@@ -100,6 +100,6 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
     "loggers": {
-        name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes.apps", "daphne", "asyncio")
+        name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes", "daphne", "asyncio")
     },
 }

@@ -44,7 +44,8 @@ def choose_socket(data_dir: Path) -> Path:
     if len(os.fsencode(socket)) > _LONGEST_SOCKET:
         with suppress(OSError):
             former = Path(pointer.read_text().strip())
-            if former.is_socket() and former.parent.stat().st_uid == os.getuid():
+            owner = former.parent.stat()
+            if former.name == socket.name and owner.st_uid == os.getuid() and not owner.st_mode & 0o077:
                 return former
         socket = Path(tempfile.mkdtemp(prefix="komand-")) / "valkey.sock"
     draft = folder / ".socket"

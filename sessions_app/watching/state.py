@@ -163,11 +163,15 @@ class SessionWatch:
         return shown
 
     def _complete(self, event: KeptEvent, text: str | None) -> list[Seen]:
-        """Close the event's step, with its whole text if the watcher lacks it. Resuming in between repeats that."""
+        """Close the event's step, with its whole text if the watcher lacks it."""
         if event.run_id is None or event.step is None:
             return self._pass(event)
         run = self._run(event.run_id)
-        shown = [] if text is None else [self._seen(run, Shown(SNAPSHOT.name, event.step, {"text": text}))]
+        shown = []
+        if text is not None:
+            # Who resumes in between shows more than any entry of the stream has said: its cursor names none.
+            whole = self._seen(run, Shown(SNAPSHOT.name, event.step, {"text": text}))
+            shown = [replace(whole, cursor=str(self.seq))]
         run.close(event.step)
         return [*shown, *self._pass(event)]
 

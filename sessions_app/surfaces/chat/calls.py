@@ -108,8 +108,8 @@ def pretty(value: Any) -> Folded:
 
 def _brief(arguments: dict[str, Any]) -> str:
     """The values of the arguments in one line: what tells one call from another."""
-    values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in arguments.values()]
-    line = " ".join(" · ".join(values).split())
+    texts = [value if isinstance(value, str) else json.dumps(value) for value in arguments.values()]
+    line = " ".join(" · ".join(texts).split())
     return line if len(line) <= _LONGEST_BRIEF else line[: _LONGEST_BRIEF - 1] + "…"
 
 

@@ -31,7 +31,7 @@ def page(
     """Let only people in who are logged in, and turn expected errors into a note or a page that says what to do."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
             return _to_login(cast(PageRequest, request))
         try:

@@ -43,7 +43,7 @@ _texts = LiveTexts()
 _answers: dict[UUID, Frame] = {}
 
 
-class ChatSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # untyped base
+class ChatSocket(AsyncWebsocketConsumer):
     """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
 
     session: Session

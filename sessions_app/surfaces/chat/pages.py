@@ -1,5 +1,6 @@
 """The pages that are read: a session, a new chat, older turns, the list of sessions."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseRedirect
@@ -80,7 +81,7 @@ def sessions(request: PageRequest) -> HttpResponse:
     return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
 
 
-def _chat(request: PageRequest, context: dict[str, object], current: Session | None) -> HttpResponse:
+def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
     shared = {
         "days": read_days(request, current=current.id if current else None),
         "agents": _agents(current.agent if current else None),

@@ -1,12 +1,18 @@
 """Logging in and out over REST, and every way a credential may be wrong."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from axes.models import AccessAttempt
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 
 from audit_app.models import AuditEntry
 from sessions_app.identity import tokens
 from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import RefreshToken
 from tests.rest_rig import RestCaller, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -86,6 +92,33 @@ def test_refresh_rotates_and_reuse_ends_the_login(alice):
     assert RestCaller(bearer=second["token"]).get("sessions").status == 200
     assert NOBODY.post("auth/refresh", {"refreshToken": first["refreshToken"]}).status == 401
     assert RestCaller(bearer=second["token"]).get("sessions").status == 401
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_refresh_token_sent_twice_at_once_gives_at_most_one_pair(alice):
+    token = tokens.open_login(alice).refresh
+    both_ready = threading.Barrier(2)
+
+    def rotate(_: int) -> bool:
+        both_ready.wait(10)
+        try:
+            return bool(tokens.rotate(token))
+        except tokens.TokenRefused:
+            return False
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(rotate, range(2))) == [False, True]
+    assert not RefreshToken.objects.filter(revoked_at=None).exists()
+
+
+def test_a_password_is_written_nowhere(alice, caplog):
+    caplog.set_level("DEBUG")
+    _login("alice", "canary-password")
+    stored = [str(vars(row)) for row in AccessAttempt.objects.all()]
+    assert stored
+    assert "canary-password" not in " ".join([caplog.text, *stored])
 
 
 def test_logout_ends_the_tokens(alice):

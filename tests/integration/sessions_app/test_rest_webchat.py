@@ -1,6 +1,7 @@
 """POST /api/webchat/message: a message in, its answer out, whatever the run comes to."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -14,7 +15,9 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.komand.live import WebChatMessage
 from tests.engine_rig import EngineRig
-from tests.rest_rig import LiveCaller, make_session, make_user
+from tests.rest_rig import LiveCaller, RestCaller, make_session, make_user
+from tools_app.models import ToolExecution
+from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 APPLICATION = WebChatMessage.as_asgi()
@@ -80,7 +83,7 @@ async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
     answer = await _post(idle, _message(idle))
     assert answer.status == 504
     assert answer.error == "Request timed out after 1 seconds"
-    await in_db(idle.start)
+    await asyncio.to_thread(idle.start)
     run_id = (await in_db(Run.objects.get)).pk
     assert answer.meta["runId"] == str(run_id)
     late = await _seen(Turn.objects.filter(run_id=run_id, is_answer=True).first)
@@ -221,3 +224,26 @@ async def test_a_client_that_leaves_stops_nothing(idle):
 async def test_nobody_is_401(idle):
     assert (await LiveCaller(APPLICATION)("POST", PATH, _message(idle))).status == 401
     assert (await _post(idle, _message(idle), Content_Type="text/plain")).status == 415
+
+
+async def test_tool_results_are_turns_of_the_history_in_order(rig):
+    call = ToolCall("call_1", "echo", '{"text": "seventeen"}')
+    await in_db(rig.agent, Reply(("Let me see.",), tool_calls=(call,)), Reply(("It is seventeen.",)))
+    answer = await _post(rig, _message(rig, "which number?"))
+    assert answer.data["text"] == "It is seventeen."
+    history = await in_db(_history, rig, answer.data["sessionId"])
+    assert [turn["role"] for turn in history] == ["user", "assistant", "tool", "assistant"]
+    execution_ids = [str(pk) for pk in await in_db(lambda: list(ToolExecution.objects.values_list("pk", flat=True)))]
+    assert [turn["toolCallIds"] for turn in history] == [None, execution_ids, execution_ids, execution_ids]
+    assert "seventeen" in history[2]["content"]
+    result = await in_db(_rest, rig, f"tools/executions/{execution_ids[0]}")
+    assert (result.data["status"], result.data["error"]) == ("Completed", None)
+    assert json.loads(result.data["output"]) == {"text": "seventeen"}
+
+
+def _history(rig: EngineRig, session_id: str):
+    return _rest(rig, f"sessions/{session_id}/history").data
+
+
+def _rest(rig: EngineRig, path: str):
+    return RestCaller(rig.owner).get(path)

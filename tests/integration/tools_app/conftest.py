@@ -24,9 +24,7 @@ class Nudges(list):
 @pytest.fixture
 def nudges(monkeypatch) -> Nudges:
     caught = Nudges()
-    monkeypatch.setattr(
-        nudge_module, "send", lambda task, args, **options: caught.append((task, args[0], options))
-    )
+    monkeypatch.setattr(nudge_module, "send", lambda task, args, **options: caught.append((task, args[0], options)))
     return caught
 
 

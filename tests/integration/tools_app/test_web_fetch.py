@@ -97,7 +97,15 @@ def test_a_redirect_inside_is_refused_before_a_packet_is_sent(serve):
 
 
 @pytest.mark.parametrize(
-    "location", ["file:///etc/passwd", "gopher://127.0.0.1/", "http://[::1]/", "//169.254.169.254/", "http://u:p@1.1.1.1/", "http://["]
+    "location",
+    [
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "http://[::1]/",
+        "//169.254.169.254/",
+        "http://u:p@1.1.1.1/",
+        "http://[",
+    ],
 )
 def test_a_redirect_to_what_may_not_be_fetched_is_refused(serve, location):
     server = serve({"/": redirect(location)})
@@ -251,7 +259,9 @@ def test_an_answer_that_is_no_text_is_refused_with_the_reason(serve, headers, bo
         fetch(f"http://{server.pair}/")
 
 
-@pytest.mark.parametrize("act", [lambda connection, path, headers: None, lambda connection, path, headers: connection.send(b"SSH-2.0\r\n")])
+@pytest.mark.parametrize(
+    "act", [lambda connection, path, headers: None, lambda connection, path, headers: connection.send(b"SSH-2.0\r\n")]
+)
 def test_a_server_that_does_not_speak_http_is_a_readable_error(serve, act):
     server = serve({"/": act})
     with pytest.raises(ToolError, match="cannot be"):

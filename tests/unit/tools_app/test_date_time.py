@@ -33,9 +33,7 @@ def test_a_time_with_an_offset_keeps_it(ask):
 
 
 def test_a_difference_counts_real_time_across_a_change_of_clocks(ask):
-    answer = ask(
-        operation="difference", time="2026-03-28T12:00", end_time="2026-03-29T12:00", timezone="Europe/Berlin"
-    )
+    answer = ask(operation="difference", time="2026-03-28T12:00", end_time="2026-03-29T12:00", timezone="Europe/Berlin")
     assert answer["seconds"] == 23 * 3600
     assert answer["text"] == "23 hours"
 

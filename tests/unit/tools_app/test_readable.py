@@ -11,7 +11,9 @@ def markdown(html, url="https://example.com/docs/page"):
 
 
 def test_a_page_becomes_its_title_and_markdown():
-    page = markdown("<title> A &amp; B </title><h1>Head</h1><p>Some <b>bold</b> words.</p><ul><li>one</li><li>two</li></ul>")
+    page = markdown(
+        "<title> A &amp; B </title><h1>Head</h1><p>Some <b>bold</b> words.</p><ul><li>one</li><li>two</li></ul>"
+    )
     assert page.title == "A & B"
     assert page.text == "# Head\n\nSome **bold** words.\n\n- one\n- two"
 
@@ -25,7 +27,9 @@ def test_what_is_not_for_reading_is_dropped():
 
 
 def test_links_become_absolute_and_only_web_links_stay():
-    page = markdown('<a href="../x?y">rel</a> <a href="javascript:a()">js</a> <a href="#top">top</a> <a href="http://[">bad</a>')
+    page = markdown(
+        '<a href="../x?y">rel</a> <a href="javascript:a()">js</a> <a href="#top">top</a> <a href="http://[">bad</a>'
+    )
     assert page.text == "[rel](https://example.com/x?y) js top bad"
 
 

@@ -93,7 +93,8 @@ def test_a_misfit_never_repeats_a_long_value():
 
 
 @pytest.mark.parametrize(
-    ("asked", "seconds"), [({}, 30), ({"timeout_seconds": 5}, 5), ({"timeout_seconds": 2.1}, 3), ({"timeout_seconds": 10**9}, 60)]
+    ("asked", "seconds"),
+    [({}, 30), ({"timeout_seconds": 5}, 5), ({"timeout_seconds": 2.1}, 3), ({"timeout_seconds": 10**9}, 60)],
 )
 def test_a_call_may_ask_for_its_own_time_limit_up_to_the_cap(asked, seconds):
     assert schema.take_timeout({"a": 1, **asked}, default_seconds=30, max_seconds=60) == ({"a": 1}, seconds)

@@ -1,0 +1,135 @@
+// The box to write in. A message is shown at once and sent by htmx under a key of its own: sent twice, it is one message.
+import { explain } from "./requests.js";
+import { newId } from "./ids.js";
+
+export function setUpComposer(session, log, scroll) {
+  const form = document.getElementById("composer");
+  const composer = new Composer(form, session, log, scroll);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    composer.send();
+  });
+  document.addEventListener("click", (event) => {
+    const starter = event.target.closest(".starter");
+    if (starter) composer.send(starter.textContent);
+  });
+  return composer;
+}
+
+class Composer {
+  #form;
+  #box = document.getElementById("message");
+  #count = document.getElementById("count");
+  #draft;
+  #log;
+  #scroll;
+  #isStart;
+  #isLeaving = false;
+
+  constructor(form, session, log, scroll) {
+    this.#form = form;
+    this.#log = log;
+    this.#scroll = scroll;
+    this.#isStart = !session;
+    this.#draft = `komand.draft.${session ?? "new"}`;
+    this.#box.value ||= sessionStorage.getItem(this.#draft) ?? "";
+    this.#box.addEventListener("input", () => this.#changed());
+    this.#box.addEventListener("keydown", (event) => this.#key(event));
+    document.getElementById("stop").addEventListener("htmx:configRequest", (event) => {
+      event.detail.parameters.set("run", log.running() ?? "");
+    });
+    document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeExchange(event));
+    this.#changed();
+  }
+
+  focus() {
+    this.#box.focus();
+  }
+
+  // Send what is in the box, or some other text.
+  send(text = this.#box.value) {
+    if (!text.trim() || this.#isLeaving) {
+      this.focus();
+      return;
+    }
+    // A new chat is made with its first message; a second one would make a second chat.
+    this.#isLeaving = this.#isStart;
+    const message = document.getElementById("sending-pattern").content.firstElementChild.cloneNode(true);
+    const key = newId();
+    message.id = `sending-${key}`;
+    message.querySelector(".bubble").textContent = text.trim();
+    message.querySelector(".again").addEventListener("click", () => this.#post(message, key, text));
+    message.querySelector(".edit").addEventListener("click", () => this.#edit(message, text));
+    document.getElementById("welcome")?.setAttribute("hidden", "");
+    document.getElementById("note").textContent = "";
+    document.getElementById("sending").append(message);
+    this.#set("");
+    this.#scroll.toEnd();
+    this.#post(message, key, text);
+  }
+
+  #post(message, key, text) {
+    message.querySelector(".sending-state").hidden = false;
+    message.querySelector(".sending-failed").hidden = true;
+    const values = { text, key };
+    if (this.#isStart) values.agent = document.getElementById("agent").value;
+    const failed = (event) => this.#failed(message, event.detail.xhr);
+    message.addEventListener("htmx:responseError", failed, { once: true });
+    message.addEventListener("htmx:sendError", failed, { once: true });
+    htmx.ajax("POST", this.#form.action, { source: message, target: message, swap: "none", values });
+  }
+
+  // Fragments of exchanges are placed by the log, wherever they were asked for.
+  #takeExchange({ detail }) {
+    if (detail.isError || !detail.serverResponse.trimStart().startsWith('<section class="exchange"')) return;
+    detail.shouldSwap = false;
+    if (detail.target.classList.contains("sending")) detail.target.remove();
+    this.#log.show(detail.serverResponse);
+    this.#scroll.toEnd();
+  }
+
+  #failed(message, xhr) {
+    this.#isLeaving = false;
+    message.querySelector(".sending-state").hidden = true;
+    message.querySelector(".sending-failed").hidden = false;
+    explain(xhr, message.querySelector(".sending-problem"));
+    this.#scroll.toEnd();
+  }
+
+  #edit(message, text) {
+    message.remove();
+    this.#set(text);
+    this.focus();
+  }
+
+  #set(text) {
+    this.#box.value = text;
+    this.#changed();
+  }
+
+  #changed() {
+    sessionStorage.setItem(this.#draft, this.#box.value);
+    const length = Array.from(this.#box.value).length;
+    const longest = Number(this.#box.dataset.longest);
+    this.#count.textContent = length > longest * 0.9 ? `${length.toLocaleString("en")} of ${longest.toLocaleString("en")}` : "";
+    this.#count.toggleAttribute("data-over", length > longest);
+    if (!CSS.supports("field-sizing", "content")) {
+      this.#box.style.height = "auto";
+      this.#box.style.height = `${this.#box.scrollHeight}px`;
+    }
+  }
+
+  #key(event) {
+    if (event.isComposing) return;
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      this.send();
+    } else if (event.key === "ArrowUp" && !this.#box.value) {
+      const last = this.#log.lastQuestion();
+      if (!last) return;
+      event.preventDefault();
+      this.#set(last);
+      this.#box.setSelectionRange(last.length, last.length);
+    }
+  }
+}

@@ -1,0 +1,52 @@
+// Copies code and answers.
+import { announce } from "./log.js";
+
+const SHOWN = 1500;
+
+export function setUpCopying() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest(".copy-code, .copy-message");
+    if (!button) return;
+    const done = await copy(textOf(button));
+    announce(done ? "Copied" : "Copying is not allowed here");
+    if (done) confirm(button);
+  });
+}
+
+function textOf(button) {
+  if (button.classList.contains("copy-code")) return button.closest(".code").querySelector("pre").textContent;
+  return button.parentElement.querySelector(".source").content.textContent;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyByHand(text); // no clipboard without TLS
+  }
+}
+
+function copyByHand(text) {
+  const box = document.createElement("textarea");
+  box.value = text;
+  box.className = "sr-only";
+  document.body.append(box);
+  const focused = document.activeElement;
+  box.select();
+  const done = document.execCommand("copy");
+  box.remove();
+  focused?.focus();
+  return done;
+}
+
+function confirm(button) {
+  if (button.classList.contains("copy-code")) {
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), SHOWN);
+    return;
+  }
+  const use = button.querySelector("use");
+  use.setAttribute("href", "#i-check");
+  setTimeout(() => use.setAttribute("href", "#i-copy"), SHOWN);
+}

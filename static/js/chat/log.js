@@ -1,0 +1,203 @@
+// Applies to the page what the server tells: every act can come twice, and acts on what is over change nothing.
+import { GAP, StepText } from "./step-text.js";
+
+const byId = (id) => document.getElementById(id);
+const swap = (target, html, swapStyle) => htmx.swap(target, html, { swapStyle });
+
+export class Log {
+  #root = byId("log");
+  #steps = new Map(); // "run/step" → {text, part}
+  #unpainted = new Set();
+  #frame = 0;
+  #scroll;
+  #onNews;
+
+  // onNews: called when a run began or ended.
+  constructor(scroll, onNews) {
+    this.#scroll = scroll;
+    this.#onNews = onNews;
+    setInterval(() => this.#countDown(), 250);
+  }
+
+  // Apply acts in order. False when text is missing before one: then the rest is not applied.
+  apply(acts) {
+    const whole = this.#scroll.keeping(() => acts.every((act) => this.#act(act)));
+    this.refresh();
+    return whole;
+  }
+
+  // Show an exchange that came as the answer to a request of ours.
+  show(html) {
+    const exchange = new DOMParser().parseFromString(html, "text/html").querySelector(".exchange");
+    if (exchange) this.apply([{ do: "exchange", run: exchange.dataset.run, place: exchange.dataset.place, html }]);
+  }
+
+  // Bring what depends on the whole conversation up to date.
+  refresh() {
+    const running = this.running();
+    byId("stop").hidden = !running;
+    document.body.toggleAttribute("data-busy", Boolean(running));
+    this.#root.setAttribute("aria-busy", String(Boolean(running)));
+    this.#countDown();
+  }
+
+  // The run that is being answered just now, or undefined.
+  running() {
+    return [...this.#root.querySelectorAll(".answer[data-open]")].find((answer) => !answer.querySelector("[data-queued]"))
+      ?.dataset.run;
+  }
+
+  lastQuestion() {
+    return [...document.querySelectorAll(".question .bubble")].at(-1)?.textContent ?? "";
+  }
+
+  #act(act) {
+    switch (act.do) {
+      case "exchange":
+        this.#showExchange(act);
+        break;
+      case "text":
+        return this.#takeText(act);
+      case "forget":
+        this.#forgetText(act);
+        break;
+      case "call":
+        this.#showCall(act);
+        break;
+      case "change":
+        this.#changeCall(act);
+        break;
+      case "status":
+        this.#showStatus(act);
+        break;
+      case "answer":
+        this.#showAnswer(act);
+        break;
+      case "agent":
+        byId("agent").value = act.agent;
+    }
+    return true;
+  }
+
+  #showExchange({ run, place, message, html }) {
+    if (message) byId(`sending-${message}`)?.remove();
+    if (byId(`exchange-${run}`)) return;
+    byId("welcome")?.remove();
+    const next = [...this.#root.querySelectorAll(".exchange")].find((other) => Number(other.dataset.place) > Number(place));
+    if (next) swap(next, html, "beforebegin");
+    else swap(this.#root, html, "beforeend");
+    this.#onNews();
+  }
+
+  #takeText(act) {
+    const parts = this.#openParts(act.run);
+    const step = parts && this.#step(parts, act.run, act.step);
+    if (!step) return true; // over, or recorded: the page has it
+    const fresh = step.text.take(act);
+    if (fresh === GAP) return false;
+    if (fresh.length) swap(step.part.querySelector(".markdown"), fresh.join(""), "beforeend");
+    parts.closest(".answer").toggleAttribute("data-writing", true);
+    this.#paintSoon(step);
+    return true;
+  }
+
+  #step(parts, run, number) {
+    const key = `${run}/${number}`;
+    const known = this.#steps.get(key);
+    if (known?.part.isConnected) return known;
+    if (parts.querySelector(`.text[data-step="${number}"][data-closed]`)) return undefined;
+    const part = byId("text-pattern").content.firstElementChild.cloneNode(true);
+    part.dataset.step = number;
+    const later = [...parts.children].find((other) => Number(other.dataset.step) >= number);
+    parts.insertBefore(part, later ?? null);
+    const step = { text: new StepText(), part };
+    this.#steps.set(key, step);
+    return step;
+  }
+
+  #forgetText({ run, step: number }) {
+    const key = `${run}/${number}`;
+    const step = this.#steps.get(key);
+    if (!step || step.part.hasAttribute("data-closed")) return;
+    step.part.remove();
+    this.#steps.delete(key);
+  }
+
+  // Once a picture of the screen, however often text comes.
+  #paintSoon(step) {
+    this.#unpainted.add(step);
+    this.#frame ||= requestAnimationFrame(() => this.#scroll.keeping(() => this.#paint()));
+  }
+
+  #paint() {
+    this.#frame = 0;
+    for (const { text, part } of this.#unpainted) {
+      part.querySelector(".open-text").textContent = text.openText.replace(/^\s*\n/, "");
+    }
+    this.#unpainted.clear();
+  }
+
+  #showCall({ run, step, call, html }) {
+    const parts = this.#openParts(run);
+    if (!parts || byId(`call-${call}`)) return;
+    this.#closeStep(parts, run, step);
+    const later = [...parts.children].find((other) => Number(other.dataset.step) > step);
+    if (later) swap(later, html, "beforebegin");
+    else swap(parts, html, "beforeend");
+  }
+
+  // The text before a call is whole: what is still open of it stays as it is until the answer is stored.
+  #closeStep(parts, run, number) {
+    this.#paint();
+    parts.querySelector(`.text[data-step="${number}"]`)?.toggleAttribute("data-closed", true);
+    parts.closest(".answer").toggleAttribute("data-writing", false);
+  }
+
+  #changeCall({ call, state, result }) {
+    const card = byId(`call-${call}`);
+    // A word of passing that a call runs may be late; the result is final.
+    if (!card?.closest(".answer[data-open]") || card.hasAttribute("data-over")) return;
+    swap(byId(`call-state-${call}`), state, "outerHTML");
+    if (!result) return;
+    swap(byId(`call-result-${call}`), result, "outerHTML");
+    card.toggleAttribute("data-over", true);
+    if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
+  }
+
+  #showStatus({ run, html, say }) {
+    const status = byId(`status-${run}`);
+    if (!status) return;
+    swap(status, html, "outerHTML");
+    byId(`answer-${run}`).toggleAttribute("data-writing", false);
+    if (say) announce(say);
+  }
+
+  #showAnswer({ run, html, say }) {
+    const answer = byId(`answer-${run}`);
+    if (!answer?.hasAttribute("data-open")) return;
+    const opened = [...answer.querySelectorAll("details[open][id]")].map((details) => details.id);
+    const closed = [...answer.querySelectorAll("details[id]:not([open])")].map((details) => details.id);
+    swap(answer, html, "outerHTML");
+    for (const id of opened) byId(id)?.toggleAttribute("open", true);
+    for (const id of closed) byId(id)?.toggleAttribute("open", false);
+    for (const key of [...this.#steps.keys()]) if (key.startsWith(`${run}/`)) this.#steps.delete(key);
+    announce(say);
+    this.#onNews();
+  }
+
+  #openParts(run) {
+    return byId(`answer-${run}`)?.hasAttribute("data-open") ? byId(`parts-${run}`) : null;
+  }
+
+  #countDown() {
+    for (const status of this.#root.querySelectorAll(".status[data-until]")) {
+      const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
+      status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
+    }
+  }
+}
+
+// Say something to those who listen to the page.
+export function announce(words) {
+  byId("announcer").textContent = words;
+}

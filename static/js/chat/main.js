@@ -1,0 +1,23 @@
+// Wires the parts of the chat page together.
+import { setUpComposer } from "./composer.js";
+import { setUpCopying } from "./copying.js";
+import { setUpKeys } from "./keys.js";
+import { Log } from "./log.js";
+import { setUpPreferences } from "./preferences.js";
+import { setUpRequests } from "./requests.js";
+import { Scroll } from "./scroll.js";
+import { setUpSidebar } from "./sidebar.js";
+import { follow } from "./socket.js";
+
+const session = document.body.dataset.session;
+const sidebar = setUpSidebar();
+const scroll = new Scroll();
+const log = new Log(scroll, sidebar.refreshSoon);
+
+setUpRequests();
+setUpCopying();
+setUpPreferences();
+const composer = setUpComposer(session, log, scroll);
+setUpKeys(composer, sidebar);
+log.refresh();
+if (session) follow(session, document.body.dataset.cursor, log);

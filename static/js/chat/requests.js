@@ -1,0 +1,56 @@
+// What every request of htmx carries, what happens when one fails, and the question before some.
+import { newId } from "./ids.js";
+
+export function setUpRequests() {
+  const token = document.querySelector("meta[name=csrf-token]").content;
+  const { body } = document;
+  body.addEventListener("htmx:configRequest", ({ detail }) => {
+    detail.headers["X-CSRFToken"] = token;
+    detail.headers["X-Request-Id"] = newId();
+  });
+  for (const name of ["htmx:responseError", "htmx:sendError"]) {
+    body.addEventListener(name, ({ detail, target }) => {
+      if (!target.classList.contains("sending")) explain(detail.xhr, document.getElementById("note"));
+    });
+  }
+  body.addEventListener("htmx:beforeRequest", ({ target }) => {
+    if (!target.classList.contains("sending")) document.getElementById("note").textContent = "";
+  });
+  body.addEventListener("htmx:confirm", askFirst);
+}
+
+// Put into an element why a request failed, and what to do.
+export function explain(xhr, element) {
+  const answer = xhr.responseText;
+  if (xhr.status && answer && !/^\s*<!doctype/i.test(answer)) {
+    htmx.swap(element, answer, { swapStyle: "innerHTML" });
+    return;
+  }
+  element.textContent = inOwnWords(xhr);
+  const reference = xhr.status && xhr.getResponseHeader("X-Request-Id");
+  if (reference) {
+    const line = document.createElement("span");
+    line.className = "reference";
+    line.textContent = ` Reference: ${reference}`;
+    element.append(line);
+  }
+}
+
+function inOwnWords({ status }) {
+  if (!status) return "The server cannot be reached. Check the connection and send again.";
+  if (status === 403) return "This page is out of date. Reload it and try again.";
+  if (status === 413) return "That is too much at once. Make it shorter.";
+  if (status >= 500) return `Something went wrong on the server (${status}). Try again in a moment.`;
+  return `The server refused this (${status}).`;
+}
+
+function askFirst(event) {
+  const { question, issueRequest } = event.detail;
+  if (!question) return;
+  event.preventDefault();
+  const dialog = document.getElementById("confirm");
+  document.getElementById("confirm-question").textContent = question;
+  dialog.returnValue = "no";
+  dialog.addEventListener("close", () => dialog.returnValue === "yes" && issueRequest(true), { once: true });
+  dialog.showModal();
+}

@@ -1,0 +1,83 @@
+// The list of chats: a drawer on narrow screens, kept up to date, with small menus.
+
+const REFRESH = 400;
+const WHILE_RUNNING = 5000;
+
+export function setUpSidebar() {
+  const sidebar = new Sidebar();
+  document.getElementById("open-sidebar").addEventListener("click", () => sidebar.toggle());
+  document.getElementById("close-sidebar").addEventListener("click", () => sidebar.close());
+  document.getElementById("shade").addEventListener("click", () => sidebar.close());
+  document.addEventListener("click", (event) => sidebar.closeMenus(event.target));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target.matches(".rename input")) htmx.trigger(event.target, "cancel");
+  });
+  setInterval(() => sidebar.refreshWhileRunning(), WHILE_RUNNING);
+  return { toggle: () => sidebar.toggle(), close: () => sidebar.close(), refreshSoon: () => sidebar.refreshSoon() };
+}
+
+class Sidebar {
+  #timer = 0;
+  #narrow = matchMedia("(max-width: 760px)");
+
+  // Show or hide it: as a drawer over the page, or as a column beside it. True when it was open.
+  toggle() {
+    if (!this.#narrow.matches) {
+      const { dataset } = document.body;
+      dataset.sidebar = dataset.sidebar === "closed" ? "open" : "closed";
+      return;
+    }
+    if (this.#isOpen) this.close();
+    else this.#open();
+  }
+
+  close() {
+    const wasOpen = this.#isOpen;
+    this.#show(false);
+    if (wasOpen) document.getElementById("open-sidebar").focus();
+    return wasOpen;
+  }
+
+  // All menus but the one that the target is in.
+  closeMenus(target) {
+    let closed = false;
+    for (const menu of document.querySelectorAll(".menu[open]")) {
+      if (menu.contains(target) && !target.closest(".menu-items button")) continue;
+      menu.open = false;
+      closed = true;
+    }
+    return closed;
+  }
+
+  refreshSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#refresh(), REFRESH);
+  }
+
+  refreshWhileRunning() {
+    if (document.visibilityState === "visible" && document.querySelector("#sessions .dot")) this.#refresh();
+  }
+
+  // Not under the hands of someone who uses the list just now.
+  #refresh() {
+    const sessions = document.getElementById("sessions");
+    const isInUse = sessions.querySelector(".menu[open], .rename") || sessions.contains(document.activeElement);
+    if (!isInUse) htmx.trigger("#search", "refresh");
+  }
+
+  get #isOpen() {
+    return document.body.dataset.drawer === "open";
+  }
+
+  #open() {
+    this.#show(true);
+    document.getElementById("close-sidebar").focus();
+  }
+
+  #show(isOpen) {
+    document.body.dataset.drawer = isOpen ? "open" : "closed";
+    document.getElementById("shade").hidden = !isOpen;
+    document.getElementById("open-sidebar").setAttribute("aria-expanded", String(isOpen));
+    document.querySelector(".main").inert = isOpen;
+  }
+}

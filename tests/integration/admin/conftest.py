@@ -1,0 +1,101 @@
+"""Operators with and without rights, and stories to look at: sessions with runs in any state."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+
+from agents_app import events as run_events
+from agents_app.models import Agent, ModelProvider, Run, Step
+from audit_app import services as audit
+from audit_app.vocabulary import Fact
+from sessions_app.models import Session, Turn
+from tools_app.models import ToolExecution
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@pytest.fixture
+def operator(db) -> User:
+    return User.objects.create_superuser("operator", "operator@localhost", "secret")
+
+
+@pytest.fixture
+def pages(operator) -> Client:
+    """A browser in which the operator, who may do everything, is logged in."""
+    client = Client()
+    client.force_login(operator, BACKEND)
+    return client
+
+
+@pytest.fixture
+def staff(db) -> Callable[..., Client]:
+    """Makes a browser of staff with just these permissions, `app.codename` each."""
+
+    def log_in(*permissions: str, name: str = "staff") -> Client:
+        user = User.objects.create_user(name, password="secret", is_staff=True)
+        for permission in permissions:
+            app, codename = permission.split(".")
+            user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+        client = Client()
+        client.force_login(user, BACKEND)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def agent(db) -> Agent:
+    provider = ModelProvider.objects.create(name="demo", kind="demo")
+    return Agent.objects.create(agent_id="default", name="Assistant", provider=provider)
+
+
+@pytest.fixture
+def make_run(agent, operator) -> Callable[..., Run]:
+    """Makes a session with one run: its first step asked for `calls` tools, a second one answered."""
+
+    def make(status: str = "completed", *, calls: int = 1, words: str = "17 times 23?", **fields: Any) -> Run:
+        now = timezone.now() - timedelta(seconds=10)
+        number = Session.objects.count()
+        session = Session.objects.create(
+            key=f"WebChat:default:{operator.pk}:{number}", channel="WebChat", sender_id=str(operator.pk), owner=operator,
+            agent=agent, title=words[:200], last_active_at=now, created_at=now, next_ordinal=1, message_count=1,
+        )  # fmt: skip
+        is_open = status in ("queued", "running", "waiting")
+        run = Run.objects.create(
+            conversation_id=session.pk, session_key=session.key, ordinal=0, agent=agent, status=status,
+            actor=f"user:{operator.pk}", request_id="request-7", created_at=now, input_tokens=1234, output_tokens=56,
+            started_at=None if status == "queued" else now + timedelta(seconds=1),
+            ended_at=None if is_open else now + timedelta(seconds=9), fence=0 if status == "queued" else 1, **fields,
+        )  # fmt: skip
+        Turn.objects.create(session=session, run=run, ordinal=0, part=0, role="user", content=words, created_at=now)
+        asked = [
+            {"id": f"call_{n}", "name": "calculator", "arguments": '{"expression": "17*23"}'} for n in range(calls)
+        ]
+        times = {"started_at": now + timedelta(seconds=1), "ended_at": now + timedelta(seconds=3)}
+        Step.objects.create(
+            run=run, index=0, fence=1, text="Let me see.", tool_calls=asked, finish_reason="tool_calls", **times
+        )
+        for index in range(calls):
+            _execution(run, index, now)
+        with transaction.atomic():
+            audit.emit(
+                [Fact(run_events.RUN_QUEUED, session.pk, {"ordinal": 0}, run_id=run.pk, session_key=session.key)]
+            )
+        return run
+
+    return make
+
+
+def _execution(run: Run, index: int, now: Any) -> ToolExecution:
+    return ToolExecution.objects.create(
+        run_id=run.pk, session_id=run.conversation_id, agent_id="default", actor=run.actor, step=0, call_index=index,
+        call_id=f"call_{index}", tool="calculator", arguments={"expression": "17*23"}, effect="read", risk="low",
+        decision="allow", status="Completed", output='{"result": "391"}', timeout_seconds=10, on_done="x",
+        on_done_queue="runs", created_at=now, started_at=now, completed_at=now + timedelta(seconds=2),
+    )  # fmt: skip

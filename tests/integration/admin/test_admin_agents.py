@@ -1,0 +1,144 @@
+"""Agents and model providers in the admin: set up, retired, and keys that are never shown."""
+
+import pytest
+
+from agents_app.models import Agent, ModelProvider
+from audit_app.models import AuditEntry
+from tools_app.registry import tools
+from tools_app.trust import vault
+
+AGENTS = "/admin/agents_app/agent/"
+PROVIDERS = "/admin/agents_app/modelprovider/"
+KEY = "sk-proj-THIS-IS-A-SECRET-0123456789"
+
+
+def agent_form(agent: Agent, **changes):
+    fields = {
+        "agent_id": agent.agent_id, "name": agent.name, "description": "", "provider": agent.provider_id, "model_id": "",
+        "system_prompt": agent.system_prompt, "max_context_tokens": 1000, "allowed_channels": "", "autonomy": "supervised",
+        "enabled_skill_ids": "", "queue_limit": 20, "max_tool_rounds": 10, "max_active_seconds": 120,
+        "max_call_seconds": 300, "max_idle_seconds": 60, "max_tries": 2, "retry_first_seconds": 2, "retry_max_seconds": 30,
+        "all_tools": "on",
+    }  # fmt: skip
+    return {name: value for name, value in {**fields, **changes}.items() if value is not None}
+
+
+def provider_form(**changes):
+    return {"name": "acme", "kind": "openai", "base_url": "https://api.acme.test/v1", "default_model": "m", **changes}
+
+
+@pytest.fixture
+def provider(db) -> ModelProvider:
+    return ModelProvider.objects.create(
+        name="acme", kind="openai", base_url="https://api.acme.test/v1", api_key_sealed=vault.seal(KEY)
+    )
+
+
+def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
+    response = pages.post(
+        f"{AGENTS}add/", agent_form(agent, agent_id="sales", name="Sales", allowed_channels="WebChat, Slack")
+    )
+    made = Agent.objects.get(agent_id="sales")
+    assert response.status_code == 302
+    assert (made.owner_id, made.allowed_channels, made.enabled_tools) == (operator.pk, ["WebChat", "Slack"], None)
+    assert AuditEntry.objects.get(action="AgentCreated").agent_id == "sales"
+
+
+def test_chosen_tools_are_kept_and_all_tools_means_also_later_ones(pages, agent):
+    chosen = tools.names()[0]
+    address = f"{AGENTS}{agent.pk}/change/"
+    pages.post(address, agent_form(agent, all_tools=None, chosen_tools=[chosen]))
+    agent.refresh_from_db()
+    assert agent.enabled_tools == [chosen]
+    pages.post(address, agent_form(agent))
+    agent.refresh_from_db()
+    assert agent.enabled_tools is None
+
+
+def test_what_was_changed_is_audited(pages, operator, agent):
+    pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, name="Another name"))
+    entry = AuditEntry.objects.get(action="AgentUpdated")
+    assert entry.actor == f"user:{operator.pk}"
+    assert "Name" in entry.details["fields"]
+
+
+def test_the_public_id_of_an_agent_stays(pages, agent):
+    pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, agent_id="other"))
+    agent.refresh_from_db()
+    assert agent.agent_id == "default"
+
+
+def test_an_agent_is_reached_by_its_public_id_and_tried_on_the_chat_page(pages, agent):
+    html = pages.get(f"{AGENTS}default/change/").content.decode()
+    assert "Try it" in html
+    assert pages.get(f"{AGENTS}default/try/")["Location"] == "/?agent=default"
+    assert pages.get(f"{AGENTS}nobody/try/").status_code == 404
+
+
+def test_an_agent_is_retired_and_restored_never_deleted(pages, operator, agent):
+    other = Agent.objects.create(agent_id="sales", name="Sales", provider=agent.provider)
+    pages.post(f"{AGENTS}{other.pk}/retire/", {"_form_submitted": "True"})
+    other.refresh_from_db()
+    assert other.retired_at is not None
+    pages.post(f"{AGENTS}{other.pk}/restore/", {"_form_submitted": "True"})
+    other.refresh_from_db()
+    assert other.retired_at is None
+    assert pages.post(f"{AGENTS}{other.pk}/delete/", {"post": "yes"}).status_code == 403
+    actions = AuditEntry.objects.filter(agent_id="sales").order_by("id").values_list("action", "actor")
+    assert list(actions) == [("AgentRetired", f"user:{operator.pk}"), ("AgentRestored", f"user:{operator.pk}")]
+
+
+def test_the_default_agent_cannot_be_retired(pages, agent):
+    response = pages.post(f"{AGENTS}{agent.pk}/retire/", {"_form_submitted": "True"}, follow=True)
+    agent.refresh_from_db()
+    assert agent.retired_at is None
+    assert "default agent" in response.content.decode()
+
+
+def test_a_key_is_sealed_and_audited_without_being_told(pages, operator):
+    pages.post(f"{PROVIDERS}add/", provider_form(new_key=KEY, is_enabled="on"))
+    made = ModelProvider.objects.get(name="acme")
+    assert vault.unseal(made.api_key_sealed) == KEY
+    entry = AuditEntry.objects.get(action="CredentialStored")
+    assert entry.actor == f"user:{operator.pk}"
+    assert set(entry.details) == {"provider", "fingerprint"}
+    assert KEY not in str(list(AuditEntry.objects.values()))
+
+
+def test_a_stored_key_is_on_no_page(pages, provider):
+    for address in (PROVIDERS, f"{PROVIDERS}{provider.pk}/change/", f"{PROVIDERS}{provider.pk}/history/"):
+        html = pages.get(address).content.decode()
+        assert KEY not in html and provider.api_key_sealed not in html
+    assert "set, fingerprint" in pages.get(f"{PROVIDERS}{provider.pk}/change/").content.decode()
+
+
+def test_a_key_typed_into_a_form_that_is_refused_is_not_sent_back(pages):
+    response = pages.post(f"{PROVIDERS}add/", provider_form(name="not a slug!", new_key=KEY))
+    assert response.status_code == 200 and KEY not in response.content.decode()
+
+
+def test_saving_without_a_key_keeps_it_and_removing_it_is_audited(pages, provider):
+    address = f"{PROVIDERS}{provider.pk}/change/"
+    pages.post(address, provider_form(default_model="other"))
+    provider.refresh_from_db()
+    assert vault.unseal(provider.api_key_sealed) == KEY
+    pages.post(address, provider_form(remove_key="on"))
+    provider.refresh_from_db()
+    assert provider.api_key_sealed == ""
+    assert AuditEntry.objects.get(action="CredentialDeleted").details == {"provider": "acme"}
+
+
+def test_a_stored_key_is_not_sent_to_another_address(pages, provider):
+    address = f"{PROVIDERS}{provider.pk}/change/"
+    response = pages.post(address, provider_form(base_url="https://evil.test/v1"))
+    provider.refresh_from_db()
+    assert "The address has changed" in response.content.decode()
+    assert provider.base_url == "https://api.acme.test/v1"
+    pages.post(address, provider_form(base_url="https://new.test/v1", new_key="another key"))
+    provider.refresh_from_db()
+    assert (provider.base_url, vault.unseal(provider.api_key_sealed)) == ("https://new.test/v1", "another key")
+
+
+def test_a_key_of_another_vault_is_said_to_be_unreadable(pages, provider):
+    ModelProvider.objects.filter(pk=provider.pk).update(api_key_sealed="gAAAAAbroken")
+    assert "enter it again" in pages.get(f"{PROVIDERS}{provider.pk}/change/").content.decode()

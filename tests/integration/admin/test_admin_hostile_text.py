@@ -1,0 +1,78 @@
+"""Whatever people, models and tools write reaches no admin page as markup, nor changes how a line reads."""
+
+import pytest
+from django.utils import timezone
+
+from agents_app.models import Agent
+from audit_app.models import AuditEntry, Event
+from sessions_app.models import ApiKey, Session, Turn
+from tools_app.models import ToolExecution
+
+SCRIPT = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
+BIDI = "\u202egnp.exe\u200b"
+TEXT = SCRIPT + BIDI
+
+
+@pytest.fixture
+def poisoned(make_run, agent, operator):
+    """One object of each kind with hostile text wherever somebody else can put it; returns the addresses of all pages."""
+    run = make_run("failed", words=TEXT, error_code="x", error_message=TEXT, answer=TEXT)
+    run.session_key, run.actor, run.request_id = TEXT, TEXT, "r"
+    run.save()
+    call = {"id": TEXT, "name": TEXT, "arguments": TEXT}
+    run.steps.update(text=TEXT, reasoning=TEXT, model=TEXT, finish_reason="x", tool_calls=[call, call])
+    ToolExecution.objects.update(
+        tool=TEXT[:120],
+        arguments={TEXT: TEXT},
+        output=TEXT,
+        error=TEXT,
+        call_id=TEXT,
+        decision=TEXT,
+        agent_id=TEXT[:120],
+    )
+    Session.objects.update(
+        key=TEXT, title=TEXT, sender_name=TEXT, sender_id=TEXT, channel=TEXT[:40], account_id=TEXT[:120]
+    )
+    session = Session.objects.get()
+    Turn.objects.create(
+        session=session, run=run, ordinal=0, part=1, role="assistant", content=TEXT, html=SCRIPT, tool_calls=[call],
+        error_message=TEXT, error_code=TEXT[:60], state="error", created_at=timezone.now(),
+    )  # fmt: skip
+    Turn.objects.create(
+        session=session, ordinal=0, part=2, role="tool", content=TEXT, tool_call_ids=[TEXT], created_at=timezone.now()
+    )
+    Agent.objects.filter(pk=agent.pk).update(name=TEXT, description=TEXT, model_id=TEXT)
+    ApiKey.objects.create(user=operator, name=TEXT[:120], prefix="p", digest="d")
+    entry = AuditEntry.objects.create(
+        action=TEXT[:64], actor=TEXT, agent_id=TEXT[:120], session_id=session.pk, session_key=TEXT, request_id=TEXT[:128],
+        at=timezone.now(), details={TEXT: [TEXT]},
+    )  # fmt: skip
+    Event.objects.update(type=TEXT[:64], actor=TEXT, payload={TEXT: TEXT})
+    objects = [run, session, entry, ToolExecution.objects.get(), Event.objects.get(), ApiKey.objects.get(), agent]
+    lists = [f"/admin/{row._meta.app_label}/{row._meta.model_name}/" for row in objects]
+    return ["/admin/", *lists, *(f"{address}{row.pk}/change/" for address, row in zip(lists, objects, strict=True))]
+
+
+def test_hostile_text_is_shown_as_text_on_every_page(pages, poisoned):
+    for address in poisoned:
+        response = pages.get(address)
+        html = response.content.decode()
+        assert response.status_code == 200, address
+        assert "<script>alert" not in html and "<img src=x" not in html, address
+
+
+def test_nothing_invisible_gets_onto_a_page_that_shows_what_happened(pages, poisoned):
+    for address in poisoned:
+        if "/agents_app/agent/" in address or "/apikey/" in address:
+            continue  # forms, in which operators read back what operators wrote
+        html = pages.get(address).content.decode()
+        assert "\u202e" not in html and "\u200b" not in html, address
+
+
+def test_admin_pages_carry_no_inline_script(pages, poisoned):
+    for address in poisoned:
+        html = pages.get(address).content.decode()
+        for tag in html.split("<script")[1:]:
+            attributes = tag.partition(">")[0]
+            assert "src=" in attributes or 'type="application/json"' in attributes, (address, attributes)
+        assert "onclick=" not in html

@@ -1,0 +1,107 @@
+"""API keys and users in the admin: keys shown once, rights given by superusers alone."""
+
+import re
+
+from django.contrib.auth.models import Permission, User
+
+from audit_app.models import AuditEntry
+from sessions_app.identity.api_keys import authenticate_key, create_api_key
+from sessions_app.models import ApiKey
+
+KEYS = "/admin/sessions_app/apikey/"
+USERS = "/admin/auth/user/"
+
+
+def shown_key(response) -> str:
+    return re.search(r'value="(sk-user-[A-Za-z0-9]+)"', response.content.decode())[1]
+
+
+def test_a_new_key_works_and_is_shown_once(pages, operator):
+    response = pages.post(f"{KEYS}add/", {"user": operator.pk, "name": "ci", "scopes": ["read"]})
+    key = shown_key(response)
+    assert authenticate_key(key).user == operator
+    assert "no-store" in response["Cache-Control"]
+    row = ApiKey.objects.get()
+    for address in (KEYS, f"{KEYS}{row.pk}/change/", "/admin/"):
+        assert key not in pages.get(address).content.decode()
+    assert key not in str(list(AuditEntry.objects.values())) + str(dict(pages.session.items()))
+    assert AuditEntry.objects.get(action="ApiKeyCreated").actor == f"user:{operator.pk}"
+
+
+def test_a_key_that_would_be_over_already_is_refused(pages, operator):
+    fields = {"user": operator.pk, "name": "ci", "expires_at_0": "2001-01-01", "expires_at_1": "00:00:00"}
+    assert "expire in the past" in pages.post(f"{KEYS}add/", fields).content.decode()
+    assert not ApiKey.objects.exists()
+
+
+def test_staff_make_keys_for_themselves_and_for_people_but_not_for_other_staff(staff, operator):
+    people = User.objects.create_user("people")
+    client = staff("sessions_app.add_apikey", "sessions_app.view_apikey")
+    me = User.objects.get(username="staff")
+    for user, made in [(operator, 0), (people, 1), (me, 2)]:
+        client.post(f"{KEYS}add/", {"user": user.pk, "name": "k"})
+        assert ApiKey.objects.count() == made, user
+
+
+def test_a_revoked_key_is_refused_from_then_on(pages, operator):
+    made = create_api_key(operator, "old")
+    pages.post(f"{KEYS}{made.row.pk}/revoke/", {"_form_submitted": "True"})
+    made.row.refresh_from_db()
+    assert made.row.revoked_at is not None
+    assert AuditEntry.objects.get(action="ApiKeyRevoked").actor == f"user:{operator.pk}"
+
+
+def test_several_keys_are_revoked_after_asking(pages, operator):
+    rows = [create_api_key(operator, name).row for name in "ab"]
+    selected = {"action": "revoke_selected", "_selected_action": [str(row.pk) for row in rows]}
+    assert "Revoke these keys?" in pages.post(KEYS, selected).content.decode()
+    assert not ApiKey.objects.exclude(revoked_at=None).exists()
+    pages.post(KEYS, {**selected, "confirmed": "yes"})
+    assert ApiKey.objects.exclude(revoked_at=None).count() == 2
+
+
+def test_keys_are_revoked_only_by_who_may(staff, operator):
+    row = create_api_key(operator, "k").row
+    viewer = staff("sessions_app.view_apikey")
+    assert viewer.post(f"{KEYS}{row.pk}/revoke/", {"_form_submitted": "True"}).status_code == 403
+    row.refresh_from_db()
+    assert row.revoked_at is None
+
+
+def user_form(user: User, **changes):
+    return {"username": user.username, "email": "new@localhost", "is_active": "on", **changes}
+
+
+def test_staff_who_look_after_users_cannot_give_rights(staff):
+    people = User.objects.create_user("people")
+    client = staff("auth.change_user", "auth.view_user")
+    every = list(Permission.objects.values_list("pk", flat=True))
+    for user in (people, User.objects.get(username="staff")):
+        client.post(
+            f"{USERS}{user.pk}/change/", user_form(user, is_superuser="on", is_staff="on", user_permissions=every)
+        )
+        user.refresh_from_db()
+        assert user.email == "new@localhost" and not user.is_superuser
+        assert user.user_permissions.count() in (0, 2)
+    assert not User.objects.get(username="people").is_staff
+
+
+def test_staff_cannot_touch_a_superuser(staff, operator):
+    client = staff("auth.change_user", "auth.delete_user", "auth.view_user")
+    assert client.post(f"{USERS}{operator.pk}/change/", user_form(operator)).status_code == 403
+    assert client.post(f"{USERS}{operator.pk}/password/", {"password1": "x", "password2": "x"}).status_code == 403
+    assert client.post(f"{USERS}{operator.pk}/delete/", {"post": "yes"}).status_code == 403
+    client.post(USERS, {"action": "delete_selected", "_selected_action": [operator.pk], "post": "yes"})
+    assert User.objects.filter(pk=operator.pk, email="operator@localhost").exists()
+
+
+def test_changes_of_users_are_audited(pages, operator):
+    people = User.objects.create_user("people")
+    pages.post(f"{USERS}{people.pk}/change/", user_form(people, date_joined_0="2026-01-01", date_joined_1="00:00:00"))
+    entry = AuditEntry.objects.get(action="UserUpdated")
+    assert (entry.actor, entry.details["name"]) == (f"user:{operator.pk}", "people")
+
+
+def test_staff_without_the_right_see_no_users_and_no_keys(staff):
+    nobody = staff()
+    assert nobody.get(USERS).status_code == nobody.get(KEYS).status_code == 403

@@ -1,0 +1,126 @@
+"""A real Celery worker on the real broker: results, limits, kills, and what the reaper makes of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from django.db import connection
+
+from audit_app.kernel import liveness
+from tests.integration.tools_app.worker_tools import SleepAgain, SleepOnce
+from tests.live import ROOT, wait_for
+from tools_app import conf, selectors, services
+from tools_app.registry import tools
+from tools_app.types import ExecutionStatus
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def worker(valkey_server, django_db_setup, django_db_blocker):
+    with django_db_blocker.unblock():
+        database = connection.settings_dict["NAME"]
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.integration.tools_app.worker_settings",
+        "KOMAND_TEST_DATABASE_NAME": str(database),
+    }
+    command = [sys.executable, "-m", "celery", "-q", "-A", "komand.celery", "worker", "-Q", "tools", "-P", "prefork"]
+    process = subprocess.Popen([*command, "-c", "2"], cwd=ROOT, env=environment, start_new_session=True)
+    yield process
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(autouse=True)
+def _sleepers(monkeypatch, worker):
+    """The planner's side knows the worker's tools, and hard limits come soon."""
+    for tool in (SleepOnce(), SleepAgain()):
+        monkeypatch.setitem(tools._items, tool.spec.name, tool)
+    monkeypatch.setattr(conf, "GRACE_SECONDS", 1)
+    monkeypatch.setattr(conf, "KILL_SLACK_SECONDS", 1)
+
+
+@pytest.fixture
+def sweep_until():
+    """Sweeps as the reaper does until the execution has that status."""
+    observer = liveness.Observer()
+
+    def sweep_for(execution_id, status, seconds=15):
+        def has_it():
+            services.sweep(observer)
+            found = selectors.get_execution(execution_id)
+            assert found.status is status or not found.status.is_terminal, found
+            return found if found.status is status else time.sleep(0.2)
+
+        return wait_for(has_it, seconds, f"status {status}")
+
+    return sweep_for
+
+
+@pytest.fixture
+def sleep(plan, tmp_path):
+    """A call that sleeps in the worker: (execution, id of the process that runs it, its ledger)."""
+
+    def begin(tool, **arguments):
+        ledger = tmp_path / tool
+        (execution,) = plan((tool, json.dumps({"ledger": str(ledger), **arguments})))
+        wait_for(lambda: ledger.exists() and ledger.read_text().endswith("\n"), 15, "the tool's beginning")
+        return execution, int(ledger.read_text()), ledger
+
+    return begin
+
+
+def test_a_planned_call_is_run_by_the_worker(plan):
+    (execution,) = plan(("calculator", '{"expression": "17*23"}'))
+    done = wait_for(
+        lambda: (found := selectors.get_execution(execution.id)).status.is_terminal and found, 15, "a result"
+    )
+    assert json.loads(done.output)["result"] == "391"
+
+
+def test_a_tool_past_its_soft_limit_says_so_itself(sleep, sweep_until):
+    execution, pid, _ = sleep("sleep_once", timeout_seconds=1)
+    done = sweep_until(execution.id, ExecutionStatus.TIMED_OUT)
+    assert done.error == "The call did not finish within 1 seconds."
+    os.kill(pid, 0)
+
+
+def test_a_tool_past_its_hard_limit_is_killed_and_seen_as_timed_out(sleep, sweep_until):
+    execution, pid, _ = sleep("sleep_once", timeout_seconds=1, stubborn=True)
+    sweep_until(execution.id, ExecutionStatus.TIMED_OUT)
+    wait_for(lambda: not is_running(pid), 5, "the end of the process")
+
+
+def test_after_a_kill_a_once_call_is_unknown_and_a_read_call_is_run_again(sleep, sweep_until):
+    once, once_pid, once_ledger = sleep("sleep_once")
+    again, again_pid, again_ledger = sleep("sleep_again")
+    os.kill(once_pid, signal.SIGKILL)
+    os.kill(again_pid, signal.SIGKILL)
+    sweep_until(once.id, ExecutionStatus.UNKNOWN)
+    assert sweep_until(again.id, ExecutionStatus.COMPLETED).output == '"slept"'
+    assert (lines(once_ledger), lines(again_ledger)) == (1, 2)
+
+
+def test_a_cancelled_call_has_its_process_killed(sleep):
+    execution, pid, _ = sleep("sleep_again")
+    assert services.cancel_execution(execution.id)
+    wait_for(lambda: not is_running(pid), 5, "the end of the process")
+    assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
+
+
+def lines(ledger: Path) -> int:
+    return len(ledger.read_text().splitlines())
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

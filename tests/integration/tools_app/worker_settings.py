@@ -1,0 +1,13 @@
+"""Settings of a real tools worker in tests: the test's own database, and tools that misbehave."""
+
+import os
+
+from komand.settings.worker import *  # noqa: F403
+from komand.settings.worker import DATABASES, KOMAND_TOOLS
+
+DATABASES["default"]["NAME"] = os.environ["KOMAND_TEST_DATABASE_NAME"]
+KOMAND_TOOLS = [
+    *KOMAND_TOOLS,
+    "tests.integration.tools_app.worker_tools.SleepOnce",
+    "tests.integration.tools_app.worker_tools.SleepAgain",
+]

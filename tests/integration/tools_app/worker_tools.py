@@ -1,0 +1,44 @@
+"""Tools that sleep where a test says, and keep a ledger of who began them."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from celery.exceptions import SoftTimeLimitExceeded
+
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+
+_PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "ledger": {"type": "string", "description": "A file: each beginning adds a line with the process id."},
+        "stubborn": {"type": "boolean", "description": "Ignore the soft limit."},
+    },
+    "required": ["ledger"],
+    "additionalProperties": False,
+}
+
+
+class SleepOnce(Tool):
+    """Sleeps a minute the first time it is begun with a ledger; returns at once after that."""
+
+    spec = ToolSpec("sleep_once", "Sleeps; may not be repeated.", _PARAMETERS, Effect.ONCE, Risk.LOW)
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        ledger = Path(arguments["ledger"])
+        is_first = not ledger.exists()
+        with ledger.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        deadline = time.monotonic() + (60 if is_first else 0)
+        while time.monotonic() < deadline:
+            try:
+                time.sleep(deadline - time.monotonic())
+            except SoftTimeLimitExceeded:
+                if not arguments.get("stubborn"):
+                    raise
+        return "slept"
+
+
+class SleepAgain(SleepOnce):
+    spec = ToolSpec("sleep_again", "Sleeps; may be repeated.", _PARAMETERS, Effect.READ, Risk.LOW)
