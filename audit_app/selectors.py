@@ -1,7 +1,7 @@
 """Read the audit log at a steady cost, whatever its size: time ranges use the time-ordered key, counts are capped."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -10,6 +10,7 @@ from audit_app.models import AuditEntry
 from audit_app.pagination import first_id_at
 
 MOST_COUNTED = 10_000
+_FIRST_MOMENT = datetime.fromtimestamp(0, UTC)  # ids know no earlier time
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def _matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
         "actor": wanted.actor,
         "agent_id": wanted.agent_id,
         "session_id": wanted.session_id,
-        "id__gte": first_id_at(wanted.since) if wanted.since else None,
-        "id__lt": first_id_at(wanted.until) if wanted.until else None,
+        "id__gte": first_id_at(max(wanted.since, _FIRST_MOMENT)) if wanted.since else None,
+        "id__lt": first_id_at(max(wanted.until, _FIRST_MOMENT)) if wanted.until else None,
     }
     return AuditEntry.objects.filter(**{field: value for field, value in given.items() if value})

@@ -1,13 +1,16 @@
-"""Settings of the test run: the web settings in a private data folder, one folder and database a pytest worker."""
+"""Settings of the test run: the web settings in a private data folder, one folder and database a pytest process."""
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
-_folder = Path(tempfile.gettempdir()) / f"komand-tests-{os.getuid()}" / os.environ.get("PYTEST_XDIST_WORKER", "main")
-_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+_folder = Path(tempfile.mkdtemp(prefix="komand-tests-"))
+atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 os.environ["KOMAND_DATA_DIR"] = str(_folder)
 os.environ["REDIS_URL"] = f"unix://{_folder}/valkey.sock?db=0"
+os.environ.pop("DATABASE_URL", None)
 if os.environ.get("KOMAND_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = os.environ["KOMAND_TEST_DATABASE_URL"]
 
@@ -17,3 +20,6 @@ from komand.settings.web import DATABASES  # noqa: E402
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"] == "audit_app.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(_folder / "test.sqlite3")}
+else:
+    # A pool would hold connections while the test database is dropped.
+    DATABASES["default"]["OPTIONS"].pop("pool", None)

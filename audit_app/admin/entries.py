@@ -44,7 +44,7 @@ class ActionFilter(DropdownFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         with connection.cursor() as cursor:
             cursor.execute(_ACTIONS)
-            return [(action, action) for (action,) in cursor.fetchall()]
+            return [(action, visible(action)) for (action,) in cursor.fetchall()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
         return queryset.filter(action=self.value()) if self.value() else queryset

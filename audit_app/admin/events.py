@@ -17,12 +17,12 @@ SEARCH_ROWS = 100_000
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
-    list_display = ("when", "type", "seq", "session", "run", "step", "who", "summary")
+    list_display = ("when", "what", "seq", "session", "run", "step", "who", "summary")
     ordering = ("-id",)
     search_ids = ("session_id", "run_id")
     search_fields = ("=type",)
     search_help_text = "An id of a session or run, or a type"
-    fields = ("when", "type", "seq", "session", "run", "step", "who", "request_id", "pretty_payload")
+    fields = ("when", "what", "seq", "session", "run", "step", "who", "request_id", "pretty_payload")
 
     def recent(self, queryset: QuerySet[Event]) -> QuerySet[Event]:
         newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
@@ -31,6 +31,10 @@ class EventAdmin(ReadOnlyAdmin):
     @display(description="Time")
     def when(self, event: Event) -> str:
         return f"{datetime.fromtimestamp(event.ts / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+
+    @display(description="Type")
+    def what(self, event: Event) -> str:
+        return visible(event.type)
 
     @display(description="Session")
     def session(self, event: Event) -> str:

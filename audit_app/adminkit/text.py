@@ -66,9 +66,9 @@ def duration(seconds: float | None) -> str:
     """A length of time in the unit that suits it: 8 ms, 3.2 s, 4 min 10 s, 2 h 5 min."""
     if seconds is None:
         return "–"
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{round(seconds * 1000)} ms"
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

@@ -54,6 +54,10 @@ class _Pool:
 
     def _remember_connection(self) -> None:
         wrapper = connections["default"]
+        if wrapper.vendor == "sqlite":
+            # These threads live long, whatever the setting says for threads that serve one request: opening a
+            # connection costs more than the usual query. (PostgreSQL has a pool of its own.)
+            wrapper.settings_dict = {**wrapper.settings_dict, "CONN_MAX_AGE": None}
         wrapper.inc_thread_sharing()  # so that `close` may close what a thread that has ended leaves open
         self._wrappers.append(wrapper)
 

@@ -123,7 +123,7 @@ class ApiKeyAdmin(ModelAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
-        return type(form.__name__, (form,), {"operator": request.user}) if obj is None else form
+        return type(form.__name__, (form,), {"operator": request.user})
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

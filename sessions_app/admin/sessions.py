@@ -26,7 +26,7 @@ links.register_page("session", PAGE)
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    list_display = ("name", "person", "channel", "agent_link", "message_count", "active", "is_deleted")
+    list_display = ("name", "person", "platform", "agent_link", "message_count", "active", "is_deleted")
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
     list_select_related = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
@@ -64,6 +64,10 @@ class SessionAdmin(ReadOnlyAdmin):
     @display(description="Owner")
     def person(self, session: Session) -> str:
         return visible(session.owner.get_username() if session.owner else session.sender_name or session.sender_id)
+
+    @display(description="Channel")
+    def platform(self, session: Session) -> str:
+        return visible(session.channel)
 
     @display(description="Agent")
     def agent_link(self, session: Session) -> str:

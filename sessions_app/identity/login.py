@@ -3,7 +3,6 @@
 from axes.helpers import get_cool_off
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
-from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
 from audit_app import services as audit
@@ -27,7 +26,7 @@ class LockedOut(RateLimited):
 
 
 def log_in(request: HttpRequest, identifier: str, password: str) -> User:
-    """The active user of that e-mail or user name. Audited.
+    """The active user of that e-mail or user name. Audited; whoever opens the login sends Django's `user_logged_in`.
 
     Raises LoginRefused with the same words, after the same work, for an unknown name and a wrong password;
     LockedOut and RateLimited for too many tries.
@@ -36,7 +35,6 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
     limits.take(limits.login_limit(), f"address:{address}")
     user = authenticate(request, username=_find_username(identifier), password=password)
     if isinstance(user, User):
-        user_logged_in.send(sender=User, request=request, user=user)
         audit.record("LoggedIn", details={"user": user.username, "address": address}, actor=f"user:{user.pk}")
         return user
     if getattr(request, "axes_locked_out", False):

@@ -41,12 +41,13 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
 
     Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
     """
+    target = netguard.check_url(url, allowed_private=allowed_private)
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
     # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
     with httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client:
         try:
-            return _follow(client, url, allowed_private)
+            return _follow(client, target, allowed_private)
         except (httpx2.TimeoutException, httpcore2.TimeoutException):
             raise ToolError("The server did not answer in time.") from None
         except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
@@ -55,8 +56,7 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
             raise ToolError(f"The server cannot be reached: {error}") from None
 
 
-def _follow(client: httpx2.Client, url: str, allowed_private: Collection[str]) -> Fetched:
-    target = netguard.check_url(url, allowed_private=allowed_private)
+def _follow(client: httpx2.Client, target: netguard.Target, allowed_private: Collection[str]) -> Fetched:
     for _ in range(_MAX_REDIRECTS + 1):
         with client.stream("GET", target.url) as response:
             if response.next_request is None:

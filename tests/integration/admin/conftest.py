@@ -63,8 +63,9 @@ def make_run(agent, operator) -> Callable[..., Run]:
         now = timezone.now() - timedelta(seconds=10)
         number = Session.objects.count()
         session = Session.objects.create(
-            key=f"WebChat:default:{operator.pk}:{number}", channel="WebChat", sender_id=str(operator.pk), owner=operator,
-            agent=agent, title=words[:200], last_active_at=now, created_at=now, next_ordinal=1, message_count=1,
+            key=f"WebChat:default:{operator.pk}:{number}", channel="WebChat", sender_id=str(operator.pk),
+            owner=operator, agent=agent, title=words[:200], last_active_at=now, created_at=now, next_ordinal=1,
+            message_count=1,
         )  # fmt: skip
         is_open = status in ("queued", "running", "waiting")
         run = Run.objects.create(

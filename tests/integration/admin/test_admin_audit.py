@@ -15,7 +15,13 @@ from audit_app.models import AuditEntry
 from audit_app.pagination import first_id_at
 
 LIST = "/admin/audit_app/auditentry/"
-BIG_LISTS = [LIST, "/admin/audit_app/event/", "/admin/agents_app/run/", "/admin/tools_app/toolexecution/", "/admin/sessions_app/session/"]  # fmt: skip
+BIG_TABLES = [
+    "audit_app/auditentry",
+    "audit_app/event",
+    "agents_app/run",
+    "tools_app/toolexecution",
+    "sessions_app/session",
+]
 
 
 def entry(action="MessageReceived", actor="user:1", at=None, **fields) -> AuditEntry:
@@ -28,13 +34,11 @@ def shown(response) -> int:
     return response.content.decode().count('class="field-when')
 
 
-@pytest.mark.parametrize("address", BIG_LISTS)
-def test_no_list_counts_its_table(pages, make_run, address):
+@pytest.mark.parametrize("table", BIG_TABLES)
+def test_no_list_counts_its_table(pages, make_run, table):
     make_run()
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
-        assert pages.get(f"{address}?p=2").status_code == 200
+    with CaptureQueriesContext(connection) as queries:
+        assert pages.get(f"/admin/{table}/?p=2").status_code == 200
     assert not [query["sql"] for query in queries if "COUNT(" in query["sql"].upper()]
 
 

@@ -15,7 +15,7 @@ TEXT = SCRIPT + BIDI
 
 @pytest.fixture
 def poisoned(make_run, agent, operator):
-    """One object of each kind with hostile text wherever somebody else can put it; returns the addresses of all pages."""
+    """One object of each kind with hostile text wherever others can put it; returns the addresses of all pages."""
     run = make_run("failed", words=TEXT, error_code="x", error_message=TEXT, answer=TEXT)
     run.session_key, run.actor, run.request_id = TEXT, TEXT, "r"
     run.save()
@@ -44,8 +44,8 @@ def poisoned(make_run, agent, operator):
     Agent.objects.filter(pk=agent.pk).update(name=TEXT, description=TEXT, model_id=TEXT)
     ApiKey.objects.create(user=operator, name=TEXT[:120], prefix="p", digest="d")
     entry = AuditEntry.objects.create(
-        action=TEXT[:64], actor=TEXT, agent_id=TEXT[:120], session_id=session.pk, session_key=TEXT, request_id=TEXT[:128],
-        at=timezone.now(), details={TEXT: [TEXT]},
+        action=SCRIPT[:64], actor=TEXT, agent_id=TEXT[:120], session_id=session.pk, session_key=TEXT,
+        request_id=TEXT[:128], at=timezone.now(), details={TEXT: [TEXT]},
     )  # fmt: skip
     Event.objects.update(type=TEXT[:64], actor=TEXT, payload={TEXT: TEXT})
     objects = [run, session, entry, ToolExecution.objects.get(), Event.objects.get(), ApiKey.objects.get(), agent]

@@ -171,4 +171,6 @@ def test_the_audit_log_is_cut_by_time(staff):
     assert staff.get(f"audit?action=Tested&from={before}&to={after}").meta["total"] == 1
     assert staff.get(f"audit?action=Tested&from={after}").meta["total"] == 0
     assert staff.get(f"audit?action=Tested&to={before}").meta["total"] == 0
+    assert staff.get("audit?from=0001-01-01T00:00:00Z&action=Tested").meta["total"] == 1
+    assert staff.get("audit?to=0001-01-01T00:00:00Z").meta["total"] == 0
     assert staff.get("audit?from=yesterday").status == 400

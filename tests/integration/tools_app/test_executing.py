@@ -1,11 +1,13 @@
 """Running a planned call: the result recorded once, told, and the run rung; faults put into words."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from uuid import uuid4
 
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
@@ -50,6 +52,23 @@ def test_the_run_is_rung_by_its_last_call_alone(plan, nudges):
     services.execute(second.id)
     assert nudges.of("test.done") == [str(first.run_id)]
     assert not selectors.has_open(first.run_id)
+
+
+def test_the_run_is_rung_though_its_last_two_calls_end_at_the_same_moment(plan, make_tool, nudges):
+    together = Barrier(2, timeout=10)
+    make_tool(lambda arguments, context: together.wait() and None)
+    first, second = plan(("act", "{}"), ("act", "{}"))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(execute_and_leave, [first.id, second.id]))
+    assert nudges.of("test.done") == [str(first.run_id)]
+
+
+def execute_and_leave(execution_id):
+    """In a thread of its own, which must close its own connection."""
+    try:
+        services.execute(execution_id)
+    finally:
+        connection.close()
 
 
 def test_a_tool_knows_its_surroundings_and_acts_for_the_actor(plan, make_tool):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from audit_app.follow.items import CaughtUp, LiveEntry
 from audit_app.timeline import KeptEvent
 from sessions_app.watching.seen import Seen
-from tests.unit.sessions_app.watched_world import Screen, World
+from tests.unit.sessions_app.watched_world import FLUSH, Screen, World
 
 PIECES = st.lists(st.text(st.sampled_from("aé🙂 \n"), min_size=1, max_size=4), max_size=5)
 LONGEST = 21
@@ -101,7 +101,7 @@ class Engine:
         self._write("run.claimed", None, fence=self._fence)
 
     def _flush(self) -> None:
-        self.world.streams.clear()
+        self.world.write(FLUSH)
         self._lost = True
 
     def _write(self, type_: str, step: int | None, **fields: object) -> None:
@@ -145,37 +145,45 @@ def watch_live(world: World, data: st.DataObject) -> list[Seen]:
     return seen + world.read_again(watch)
 
 
-def assert_right(screen: Screen, world: World) -> None:
-    assert screen.seqs == [event.seq for event in world.kept]
-    for event in world.kept:
-        if "text_length" in event.payload:
-            place = (event.run_id, event.step)
-            assert screen.texts.get(place, "") == world.stored.get(place, "")
-
-
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_watcher_sees_everything_once_and_in_order(data):
     world = write_world(data)
-    screen = Screen(world)
-    for fact in watch_live(world, data):
-        screen.show(fact)
-    assert_right(screen, world)
+    Screen(world).show(*watch_live(world, data)).assert_complete()
 
 
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_watcher_may_be_cut_off_after_any_fact_and_go_on_from_its_cursor(data):
     world = write_world(data)
-    screen = Screen(world)
     stream_is_there = data.draw(st.booleans())
-    for fact in watch_live(world, data):
-        screen.show(fact)
-        resumed = screen.copy()
+    facts = watch_live(world, data)
+    final = Screen(world).show(*facts)
+    screen = Screen(world)
+    for fact in facts:
+        resumed = screen.show(fact).copy()
         watch, seen = world.watch(fact.cursor, stream_is_there=stream_is_there)
-        for later in [*seen, *world.read_again(watch)]:
-            resumed.show(later)
-        assert_right(resumed, world)
+        resumed.show(*seen, *world.read_again(watch)).assert_complete()
+        if stream_is_there and FLUSH not in world.log:
+            assert resumed.shown == final.shown
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_watcher_comes_back_while_the_run_goes_on(data):
+    world = write_world(data)
+    facts = watch_live(world, data)
+    cut = data.draw(st.integers(0, len(facts) - 1))
+    moment = data.draw(st.integers(0, len(world.log)))
+    earlier = world.until(moment)
+    if int(facts[cut].cursor.partition(".")[0]) > len(earlier.kept):
+        return  # what it has seen was not written then
+    screen = Screen(world).show(*facts[: cut + 1])
+    watch, seen = earlier.watch(facts[cut].cursor)
+    seen += earlier.read_again(watch)
+    for item in world.log[moment:]:
+        seen += world.feed(watch, [item])
+    screen.show(*seen, *world.read_again(watch)).assert_complete()
 
 
 @given(st.data())
@@ -188,6 +196,4 @@ def test_a_page_that_knows_the_timeline_alone_catches_up_with_the_open_text(data
     screen.closed = {(event.run_id, event.step) for event in world.kept[:seq] if "text_length" in event.payload}
     screen.texts = {place: world.stored.get(place, "") for place in screen.closed}
     watch, seen = world.watch(str(seq))
-    for fact in [*seen, *world.read_again(watch)]:
-        screen.show(fact)
-    assert_right(screen, world)
+    screen.show(*seen, *world.read_again(watch)).assert_complete()

@@ -12,30 +12,43 @@ from sessions_app.watching.seen import Cursor, Seen
 from sessions_app.watching.state import SessionWatch
 
 SESSION = UUID(int=1)
+FLUSH = "all streams are gone"
 
 
 @dataclass
 class World:
     """Everything written so far, in the order of writing."""
 
-    log: list[KeptEvent | LiveEntry | PassingEvent] = field(default_factory=list)
+    log: list[Any] = field(default_factory=list)
     kept: list[KeptEvent] = field(default_factory=list)
     streams: dict[UUID, list[LiveEntry]] = field(default_factory=dict)
     stored: dict[tuple[UUID, int], str] = field(default_factory=dict)
 
+    def write(self, item: Any) -> None:
+        self.log.append(item)
+        if isinstance(item, KeptEvent):
+            self.kept.append(item)
+        elif isinstance(item, LiveEntry):
+            self.streams.setdefault(item.run_id, []).append(item)
+        elif item == FLUSH:
+            self.streams.clear()
+
     def keep(self, type_: str, run_id: UUID | None = None, step: int | None = None, **payload: Any) -> None:
         seq = len(self.kept) + 1
-        event = KeptEvent(SESSION, seq, 1000 + seq, type_, run_id, None, "", step, "system", payload)
-        self.kept.append(event)
-        self.log.append(event)
+        self.write(KeptEvent(SESSION, seq, 1000 + seq, type_, run_id, None, "", step, "system", payload))
 
     def stream(self, run_id: UUID, position: tuple[int, int], type_: str, step: int | None, **fields: Any) -> None:
-        entry = LiveEntry(run_id, position, type_, step, fields)
-        self.streams.setdefault(run_id, []).append(entry)
-        self.log.append(entry)
+        self.write(LiveEntry(run_id, position, type_, step, fields))
 
     def tell(self, run_id: UUID, execution_id: str) -> None:
-        self.log.append(PassingEvent("tool.started", run_id, {"execution_id": execution_id, "tool": "echo"}))
+        self.write(PassingEvent("tool.started", run_id, {"execution_id": execution_id, "tool": "echo"}))
+
+    def until(self, moment: int) -> "World":
+        """This world when only so much of it was written."""
+        earlier = World(stored=self.stored)
+        for item in self.log[:moment]:
+            earlier.write(item)
+        return earlier
 
     def watch(self, cursor: str = "", *, stream_is_there: bool = True) -> tuple[SessionWatch, list[Seen]]:
         """A watch that has caught up from the cursor with all that is written, as a viewer does it."""
@@ -52,7 +65,7 @@ class World:
         return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
 
     def feed(self, watch: SessionWatch, items: list[Any]) -> list[Seen]:
-        seen = watch.feed(items)
+        seen = watch.feed(item for item in items if item != FLUSH)
         while watch.wanted:
             seen += watch.supply(self.stored.get(watch.wanted))
         return seen
@@ -73,16 +86,22 @@ class Screen:
         self.texts: dict[tuple[UUID | None, int | None], str] = {}
         self.closed: set[tuple[UUID | None, int | None]] = set()
         self.seqs: list[int] = []
-        self.cursor = ""
+
+    @property
+    def shown(self) -> dict[tuple[UUID | None, int | None], str]:
+        return {place: text for place, text in self.texts.items() if text}
 
     def copy(self) -> "Screen":
         other = Screen(self.world)
         other.texts, other.closed, other.seqs = deepcopy((self.texts, self.closed, self.seqs))
-        other.cursor = self.cursor
         return other
 
-    def show(self, fact: Seen) -> None:
-        self.cursor = fact.cursor
+    def show(self, *facts: Seen) -> "Screen":
+        for fact in facts:
+            self._show(fact)
+        return self
+
+    def _show(self, fact: Seen) -> None:
         place = (fact.run_id, fact.step)
         if fact.seq is not None:
             assert fact.seq == (self.seqs[-1] if self.seqs else 0) + 1, "a kept event is missing or doubled"
@@ -91,8 +110,7 @@ class Screen:
                 assert self.texts.get(place, "") == self.world.stored.get(place, ""), "closed before it was complete"
                 self.closed.add(place)
             return
-        if place in self.closed:
-            raise AssertionError(f"{fact.type} of a closed step")
+        assert place not in self.closed, f"{fact.type} of a closed step"
         if fact.type == "text.delta":
             assert fact.payload["offset"] == len(self.texts.get(place, "")), "a gap or an overlap"
             self.texts[place] = self.texts.get(place, "") + fact.payload["text"]
@@ -100,3 +118,10 @@ class Screen:
             self.texts[place] = fact.payload["text"]
         elif fact.type == "message.reset":
             self.texts[place] = ""
+
+    def assert_complete(self) -> None:
+        assert self.seqs == [event.seq for event in self.world.kept]
+        for event in self.world.kept:
+            if "text_length" in event.payload:
+                place = (event.run_id, event.step)
+                assert self.texts.get(place, "") == self.world.stored.get(place, "")

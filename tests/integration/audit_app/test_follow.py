@@ -1,0 +1,155 @@
+"""One follower shares one read of Valkey and one of the timeline among all subscriptions."""
+
+import asyncio
+
+import pytest
+
+from audit_app import stream
+from audit_app.follow import CaughtUp, Follower, LiveEntry, PassingEvent, Subscription
+from audit_app.follow.subscription import BUFFERED_ITEMS
+from audit_app.kernel.database import in_db
+from audit_app.timeline import KeptEvent
+from tests.integration.audit_app.timelines import RUN_COMPLETED, RUN_QUEUED, RUN_STARTED, Conversation
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def no_poll(monkeypatch):
+    """What arrives now was hinted at."""
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
+
+
+async def take(subscription: Subscription, count: int, seconds: float = 5) -> list:
+    items: list = []
+    async with asyncio.timeout(seconds):
+        while len(items) < count:
+            items += await subscription.take()
+    return items
+
+
+async def listening(follower: Follower, conversation: Conversation) -> Subscription:
+    """A joined subscription, once the follower reads."""
+    subscription = follower.subscribe(conversation.id)
+    assert subscription.join(0)
+    subscription.request_read()
+    assert isinstance((await take(subscription, 1))[0], CaughtUp)
+    stream.send_passing(conversation.id, {"type": "typing"})
+    await take(subscription, 1)
+    return subscription
+
+
+async def test_a_committed_event_arrives_by_its_hint(follower, conversation, no_poll):
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED, RUN_STARTED)
+    assert [event.type for event in await take(subscription, 2)] == ["run.queued", "run.started"]
+
+
+async def test_an_event_whose_hint_was_lost_arrives_by_the_poll(follower, conversation, monkeypatch):
+    subscription = await listening(follower, conversation)
+    monkeypatch.setattr(stream, "send_hint", lambda session_id, seq: None)
+    await conversation.keep(RUN_QUEUED)
+    assert (await take(subscription, 1))[0].seq == 1
+
+
+async def test_the_stream_of_a_queued_run_is_read_without_delay(follower, conversation, no_poll):
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED)
+    await take(subscription, 1)
+    conversation.text("1-1", 0, 0, "hello")
+    [entry] = await take(subscription, 1)
+    assert entry == LiveEntry(conversation.run_id, (1, 1), "text.delta", 0, {"offset": 0, "text": "hello"})
+
+
+async def test_entries_written_before_the_run_was_noticed_arrive_too(follower, conversation):
+    subscription = await listening(follower, conversation)
+    conversation.text("1-1", 0, 0, "hello")
+    await conversation.keep(RUN_QUEUED)
+    assert [type(item) for item in await take(subscription, 2)] == [KeptEvent, LiveEntry]
+
+
+async def test_an_ended_run_is_not_read_any_more(follower, conversation):
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED, RUN_COMPLETED)
+    await take(subscription, 2)
+    conversation.text("1-1", 0, 0, "late")
+    stream.send_passing(conversation.id, {"type": "typing"})
+    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+
+
+async def test_a_run_is_read_from_where_a_subscriber_is(follower, conversation):
+    for n in (1, 2, 3):
+        conversation.text(f"1-{n}", 0, n, "x")
+    subscription = await listening(follower, conversation)
+    subscription.watch_run(conversation.run_id, (1, 2))
+    assert [item.position for item in await take(subscription, 1)] == [(1, 3)]
+
+
+async def test_all_subscribers_share_one_decoded_entry(follower, conversation):
+    subscriptions = [await listening(follower, conversation)]
+    subscriptions += [follower.subscribe(conversation.id) for _ in range(50)]
+    await conversation.keep(RUN_QUEUED)
+    conversation.text("1-1", 0, 0, "hello")
+    received = [(await take(subscription, 2))[1] for subscription in subscriptions]
+    assert len({id(entry) for entry in received}) == 1
+
+
+async def test_a_slow_subscriber_overflows_and_the_others_go_on(follower, conversation):
+    slow, fast = follower.subscribe(conversation.id), await listening(follower, conversation)
+    sent = BUFFERED_ITEMS + 20
+    for n in range(sent):
+        stream.send_passing(conversation.id, {"type": "typing", "n": n})
+    assert [item.fields["n"] for item in await take(fast, sent)] == list(range(sent))
+    assert await slow.take() == []
+    assert slow.overflowed and not fast.overflowed
+
+
+async def test_a_subscriber_behind_the_follower_is_told_to_read_on(follower, conversation):
+    subscription = await listening(follower, conversation)
+    await conversation.keep(RUN_QUEUED)
+    await take(subscription, 1)
+    late = follower.subscribe(conversation.id)
+    assert not late.join(0)
+    assert late.join(1)
+
+
+async def test_one_who_waits_for_kept_events_gets_no_live_ones(follower, conversation):
+    waiter = follower.subscribe(conversation.id, live=False)
+    waiter.join(0)
+    await conversation.keep(RUN_QUEUED)
+    await take(waiter, 1)
+    conversation.text("1-1", 0, 0, "hello")
+    stream.send_passing(conversation.id, {"type": "typing"})
+    await conversation.keep(RUN_COMPLETED)
+    assert [item.type for item in await take(waiter, 1)] == ["run.completed"]
+
+
+async def test_passing_events_arrive(follower, conversation):
+    subscription = await listening(follower, conversation)
+    event = {"type": "tool.started", "run_id": str(conversation.run_id), "execution_id": "7"}
+    await in_db(stream.send_passing, conversation.id, event)
+    assert await take(subscription, 1) == [PassingEvent("tool.started", conversation.run_id, {"execution_id": "7"})]
+
+
+async def test_unreadable_entries_are_passed_over(follower, conversation, valkey):
+    subscription = await listening(follower, conversation)
+    valkey.xadd(stream.hints_key(), {"s": "nonsense"})
+    valkey.xadd(stream.hints_key(), {"s": str(conversation.id), "e": "{"})
+    stream.send_passing(conversation.id, {"type": "typing"})
+    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+
+
+async def test_events_of_others_do_not_arrive(follower, conversation, valkey):
+    subscription = await listening(follower, conversation)
+    other = Conversation(valkey)
+    await other.keep(RUN_QUEUED)
+    await conversation.keep(RUN_QUEUED)
+    assert [event.session_id for event in await take(subscription, 1)] == [conversation.id]
+
+
+async def test_closing_ends_the_wait(follower, conversation):
+    subscription = await listening(follower, conversation)
+    taking = asyncio.ensure_future(subscription.take())
+    await asyncio.sleep(0)
+    await follower.aclose()
+    assert await asyncio.wait_for(taking, 5) == []

@@ -1,0 +1,41 @@
+"""Writes timelines and streams as the engine does, for the tests of those who follow them."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+import redis
+from django.db import transaction
+
+from agents_app.events import MESSAGE_RESET, RUN_COMPLETED, RUN_QUEUED, RUN_STARTED
+from audit_app import services, stream
+from audit_app.kernel.database import in_db
+from audit_app.kernel.ids import new_id
+from audit_app.vocabulary import EventType, Fact
+
+__all__ = ["MESSAGE_RESET", "RUN_COMPLETED", "RUN_QUEUED", "RUN_STARTED", "Conversation"]
+
+
+class Conversation:
+    """One session with runs in it. `keep` commits kept events, `live` appends to a run's stream."""
+
+    def __init__(self, valkey: "redis.Redis") -> None:
+        self.id = new_id()
+        self.run_id = new_id()
+        self._valkey = valkey
+
+    async def keep(self, *types: EventType, step: int | None = None, run_id: UUID | None = None, **payload: Any) -> None:
+        run = run_id or self.run_id
+        await in_db(_emit, [Fact(type_, self.id, payload, run_id=run, step=step) for type_ in types])
+
+    def live(self, position: str, type_: str, step: int | None = None, **fields: Any) -> None:
+        entry = {"type": type_, "step": step, **fields}
+        self._valkey.xadd(stream.run_key(self.run_id), {"e": json.dumps(entry)}, id=position)
+
+    def text(self, position: str, step: int, offset: int, text: str) -> None:
+        self.live(position, "text.delta", step, offset=offset, text=text)
+
+
+@transaction.atomic
+def _emit(facts: list[Fact]) -> None:
+    services.emit(facts)

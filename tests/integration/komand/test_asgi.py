@@ -1,0 +1,72 @@
+"""The application as a server sees it: routes, protocols, slashes, the loops beside the requests."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from channels.testing import HttpCommunicator, WebsocketCommunicator
+from django.conf import settings
+
+from audit_app.kernel import liveness
+from komand import asgi, background
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture(autouse=True)
+async def _ended() -> Any:
+    yield
+    await background.stop()
+
+
+async def get(path: str) -> tuple[int, bytes]:
+    headers = [(b"host", b"localhost")]
+    response = await HttpCommunicator(asgi.application, "GET", path, headers=headers).get_response(timeout=5)
+    return response["status"], response["body"]
+
+
+async def test_a_path_is_answered_with_and_without_its_slash() -> None:
+    assert (await get("/health/live"))[0] == (await get("/health/live/"))[0] == 200
+
+
+async def test_an_unknown_path_of_the_api_has_the_api_s_shape() -> None:
+    status, body = await get("/api/nothing/here")
+    assert status in (401, 404) and body.startswith(b'{"success":false')
+
+
+async def test_the_first_connection_starts_the_sign_of_life_and_the_loops() -> None:
+    await get("/health/live")
+    for _ in range(200):
+        if any(process.name == "web" and process.alive for process in liveness.list_processes()):
+            break
+        await asyncio.sleep(0.01)
+    assert "web" in {process.name for process in liveness.list_processes()}
+    await background.stop()
+    assert "web" not in {process.name for process in liveness.list_processes()}
+
+
+async def test_a_page_of_another_origin_gets_no_socket() -> None:
+    path = "/ws/chat/01a1fe70-1a6f-7746-8783-41317c9bb084"
+    headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"cookie", b"a=b")]
+    socket = WebsocketCommunicator(asgi.application, path, headers=headers)
+    connected, code = await socket.connect()
+    assert not connected and code in (403, 1000)
+    await socket.wait()
+
+
+async def test_servers_that_tell_when_they_end_end_the_loops() -> None:
+    received = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    sent: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        return next(received)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message["type"])
+
+    await asgi.application({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_the_settings_name_this_application() -> None:
+    assert settings.ASGI_APPLICATION == "komand.asgi.application"

@@ -1,0 +1,30 @@
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+
+from audit_app.kernel import context
+from komand import celery
+
+
+@pytest.fixture(autouse=True)
+def _own_context() -> Iterator[None]:
+    token = context.request_id.set("left over")
+    yield
+    context.request_id.reset(token)
+
+
+@pytest.mark.parametrize(("headers", "expected"), [({"request_id": "r-7"}, "r-7"), ({}, ""), (None, "")])
+def test_a_task_runs_under_the_request_that_caused_it(headers: dict[str, str] | None, expected: str) -> None:
+    celery._bind_request(task=SimpleNamespace(request=SimpleNamespace(headers=headers)))
+    assert context.request_id.get() == expected
+
+
+def test_tasks_of_both_queues_are_known() -> None:
+    assert {"agents.advance_run", "tools.execute"} <= set(celery.app.tasks)
+
+
+def test_messages_are_json_and_results_are_not_kept() -> None:
+    assert celery.app.conf.accept_content == ["json"] and celery.app.conf.task_ignore_result
+    assert celery.app.conf.broker_transport_options["global_keyprefix"] == settings.KOMAND_REDIS_PREFIX

@@ -1,0 +1,101 @@
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from agents_app.models import Agent, ModelProvider
+from komand import diagnosis, health, seed
+from tests.fakes.model_server import ModelServer
+from tools_app.trust import vault
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _seeded(valkey: Any) -> None:
+    seed.seed()
+
+
+def findings() -> dict[str, diagnosis.Finding]:
+    return {finding.name: finding for finding in diagnosis.examine()}
+
+
+def test_everything_wrong_comes_with_its_remedy() -> None:
+    found = findings()
+    assert not found["process runs"].ok  # nothing runs beside this test
+    assert all(finding.mend for finding in found.values() if not finding.ok)
+
+
+def test_a_missing_valkey_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> None:
+        raise OSError("no such file")
+
+    monkeypatch.setattr(health, "ping_valkey", gone)
+    found = findings()["valkey"]
+    assert not found.ok and "REDIS_URL" in found.mend
+
+
+def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Iterator[diagnosis.Finding]:
+        raise ValueError("boom")
+
+    monkeypatch.setattr(diagnosis, "_database", broken)
+    found = findings()
+    assert not found["broken"].ok and found["static files"].ok
+
+
+def test_a_secret_that_others_can_read_is_found(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "vault.key").write_text("x")
+    (tmp_path / "secrets" / "vault.key").chmod(0o644)
+    found = findings()["secret vault.key"]
+    assert not found.ok and found.mend == f"chmod 600 {tmp_path}/secrets/vault.key"
+
+
+def provider(base_url: str, key: str = "") -> None:
+    ModelProvider.objects.create(
+        name="mine", kind="openai", base_url=base_url, api_key_sealed=vault.seal(key) if key else "", default_model="m"
+    )
+
+
+def test_a_provider_that_answers_is_well() -> None:
+    with ModelServer(api_key="right") as server:
+        provider(server.base_url, "right")
+        assert findings()["provider mine"].ok
+
+
+def test_a_provider_that_refuses_the_key_is_told() -> None:
+    with ModelServer(api_key="right") as server:
+        provider(server.base_url, "wrong")
+        found = findings()["provider mine"]
+    assert not found.ok and "refuses the key" in found.detail and "admin" in found.mend and "wrong" not in str(found)
+
+
+def test_a_provider_that_is_not_there_is_told() -> None:
+    provider("http://127.0.0.1:9/v1")
+    assert "does not answer" in findings()["provider mine"].detail
+
+
+def test_the_command_is_readable_by_programs_and_fails_when_something_is_wrong() -> None:
+    out = StringIO()
+    with pytest.raises(SystemExit, match="1"):
+        call_command("doctor", "--json", stdout=out)
+    report = json.loads(out.getvalue())
+    assert report["ok"] is False and {"name", "ok", "detail", "mend"} == set(report["findings"][0])
+
+
+def test_the_command_shows_a_remedy_below_each_problem() -> None:
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", stdout=out, no_color=True)
+    assert "✗ process runs" in out.getvalue() and "    → start it: python manage.py up" in out.getvalue()
+
+
+def test_retired_agents_do_not_matter() -> None:
+    Agent.objects.all().delete()
+    assert findings()["provider demo"].detail == "built in"

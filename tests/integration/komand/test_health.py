@@ -1,0 +1,49 @@
+from typing import Any
+
+import pytest
+from django.db.utils import OperationalError
+from django.test import Client
+from redis.exceptions import ConnectionError as ValkeyGone
+
+from komand import health
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+def fail_with(error: Exception) -> Any:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready"])
+def test_a_working_installation_is_ok(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200 and answer.headers["Cache-Control"] == "no-store"
+    body = answer.json()
+    assert body["success"] is True and body["error"] is None and body["data"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("part", "error"), [("valkey", ValkeyGone("secret://url")), ("database", OperationalError("password=x"))]
+)
+def test_a_missing_part_means_not_ready_but_alive(
+    client: Client, part: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(health._PARTS, part, fail_with(error))
+    ready = client.get("/health/ready")
+    assert ready.status_code == 503 and ready.json()["data"]["checks"][part] == "unreachable"
+    assert ready.json() | {"data": None} == {
+        "success": False,
+        "data": None,
+        "error": f"Not ready: {part}",
+        "meta": None,
+    }
+    assert str(error) not in ready.content.decode()
+    assert client.get("/health/live").status_code == 200
+    assert client.get("/health").json()["data"]["status"] == "degraded"
+
+
+def test_only_reading_is_allowed(client: Client) -> None:
+    assert client.post("/health").status_code == 405

@@ -1,0 +1,72 @@
+import logging
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+def test_the_caller_s_request_id_comes_back(client: Client) -> None:
+    assert client.get("/health", headers={"X-Request-Id": "abc-1.2:3"}).headers["X-Request-Id"] == "abc-1.2:3"
+
+
+@pytest.mark.parametrize("sent", ["", "a b", "x" * 129, "a\tb", "<script>", "ä"])
+def test_a_request_id_that_could_do_harm_is_replaced(client: Client, sent: str) -> None:
+    made = client.get("/health", headers={"X-Request-Id": sent}).headers["X-Request-Id"]
+    assert made and made != sent and made.isalnum()
+
+
+def test_one_access_line_carries_id_actor_and_no_query(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    client.force_login(User.objects.create_user("alice"))
+    with caplog.at_level(logging.INFO, logger="komand.access"):
+        client.get("/login?next=/secret-place", headers={"X-Request-Id": "r-1"})
+    (record,) = [record for record in caplog.records if record.name == "komand.access"]
+    assert record.getMessage().startswith("GET /login ") and "secret-place" not in record.getMessage()
+
+
+def test_health_probes_come_by_address_and_everything_else_by_name(client: Client) -> None:
+    assert client.get("/health/live", headers={"Host": "10.1.2.3:8000"}).status_code == 200
+    assert client.get("/login", headers={"Host": "10.1.2.3:8000"}).status_code == 400
+
+
+def test_pages_have_a_strict_policy(client: Client) -> None:
+    policy = client.get("/login").headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+
+
+def test_the_admin_s_policy_lets_its_theme_work_and_no_more(client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    policy = client.get("/admin/").headers["Content-Security-Policy"]
+    assert "script-src 'self' 'unsafe-eval'" in policy and "script-src 'self' 'unsafe-inline'" not in policy
+    assert "default-src 'self'" in policy
+
+
+def test_static_files_are_found_without_collecting_them(client: Client) -> None:
+    found = client.get("/static/django_htmx/htmx-2.min.js")
+    assert found.status_code == 200 and len(found.content) > 10_000
+    assert found.headers["Content-Type"].startswith("text/javascript")
+    assert client.get(
+        "/static/django_htmx/htmx-2.min.js", headers={"If-None-Match": found.headers["ETag"]}
+    ).status_code in (200, 304)
+
+
+def test_static_files_answer_parts(client: Client) -> None:
+    part = client.get("/static/django_htmx/htmx-2.min.js", headers={"Range": "bytes=0-9"})
+    assert part.status_code == 206 and len(part.content) == 10
+
+
+def test_another_origin_is_let_in_only_when_listed(client: Client, settings: Settings) -> None:
+    settings.KOMAND_CORS_ORIGINS = ["https://app.example"]
+    mine = client.get("/api/agents", headers={"Origin": "https://app.example"})
+    other = client.get("/api/agents", headers={"Origin": "https://evil.example"})
+    assert mine.headers["Access-Control-Allow-Origin"] == "https://app.example"
+    assert "Access-Control-Allow-Origin" not in other.headers
+
+
+def test_a_preflight_is_answered_without_login(client: Client, settings: Settings) -> None:
+    settings.KOMAND_CORS_ORIGINS = ["https://app.example"]
+    headers = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
+    answer = client.options("/api/agents", headers=headers)
+    assert answer.status_code == 204 and "POST" in answer.headers["Access-Control-Allow-Methods"]
