@@ -7,10 +7,13 @@ RUN_STARTED = declare("run.started", fence="the claim's number", agent_id="publi
 RUN_WAITING = declare(
     "run.waiting", waiting_on="retry | approval | input | children", reason="text", until="ISO time or null"
 )
-RUN_COMPLETED = declare("run.completed", terminal=True, reason="why it ended when a limit did", usage="tokens")
-RUN_FAILED = declare("run.failed", terminal=True, audit="RunFailed", code="stable code", message="readable")
-RUN_CANCELLED = declare("run.cancelled", terminal=True, audit="RunCancelled", reason="text")
-RUN_TIMED_OUT = declare("run.timed_out", terminal=True, audit="RunFailed", code="stable code", message="readable")
+_END = {"code": "stable code", "message": "why, for people", "usage": "{input_tokens, output_tokens} of the whole run"}
+RUN_COMPLETED = declare(
+    "run.completed", terminal=True, **{**_END, "code": "`length` when the model's limit cut it, else empty"}
+)
+RUN_FAILED = declare("run.failed", terminal=True, audit="RunFailed", **_END)
+RUN_CANCELLED = declare("run.cancelled", terminal=True, audit="RunCancelled", **_END)
+RUN_TIMED_OUT = declare("run.timed_out", terminal=True, audit="RunFailed", **_END)
 
 # Entries of a run's live stream: {"type", "step", …}. Offsets and lengths count code points of the step's text.
 TEXT_DELTA = declare("text.delta", kept=False, offset="where it begins in the step's text", text="the piece")

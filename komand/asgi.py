@@ -1,7 +1,7 @@
 """The ASGI application: live consumers first, then everything else through Django. Works under any ASGI server."""
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -36,7 +36,7 @@ class Application:
     def __init__(self) -> None:
         live = [*komand.live_routes, *chat.live_routes]
         websocket = [route for route in live if is_websocket(route)]
-        http = [*(route for route in live if not is_websocket(route)), re_path("", django_application)]
+        http = [*(route for route in live if not is_websocket(route)), re_path("", cast(Any, django_application))]
         self._router = ProtocolTypeRouter(
             {
                 "http": URLRouter(http),

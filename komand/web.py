@@ -18,7 +18,7 @@ from django.conf import settings
 from twisted.internet import defer, reactor
 from twisted.logger import globalLogBeginner
 
-from komand import asgi, parent
+from komand import asgi, background, parent
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 def held_bytes(transport: Any) -> int:
     """What a Twisted transport still holds for a client that has not read it yet."""
-    return len(transport.dataBuffer) - transport.offset + transport._tempDataLen
+    return int(len(transport.dataBuffer) - transport.offset + transport._tempDataLen)
 
 
 async def drained(transport: Any) -> bool:
@@ -90,7 +90,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT. As Daphne's own, on a socket that is open already."""
-        self.connections = {}
+        self.connections: dict[Any, dict[str, Any]] = {}
         self.http_factory = CappedFactory(self)
         self.ws_factory = WebSocketFactory(self, server=self.server_name)
         self.ws_factory.setProtocolOptions(
@@ -130,7 +130,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         await asyncio.sleep(0)
         for task in applications:
             task.cancel()
-        ending = [asyncio.ensure_future(asgi.background.stop()), *applications]
+        ending = [asyncio.ensure_future(background.stop()), *applications]
         await asyncio.wait(ending, timeout=_STOP_SECONDS)
 
 

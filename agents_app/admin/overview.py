@@ -1,6 +1,7 @@
 """The numbers of the dashboard. Open runs are read from their partial index, the last day from the sortable key."""
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,14 +19,21 @@ _SAMPLE = 1000
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of an hour's bar. top and height in percent of the busiest hour's."""
+
+    tone: str
+    top: float
+    height: float
+
+
+@dataclass(frozen=True)
 class Hour:
-    """Runs begun in one hour. completed, failed, other: percent of the busiest hour's runs."""
+    """Runs begun in one hour, and their bar: completed ones at the foot, failed ones above, others on top."""
 
     label: str
     count: int
-    completed: float
-    failed: float
-    other: float
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
@@ -60,9 +68,9 @@ def read(now: datetime) -> Overview:
     works = [(ended - started).total_seconds() for _, started, ended in times if started and ended]
     by_hour = day.annotate(hour=TruncHour("created_at")).values_list("hour", "status").annotate(Count("id"))
     rows = list(by_hour)
-    by_status: dict[str, int] = {}
+    by_status: Counter[str] = Counter()
     for _, status, count in rows:
-        by_status[status] = by_status.get(status, 0) + count
+        by_status[status] += count
     return Overview(
         open=dict(open_runs.values_list("status").annotate(Count("id"))),
         oldest_queued=queued.values_list("created_at", flat=True).first(),
@@ -90,23 +98,27 @@ def latest_failures(now: datetime, count: int) -> tuple[Run, ...]:
 def _hours(rows: Sequence[tuple[datetime, str, int]], now: datetime) -> tuple[Hour, ...]:
     """The last 24 hours, oldest first, the empty ones too."""
     this_hour = now.replace(minute=0, second=0, microsecond=0)
-    counts: dict[datetime, dict[str, int]] = {this_hour - timedelta(hours=back): {} for back in range(23, -1, -1)}
+    counts: dict[datetime, Counter[str]] = {this_hour - timedelta(hours=back): Counter() for back in range(23, -1, -1)}
     for hour, status, count in rows:
-        kind = "completed" if status == RunStatus.COMPLETED else "failed" if status in FAILED else "other"
         if hour in counts:
-            counts[hour][kind] = counts[hour].get(kind, 0) + count
-    busiest = max((sum(kinds.values()) for kinds in counts.values()), default=0) or 1
+            counts[hour][_tone(status)] += count
+    busiest = max(tones.total() for tones in counts.values()) or 1
+    return tuple(Hour(f"{hour:%H}:00", tones.total(), _parts(tones, busiest)) for hour, tones in counts.items())
 
-    def percent(kinds: dict[str, int], kind: str) -> float:
-        return round(kinds.get(kind, 0) / busiest * 100, 1)
 
-    return tuple(
-        Hour(
-            f"{hour:%H}:00", sum(kinds.values()),
-            percent(kinds, "completed"), percent(kinds, "failed"), percent(kinds, "other"),
-        )
-        for hour, kinds in counts.items()
-    )  # fmt: skip
+def _tone(status: str) -> str:
+    if status in FAILED:
+        return "danger"
+    return "success" if status == RunStatus.COMPLETED else "info"
+
+
+def _parts(tones: Counter[str], busiest: int) -> tuple[Part, ...]:
+    parts, top = [], 100.0
+    for tone in ("success", "danger", "info"):
+        height = round(tones[tone] / busiest * 100, 2)
+        top -= height
+        parts.append(Part(tone, round(max(top, 0.0), 2), height))
+    return tuple(parts)
 
 
 def _percentile(values: Sequence[float], percent: int) -> float | None:

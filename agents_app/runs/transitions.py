@@ -67,9 +67,8 @@ def end(
         *tools.cancel_executions(run.id, reason=message or "The run ended."),
         *tell_conversation(run.id),
     ]
-    usage = {"input_tokens": run.input_tokens, "output_tokens": run.output_tokens}
-    payload = {"reason": code, "usage": usage} if to is RunStatus.COMPLETED else {"code": code, "message": message}
-    audit.emit([*told, fact_of(run, _ENDS[to], payload)])
+    usage = Run.objects.values("input_tokens", "output_tokens").get(pk=run.id)
+    audit.emit([*told, fact_of(run, _ENDS[to], {"code": code, "message": message, "usage": usage})])
     ring_next(run.conversation_id)
     return True
 

@@ -1,6 +1,7 @@
 """Settings every process shares. Workers use these as they are (worker.py); the web process adds pages (web.py)."""
 
 from pathlib import Path
+from typing import Any
 
 import environ
 
@@ -49,7 +50,7 @@ else:
 KOMAND_REDIS_URL = env.redis_url()
 KOMAND_REDIS_PREFIX = env.text("KOMAND_REDIS_PREFIX", "komand:")
 
-CELERY = {
+CELERY: dict[str, Any] = {
     "broker_url": env.broker_url(),
     "broker_connection_retry_on_startup": True,
     "broker_transport_options": {

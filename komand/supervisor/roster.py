@@ -61,8 +61,8 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
         command = (sys.executable, *_CELERY, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
         specs.append(Spec(name, command, environment, _said_so))
     scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
-    command = (sys.executable, *_CELERY, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
-    specs.append(Spec("tools", command, environment, _said_so))
+    tools = (sys.executable, *_CELERY, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
+    specs.append(Spec("tools", tools, environment, _said_so))
     return specs
 
 

@@ -1,7 +1,8 @@
 """Cuts a growing Markdown text into its finished top-level blocks, so that each is rendered once. Pure.
 
-A block is finished when no further text can change it. What is left is the open block. Where the cuts are depends on
-the text alone, not on the pieces in which it came.
+A block is finished when no further text can change it. What is left is the open block; of one that grows line by line
+(a list, a quotation, a table) the whole lines are its draft. Where the cuts are depends on the text alone, not on the
+pieces in which it came.
 """
 
 import re
@@ -17,6 +18,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
 _COMPLETE_AT_ONCE = {"heading_open", "hr"}
 _KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
+_HAS_DRAFT = {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 # A long open block is looked at again only when it has grown by this part, so that the work stays linear.
 _GROWTH = 16
 
@@ -30,11 +32,13 @@ class Block:
 
 
 class BlockSplitter:
-    """Takes the text of one step piece by piece. `text` is all of it, `done` the end of its last finished block."""
+    """Takes the text of one step piece by piece. `text` is all of it, `done` the end of its last finished block,
+    `draft` what may be shown of the open block in the meantime."""
 
     def __init__(self) -> None:
         self.text = ""
         self.done = 0
+        self.draft: Block | None = None
         self._look_again_at = 0
 
     def feed(self, piece: str) -> list[Block]:
@@ -42,7 +46,10 @@ class BlockSplitter:
         self.text += piece
         if len(self.text) < self._look_again_at or not _LINE_END.search(piece):
             return []
-        blocks = [self._cut(end) for end in _finished_ends(self.text[self.done :], self.done)]
+        ends, draft_end = _ends(self.text[self.done :])
+        begin = self.done
+        blocks = [self._cut(begin + end) for end in ends]
+        self.draft = Block(self.text[self.done : begin + draft_end], begin + draft_end) if draft_end else None
         self._look_again_at = len(self.text) + (len(self.text) - self.done) // _GROWTH
         return blocks
 
@@ -52,24 +59,26 @@ class BlockSplitter:
         return block
 
 
-def _finished_ends(text: str, start: int) -> list[int]:
-    """Where the finished blocks of a text end. start: the text's own place."""
+def _ends(text: str) -> tuple[list[int], int]:
+    """Where the finished blocks of a text end, and the draft of the open one: 0 when it has none."""
     line_ends = _complete_lines(text)
     if not line_ends:
-        return []
+        return [], 0
     tokens: list[Token] = []
     parser.block.parse(_LINE_END.sub("\n", text[: line_ends[-1]]), parser, {}, tokens)
     opening = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
     if not opening:
-        return []
+        return [], 0
     # The same cut whether or not the next block is there already: lists and the like end where that begins.
     cuts = [
         _line_after(token) if token.type in _KNOWS_ITS_END else _first_line(following)
         for token, following in pairwise(opening)
     ]
-    if _is_finished(opening[-1], text, line_ends):
+    is_finished = _is_finished(opening[-1], text, line_ends)
+    if is_finished:
         cuts.append(_line_after(opening[-1]))
-    return [start + line_ends[line - 1] for line in cuts]
+    has_draft = not is_finished and opening[-1].type in _HAS_DRAFT
+    return [line_ends[line - 1] for line in cuts], line_ends[-1] if has_draft else 0
 
 
 def _complete_lines(text: str) -> list[int]:

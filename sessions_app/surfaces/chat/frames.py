@@ -26,13 +26,15 @@ class ShowExchange:
 
 @dataclass(frozen=True)
 class ShowText:
-    """`blocks` are finished and stand for the text up to their ends; `text` begins at `offset`. In code points."""
+    """`blocks` are finished and stand for the text up to their ends. `draft`, if it is new, stands for what follows them
+    until more are finished. `text` begins at `offset`, in code points."""
 
     run_id: UUID
     step: int
     offset: int
     text: str
     blocks: tuple[RenderedBlock, ...] = ()
+    draft: RenderedBlock | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ class _StepShown:
         self._run_id, self._step, self._live = run_id, step, live
         self._told = 0  # code points of text, or of finished blocks if those reach further
         self._blocks_told = 0
+        self._draft_told = 0  # where the last told draft ended
         self._reached = 0
         self._loose: list[ShowText] = []
 
@@ -196,7 +199,14 @@ class _StepShown:
         self._told = max(begin, self._reached)
         if not blocks and not text:
             return [*loose]
-        return [ShowText(self._run_id, self._step, begin, text, blocks), *loose]
+        return [ShowText(self._run_id, self._step, begin, text, blocks, self._new_draft()), *loose]
+
+    def _new_draft(self) -> RenderedBlock | None:
+        draft = self._live.draft
+        if draft is None or draft.end > self._reached or draft.end <= self._draft_told:
+            return None
+        self._draft_told = draft.end
+        return draft
 
 
 def _waiting(payload: dict[str, Any]) -> Status:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sessions_app.surfaces.chat.blocks import BlockSplitter
+from sessions_app.surfaces.chat.blocks import Block, BlockSplitter
 from sessions_app.surfaces.chat.markdown import render
 
 _STEPS_KEPT = 500
@@ -22,9 +22,11 @@ class RenderedBlock:
 
 @dataclass
 class LiveText:
-    """One step's text as far as this process has seen it. `blocks` are in order, without gaps, from the start."""
+    """One step's text as far as this process has seen it. `blocks` are in order, without gaps, from the start; `draft`
+    follows them and stands for the whole lines of the open block until it is finished."""
 
     blocks: list[RenderedBlock] = field(default_factory=list)
+    draft: RenderedBlock | None = None
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     _env: dict[str, Any] = field(default_factory=dict)
 
@@ -37,9 +39,16 @@ class LiveText:
         known = self.text[offset : offset + len(piece)]
         if offset > len(self.text) or not piece.startswith(known):
             return False
-        for block in self._splitter.feed(piece[len(known) :]):
-            self.blocks.append(RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env)))
+        self.blocks += [self._rendered(block) for block in self._splitter.feed(piece[len(known) :])]
+        draft = self._splitter.draft
+        if draft is None:
+            self.draft = None
+        elif self.draft is None or self.draft.end != draft.end:
+            self.draft = self._rendered(draft)
         return True
+
+    def _rendered(self, block: Block) -> RenderedBlock:
+        return RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env))
 
 
 class LiveTexts:

@@ -131,9 +131,7 @@ export class Log {
 
   #paint() {
     this.#frame = 0;
-    for (const { text, part } of this.#unpainted) {
-      part.querySelector(".open-text").textContent = text.openText.replace(/^\s*\n/, "");
-    }
+    for (const { text, part } of this.#unpainted) paint(text, part);
     this.#unpainted.clear();
   }
 
@@ -195,6 +193,20 @@ export class Log {
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
     }
   }
+}
+
+// Show a step's open block: its draft, then its text. Code looks like code before its block is closed.
+function paint({ draft, openText }, part) {
+  const drafted = part.querySelector(".draft");
+  if (Number(drafted.dataset.end ?? 0) !== (draft?.end ?? 0)) {
+    swap(drafted, draft?.html ?? "", "innerHTML");
+    drafted.dataset.end = draft?.end ?? 0;
+  }
+  const open = part.querySelector(".open-text");
+  const shown = openText.replace(/^\s*\n/, "");
+  const fence = shown.match(/^ {0,3}(`{3,}|~{3,})[^\n]*(\n|$)/);
+  open.classList.toggle("is-code", Boolean(fence));
+  open.textContent = fence ? shown.slice(fence[0].length) : shown;
 }
 
 // Say something to those who listen to the page.

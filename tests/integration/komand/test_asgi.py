@@ -21,7 +21,9 @@ async def _ended() -> Any:
 
 async def get(path: str) -> tuple[int, bytes]:
     headers = [(b"host", b"localhost")]
-    response = await HttpCommunicator(asgi.application, "GET", path, headers=headers).get_response(timeout=5)
+    caller = HttpCommunicator(asgi.application, "GET", path, headers=headers)
+    response = await caller.get_response(timeout=5)
+    await caller.wait(5)  # the application goes on after its answer: it closes what the request held
     return response["status"], response["body"]
 
 

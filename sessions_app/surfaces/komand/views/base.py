@@ -70,6 +70,8 @@ class KomandView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """One way in for views and consumers: `identity.admission` instead of DRF's own policies."""
         super().initial(request, *args, **kwargs)
+        if "\0" in request.path:  # names nothing, and PostgreSQL refuses to look
+            raise Http404
         if self.is_public:
             admit_anyone(request._request, limits.api_limit())
             return
