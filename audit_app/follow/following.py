@@ -129,16 +129,19 @@ class Follower:
         self._deliver_live(self._session_of_run.get(run_id), entries)
 
     def _on_hints(self, hints: Sequence[Hint]) -> None:
+        passing: dict[UUID, list[Item]] = {}
         for hint in hints:
             session = self._sessions.get(hint.session_id)
             if session is None:
                 continue
             if hint.passing:
-                self._deliver_live(hint.session_id, [hint.passing])
+                passing.setdefault(hint.session_id, []).append(hint.passing)
             else:
                 session.hinted = max(session.hinted, hint.seq)
                 if session.seq is not None and hint.seq > session.seq:
                     self._mark_moved([hint.session_id])
+        for session_id, batch in passing.items():
+            self._deliver_live(session_id, batch)
 
     def _on_connected(self) -> None:
         self._mark_moved(self._sessions)

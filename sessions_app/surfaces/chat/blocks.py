@@ -19,7 +19,8 @@ _ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
 _COMPLETE_AT_ONCE = {"heading_open", "hr"}
 _KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
 _HAS_DRAFT = {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
-# A long open block is looked at again only when it has grown by this part, so that the work stays linear.
+# An open block longer than that is looked at again only when it has grown by this part: the work stays linear.
+_LONG = 1000
 _GROWTH = 16
 
 
@@ -50,7 +51,8 @@ class BlockSplitter:
         begin = self.done
         blocks = [self._cut(begin + end) for end in ends]
         self.draft = Block(self.text[self.done : begin + draft_end], begin + draft_end) if draft_end else None
-        self._look_again_at = len(self.text) + (len(self.text) - self.done) // _GROWTH
+        open_length = len(self.text) - self.done
+        self._look_again_at = len(self.text) + (open_length // _GROWTH if open_length > _LONG else 0)
         return blocks
 
     def _cut(self, end: int) -> Block:

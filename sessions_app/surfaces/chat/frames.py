@@ -26,8 +26,8 @@ class ShowExchange:
 
 @dataclass(frozen=True)
 class ShowText:
-    """`blocks` are finished and stand for the text up to their ends. `draft`, if it is new, stands for what follows them
-    until more are finished. `text` begins at `offset`, in code points."""
+    """`blocks` are finished and stand for the text up to their ends. `draft`, if it is new, stands for what follows
+    them until more are finished. `text` begins at `offset`, in code points."""
 
     run_id: UUID
     step: int
@@ -72,9 +72,14 @@ class ShowStatus:
 
 @dataclass(frozen=True)
 class ShowAnswer:
-    """The run is over: show the stored answer in place of what was streamed, and who is next in line."""
+    """The run is over: show the stored answer in place of what was streamed."""
 
     run_id: UUID
+
+
+@dataclass(frozen=True)
+class ShowQueue:
+    """Others moved up: show where each waiting message stands now."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class ShowAgent:
     agent_id: str
 
 
-Act = ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | ShowAnswer | ShowAgent
+Act = ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | ShowAnswer | ShowQueue | ShowAgent
 
 
 class Projection:
@@ -112,7 +117,9 @@ class Projection:
                 acts += growing.news()
                 growing = None
             acts += self._act(seen)
-        return acts if growing is None else [*acts, *growing.news()]
+        if growing is not None:
+            acts += growing.news()
+        return _once(acts)
 
     def _act(self, seen: Seen) -> list[Act]:
         run_id, payload = seen.run_id, seen.payload
@@ -129,12 +136,12 @@ class Projection:
             case "run.queued":  # told together with the message, or alone when an older message is tried again
                 return [ShowExchange(run_id, self._message_ids.pop(run_id, ""))]
             case "run.started":
-                return [ShowStatus(run_id, Status(THINKING), is_news=True)]
+                return [ShowStatus(run_id, Status(THINKING), is_news=True), ShowQueue()]
             case "run.waiting":
                 return [ShowStatus(run_id, _waiting(payload), is_news=True)]
             case "message.completed":
                 self._forget_run(run_id)
-                return [ShowAnswer(run_id)]
+                return [ShowAnswer(run_id), ShowQueue()]
             case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
                 return self._call(seen.type, run_id, seen.step or 0, payload)
             case _:
@@ -207,6 +214,12 @@ class _StepShown:
             return None
         self._draft_told = draft.end
         return draft
+
+
+def _once(acts: list[Act]) -> list[Act]:
+    """The queue is told as it is, so once a batch is enough: after everything else."""
+    told = [act for act in acts if not isinstance(act, ShowQueue)]
+    return told if len(told) == len(acts) else [*told, ShowQueue()]
 
 
 def _waiting(payload: dict[str, Any]) -> Status:

@@ -24,7 +24,7 @@ from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.exchanges import status_of
 from sessions_app.surfaces.chat.fragments import Frame, answer_frame, exchange_frame, frame_of
-from sessions_app.surfaces.chat.frames import Act, Projection, ShowAnswer, ShowExchange, ShowStatus
+from sessions_app.surfaces.chat.frames import Act, Projection, ShowAnswer, ShowExchange, ShowQueue, ShowStatus
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.watch import Viewer
 
@@ -108,8 +108,9 @@ class ChatSocket(AsyncWebsocketConsumer):
             exchange = await in_db(reading.find_exchange, self.session, act.run_id)
             return [exchange_frame(exchange, act.message_id)] if exchange else []
         if isinstance(act, ShowAnswer):
-            queue = await in_db(_queue_of, self.session.id)
-            return [*await self._answer(act.run_id), *map(frame_of, queue)]
+            return await self._answer(act.run_id)
+        if isinstance(act, ShowQueue):
+            return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
         return [frame_of(act)]
 
     async def _answer(self, run_id: UUID) -> list[Frame]:

@@ -1,0 +1,33 @@
+"""The project's own code as syntax trees, read once."""
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+APPS = ("audit_app", "tools_app", "agents_app", "sessions_app")  # from the bottom up
+PACKAGES = (*APPS, "komand")
+
+
+@dataclass(frozen=True)
+class Module:
+    """name: dotted; path: below the project's root."""
+
+    name: str
+    path: Path
+    text: str
+    tree: ast.Module
+
+
+@cache
+def modules(*folders: str) -> tuple[Module, ...]:
+    """Every module below the folders but migrations; of the product when none is given."""
+    found = []
+    for folder in folders or PACKAGES:
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            if "migrations" not in file.parts:
+                path = file.relative_to(ROOT)
+                text = file.read_text()
+                found.append(Module(".".join(path.with_suffix("").parts), path, text, ast.parse(text)))
+    return tuple(found)

@@ -1,0 +1,52 @@
+"""What the documentation shows is what the code does."""
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from agents_app.providers.base import RETRYABLE_BY_CODE
+from tools_app import schema
+from tools_app.types import Tool, ToolContext, ToolError
+
+DOCS = Path(settings.BASE_DIR, "docs")
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def test_the_example_tool_works_as_shown():
+    [code] = re.findall(r"```python\n(.*?)```", (DOCS / "adding-a-tool.md").read_text(), re.DOTALL)
+    shown: dict = {}
+    exec("\n".join(line.removeprefix("   ") for line in code.splitlines()), shown)
+    tool: Tool = shown["WordCount"]()
+    context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
+    schema.check_spec(tool.spec)
+    schema.check_arguments({"text": "three short words"}, tool.spec.parameters)
+    assert tool.run({"text": "three short words"}, context) == {"words": 3}
+    with pytest.raises(ToolError):
+        tool.run({"text": " "}, context)
+
+
+def test_the_table_of_provider_errors_is_complete():
+    rows = re.findall(
+        r"^\| `(model_\w+)` \|.*\| (yes|no) \|$", (DOCS / "adding-a-provider.md").read_text(), re.MULTILINE
+    )
+    assert {code: answer == "yes" for code, answer in rows} == RETRYABLE_BY_CODE
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text()
+    named = re.findall(r"`((?:komand|agents_app|tools_app|audit_app|sessions_app|tests|docs)/[\w./-]+\.\w+)`", text)
+    examples = ("test_providers_acme.py",)
+    missing = [path for path in named if not (DOCS.parent / path).exists() and not path.endswith(examples)]
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert not missing and not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_settings_that_the_pages_name_are_real():
+    text = "".join((DOCS / name).read_text() for name in ("adding-a-tool.md", "adding-a-provider.md"))
+    assert {name for name in re.findall(r"`(KOMAND_\w+)`", text) if not hasattr(settings, name)} == set()
+    assert all(import_string(path) for path in settings.KOMAND_TOOLS)

@@ -1,0 +1,63 @@
+"""Who may know whom: imports by import-linter, foreign keys and migrations by walking the models."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.db.migrations.loader import MigrationLoader
+
+from tests.architecture.source import APPS, ROOT
+
+LEVEL = {name: level for level, name in enumerate(APPS)}
+
+
+def test_imports_follow_the_contracts() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    found = subprocess.run([str(linter), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def own_keys() -> list[models.ForeignKey]:  # type: ignore[type-arg]
+    return [
+        field
+        for model in apps.get_models()
+        if model._meta.app_label in LEVEL
+        for field in model._meta.get_fields(include_hidden=True)
+        if isinstance(field, models.ForeignKey)
+    ]
+
+
+def test_there_are_keys_to_look_at() -> None:
+    assert len(own_keys()) >= 5
+
+
+@pytest.mark.parametrize("key", own_keys(), ids=str)
+def test_a_key_points_down_and_is_not_seen_from_below(key: "models.ForeignKey") -> None:  # type: ignore[type-arg]
+    target = key.related_model._meta.app_label
+    own = key.model._meta.app_label
+    assert LEVEL.get(target, -1) <= LEVEL[own], f"{key} points up to {target}"
+    if target != own:
+        assert key.remote_field.hidden, f'{key} crosses apps: give it related_name="+"'
+
+
+def test_migrations_depend_on_the_same_or_a_lower_app_alone() -> None:
+    loader = MigrationLoader(None, load=False)
+    loader.load_disk()
+    upward = [
+        f"{app}.{name} depends on {needed}"
+        for (app, name), migration in loader.disk_migrations.items()
+        if app in LEVEL
+        for needed, _ in migration.dependencies
+        if LEVEL.get(needed, -1) > LEVEL[app]
+    ]
+    assert not upward
+
+
+def test_what_migrations_name_lies_in_the_same_or_a_lower_app() -> None:
+    """A string such as "sessions_app.session" in a lower app's migration would be an import that nobody sees."""
+    for level, app in enumerate(APPS):
+        text = "".join(file.read_text() for file in (ROOT / app / "migrations").glob("0*.py"))
+        assert not [above for above in APPS[level + 1 :] if f"{above}." in text or f'"{above}"' in text]

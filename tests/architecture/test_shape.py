@@ -1,0 +1,78 @@
+"""Small files, small functions, names that say something, imports at the top."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.architecture.source import Module, modules
+
+LONGEST_FILE, LONGEST_FUNCTION = 300, 60
+VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base_utils"}
+# Django calls these when its registry is ready, not before; manage.py must not load Django for `up`.
+MAY_IMPORT_INSIDE = {"ready"}
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_no_file_is_long() -> None:
+    long = {str(module.path): module.text.count("\n") for module in modules() if module.text.count("\n") > LONGEST_FILE}
+    assert not long
+
+
+def test_no_function_is_long() -> None:
+    long = {
+        f"{module.path}:{function.name}": function.end_lineno - function.lineno + 1
+        for module in modules()
+        for function in functions(module)
+        if function.end_lineno and function.end_lineno - function.lineno >= LONGEST_FUNCTION
+    }
+    assert not long
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    """An `apps` module and an empty package need no words."""
+    silent = [
+        str(module.path)
+        for module in modules()
+        if module.text.strip() and module.path.name != "apps.py" and not ast.get_docstring(module.tree)
+    ]
+    assert not silent
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert not [module.name for module in modules() if VAGUE & set(module.name.split("."))]
+
+
+def test_imports_stand_at_the_top() -> None:
+    inside = [
+        f"{module.path}:{node.lineno}"
+        for module in modules()
+        for function in functions(module)
+        if function.name not in MAY_IMPORT_INSIDE
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not inside
+
+
+def test_nothing_is_left_for_later() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError\(\)")
+    assert not [str(module.path) for module in modules() if marks.search(module.text)]
+
+
+def test_no_secret_is_compared_with_the_equals_sign() -> None:
+    """Comparing secrets takes as long as they agree, which tells an attacker how far he is."""
+    telling = re.compile(r"(signature|secret|password|token|mac)s?$")
+    found = []
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+                sides = [node.left, *node.comparators]
+                names = [side.attr if isinstance(side, ast.Attribute) else getattr(side, "id", "") for side in sides]
+                if sum(bool(telling.search(name)) for name in names) >= 2:
+                    found.append(f"{module.path}:{node.lineno}")
+    assert not found

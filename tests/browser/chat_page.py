@@ -1,0 +1,85 @@
+"""The chat page as a person uses it: what the browser tests say and look at."""
+
+import json
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+SOON = 20_000  # milliseconds that anything on the page may take on a busy machine
+
+
+def answering(**directives: Any) -> str:
+    """A message that tells the fake model what to answer; see tests/fakes/directives.py."""
+    parts = [name if value is True else f"{name}={_value(value)}" for name, value in directives.items()]
+    return f"[[{' '.join(parts)}]]"
+
+
+def _value(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else json.dumps(value)
+
+
+class ChatPage:
+    """One tab. `problems` collects what the browser complains about: errors, broken policies, dialogs."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.problems: list[str] = []
+        page.set_default_timeout(SOON)
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _note(self, kind: str, text: str) -> None:
+        # Chromium reports every refused request and lost socket as an error; tests cause those on purpose.
+        if kind == "error" and "Failed to load resource" not in text and "WebSocket connection" not in text:
+            self.problems.append(f"console: {text}")
+
+    def open(self, path: str = "/chat/new") -> "ChatPage":
+        self.page.goto(self.url + path)
+        return self
+
+    def log_in(self, password: str, name: str = "admin") -> None:
+        self.page.get_by_label("E-mail or user name").fill(name)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Log in").click()
+
+    def send(self, text: str) -> None:
+        self.box.fill(text)
+        self.box.press("Enter")
+
+    def ask(self, **directives: Any) -> Locator:
+        """Send a message in a chat that is open or new; returns its answer."""
+        before = self.answers.count()
+        self.send(answering(**directives))
+        expect(self.answers).to_have_count(before + 1, timeout=SOON)
+        return self.answers.nth(before)
+
+    @property
+    def box(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Message")
+
+    @property
+    def answers(self) -> Locator:
+        return self.page.locator(".answer")
+
+    @property
+    def questions(self) -> Locator:
+        return self.page.locator(".question")
+
+    @property
+    def stop(self) -> Locator:
+        return self.page.get_by_role("button", name="Stop", exact=True)
+
+    @property
+    def banner(self) -> Locator:
+        return self.page.locator("#banner")
+
+    def wait_finished(self) -> None:
+        expect(self.page.locator(".answer[data-open]")).to_have_count(0, timeout=SOON)
+        expect(self.answers.last).to_be_visible()
+
+
+def tokens(count: int) -> str:
+    """What the fake model says when it is asked for so many tokens."""
+    return " ".join(f"tok{number}" for number in range(count))

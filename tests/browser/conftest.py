@@ -1,0 +1,74 @@
+"""A real Chromium that looks at a real Komand. Without Chromium these tests are skipped, and say so."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from tests.browser.chat_page import ChatPage
+from tests.live import LiveKomand
+
+CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
+# Root needs no-sandbox; the rest keeps the browser from talking to anyone but us.
+ARGUMENTS = [
+    "--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--disable-default-apps",
+]  # fmt: skip
+
+NewTab = Callable[..., ChatPage]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+# Not for the whole session: while it runs, its event loop would be in the way of asynchronous tests.
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    if not CHROMIUM:
+        pytest.skip("BROWSER TESTS SKIPPED: no Chromium here (apt-get install chromium, or set KOMAND_CHROMIUM)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
+    """The cookies of someone who logged in on the page."""
+    context = chromium.new_context()
+    chat = ChatPage(context.new_page(), live_komand.url).open("/login")
+    chat.log_in(live_komand.password)
+    chat.page.wait_for_url("**/chat/**")
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Iterator[NewTab]:
+    """Opens tabs of a person who is logged in, each in a browser profile of its own. No tab may complain."""
+    contexts: list[BrowserContext] = []
+    tabs: list[ChatPage] = []
+
+    def open_tab(**options: Any) -> ChatPage:
+        contexts.append(chromium.new_context(**{"storage_state": logged_in, **options}))
+        tabs.append(ChatPage(contexts[-1].new_page(), live_komand.url))
+        return tabs[-1]
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert [problem for tab in tabs for problem in tab.problems] == []
+
+
+@pytest.fixture
+def chat(new_tab: NewTab) -> ChatPage:
+    """A tab with a new chat."""
+    return new_tab().open()

@@ -1,0 +1,211 @@
+"""A conversation on the page: streamed, with tools, over reloads, lost connections, stops and errors."""
+
+import re
+
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
+
+from tests.browser.chat_page import SOON, ChatPage, answering, tokens
+from tests.browser.conftest import NewTab
+from tests.live import LiveKomand
+
+TWO_TOOLS = [["calculator", {"expression": "17*23"}], ["date_time", {"timezone": "Asia/Tokyo"}]]
+
+
+def test_an_answer_streams_in_and_is_whole_at_the_end(chat: ChatPage) -> None:
+    answer = chat.ask(tokens=60, rate=40)
+    expect(answer).to_contain_text("tok5", timeout=SOON)
+    assert "tok59" not in answer.inner_text()
+    chat.wait_finished()
+    assert tokens(60) in answer.inner_text()
+
+
+def test_two_tool_calls_become_cards_between_the_texts(chat: ChatPage) -> None:
+    answer = chat.ask(tools=TWO_TOOLS, text="So it **is**.")
+    chat.wait_finished()
+    cards = answer.locator(".call")
+    expect(cards).to_have_count(2)
+    expect(cards.nth(0)).to_contain_text("calculator")
+    expect(cards.nth(0)).to_contain_text(re.compile(r"done\s+\d+(\.\d)? m?s"))
+    cards.nth(0).locator("summary").click()
+    expect(cards.nth(0)).to_contain_text('"result": "391"')
+    places = answer.locator(".parts > *").evaluate_all("parts => parts.map(part => part.className)")
+    assert places == ["text", "call", "call", "text"]
+    expect(answer.locator("strong")).to_have_count(2)
+
+
+def test_a_failed_call_opens_its_card(chat: ChatPage) -> None:
+    answer = chat.ask(tool="calculator", args={"expression": "1/0"}, text="Oh.")
+    chat.wait_finished()
+    expect(answer.locator(".call[open] .call-state")).to_contain_text("failed")
+    expect(answer.locator(".call-error")).to_be_visible()
+
+
+def test_a_reload_in_mid_answer_shows_everything_and_goes_on(chat: ChatPage) -> None:
+    answer = chat.ask(tokens=120, rate=40)
+    expect(answer).to_contain_text("tok20", timeout=SOON)
+    chat.page.reload()
+    expect(chat.answers.first).to_contain_text("tok0 tok1 tok2", timeout=SOON)
+    chat.wait_finished()
+    assert tokens(120) in chat.answers.first.inner_text()
+    expect(chat.questions).to_have_count(1)
+
+
+def test_a_reload_between_tool_rounds_keeps_cards_in_place(chat: ChatPage) -> None:
+    answer = chat.ask(tools=TWO_TOOLS, tokens=100, rate=40)
+    expect(answer.locator(".call")).to_have_count(2, timeout=SOON)
+    chat.page.reload()
+    expect(chat.answers.first.locator(".call")).to_have_count(2)
+    chat.wait_finished()
+    places = chat.answers.first.locator(".parts > *").evaluate_all("parts => parts.map(part => part.className)")
+    assert places == ["text", "call", "call", "text"]
+
+
+def test_a_cut_connection_loses_nothing_and_doubles_nothing(chat: ChatPage) -> None:
+    opened = _cut_after(chat.page, messages=12)
+    answer = chat.ask(tokens=150, rate=40)
+    expect(chat.banner).to_be_visible(timeout=SOON)
+    expect(chat.banner).to_contain_text("Trying again in 1 s")
+    chat.wait_finished()
+    expect(chat.banner).to_be_hidden()
+    assert len(opened) == 2
+    assert answer.locator(".markdown").inner_text() == tokens(150)
+
+
+def _cut_after(page: Page, messages: int) -> list[str]:
+    """Cut the first connection once it has brought so many messages; returns the addresses that are opened."""
+    opened: list[str] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        opened.append(socket.url)
+        server = socket.connect_to_server()
+        brought: list[object] = []
+
+        def bring(message: str | bytes) -> None:
+            brought.append(message)
+            if len(opened) == 1 and len(brought) == messages:
+                server.close()
+                socket.close(code=4000)
+            elif len(opened) > 1 or len(brought) < messages:
+                socket.send(message)
+
+        server.on_message(bring)
+
+    page.route_web_socket(re.compile(r"/ws/chat/"), connect)
+    return opened
+
+
+def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: LiveKomand) -> None:
+    answer = chat.ask(tokens=240, rate=40)
+    expect(answer).to_contain_text("tok5", timeout=SOON)
+    pid = live_komand.kill("web")
+    expect(chat.banner).to_be_visible(timeout=SOON)
+    live_komand.wait_healthy("web", other_than=pid)
+    chat.wait_finished()
+    assert answer.locator(".markdown").inner_text() == tokens(240)
+
+
+def test_the_page_gives_up_after_ten_tries_and_offers_to_reconnect(chat: ChatPage) -> None:
+    chat.ask(tokens=3)
+    chat.wait_finished()
+    chat.page.clock.install()
+    chat.page.route_web_socket(re.compile(r"/ws/chat/"), lambda socket: socket.close(code=4000))
+    chat.page.reload()
+    for _ in range(60):
+        chat.page.clock.run_for(5_000)
+        if chat.page.get_by_role("button", name="Reconnect").is_visible():
+            break
+    expect(chat.banner).to_contain_text("The connection is lost.")
+    chat.page.unroute_all()
+    expect(chat.page.get_by_role("button", name="Reconnect")).to_be_visible()
+
+
+def test_two_tabs_show_the_same(chat: ChatPage, new_tab: NewTab) -> None:
+    chat.ask(tokens=80, rate=40)
+    other = new_tab().open(chat.page.url.removeprefix(chat.url))
+    expect(other.answers.first).to_contain_text("tok0", timeout=SOON)
+    other.send(answering(tokens=5))
+    expect(chat.questions).to_have_count(2, timeout=SOON)
+    for tab in (chat, other):
+        tab.wait_finished()
+    expect(chat.answers.nth(1)).to_contain_text(tokens(5), timeout=SOON)
+    assert chat.page.locator("#log").inner_text() == other.page.locator("#log").inner_text()
+
+
+def test_stop_keeps_what_was_said(chat: ChatPage) -> None:
+    answer = chat.ask(tokens=2000, rate=40)
+    expect(answer).to_contain_text("tok10", timeout=SOON)
+    chat.stop.click()
+    chat.wait_finished()
+    expect(answer).to_contain_text("Stopped")
+    expect(answer).to_contain_text("tok0 tok1")
+    expect(chat.stop).to_be_hidden()
+    expect(chat.page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+
+
+def test_an_error_says_what_happened_and_can_be_retried(chat: ChatPage) -> None:
+    answer = chat.ask(status=401)
+    chat.wait_finished()
+    expect(answer.locator(".problem")).to_be_visible()
+    answer.get_by_role("button", name="Try again").click()
+    expect(chat.answers).to_have_count(2, timeout=SOON)
+    chat.wait_finished()
+    expect(chat.questions).to_have_count(1)
+    expect(chat.page.get_by_role("button", name="Try again")).to_have_count(1)
+
+
+def test_a_busy_model_is_waited_for_with_a_countdown(chat: ChatPage) -> None:
+    answer = chat.ask(status=429, retry_after="2")
+    expect(answer.locator(".status")).to_contain_text(re.compile(r"The model is busy, trying again in \d s"), timeout=SOON)
+    chat.stop.click()
+    chat.wait_finished()
+
+
+def test_messages_wait_in_line_and_can_be_withdrawn(chat: ChatPage) -> None:
+    first = chat.ask(tokens=2000, rate=40)
+    second, third = chat.ask(tokens=3), chat.ask(tokens=4)
+    expect(second).to_contain_text("Waiting (1st in line)")
+    expect(third).to_contain_text("Waiting (2nd in line)")
+    second.get_by_role("button", name="Withdraw").click()
+    expect(third).to_contain_text("Waiting (1st in line)", timeout=SOON)
+    expect(second).to_contain_text("Stopped")
+    expect(first).to_have_attribute("data-open", "")
+    chat.stop.click()
+    expect(third).to_contain_text(tokens(4), timeout=SOON)
+
+
+def test_a_double_click_is_one_message(chat: ChatPage) -> None:
+    chat.ask(tokens=3)
+    chat.wait_finished()
+    chat.box.fill(answering(tokens=4))
+    chat.page.get_by_role("button", name="Send", exact=True).dblclick()
+    chat.wait_finished()
+    expect(chat.questions).to_have_count(2)
+
+
+def test_a_message_that_did_not_arrive_can_be_sent_again_once(chat: ChatPage) -> None:
+    chat.ask(tokens=3)
+    chat.wait_finished()
+
+    def lose_the_answer(route: Route) -> None:
+        route.fetch()  # it arrives, but the browser does not learn of it
+        route.abort()
+
+    chat.page.route("**/messages", lose_the_answer)
+    chat.send(answering(tokens=4))
+    chat.wait_finished()
+    expect(chat.answers).to_have_count(2, timeout=SOON)
+    chat.page.reload()
+    expect(chat.questions).to_have_count(2)
+
+
+def test_a_refused_message_says_why_and_can_be_edited(chat: ChatPage) -> None:
+    chat.ask(tokens=3)
+    chat.wait_finished()
+    chat.send("x" * 10_001)
+    problem = chat.page.locator(".sending-problem")
+    expect(problem).to_contain_text("at most 10,000 are allowed")
+    expect(problem).to_contain_text("Reference:")
+    chat.page.get_by_role("button", name="Edit").click()
+    expect(chat.box).to_have_value("x" * 10_001)
+    expect(chat.page.locator("#count")).to_have_text("10,001 of 10,000")
+    expect(chat.questions).to_have_count(1)
