@@ -26,10 +26,10 @@ test: $(VENV)/.installed-dev ## all tests: on SQLite, then integration tests on 
 	@$(MAKE) --no-print-directory test-postgres
 
 test-sqlite: $(VENV)/.installed-dev ## the whole suite on SQLite
-	$(PY) -m pytest -n $(JOBS)
+	$(PY) -m pytest -n $(JOBS) --dist loadgroup
 
 test-postgres: $(VENV)/.installed-dev ## integration tests on PostgreSQL (KOMAND_TEST_DATABASE_URL, or one of their own)
-	$(PY) -m tests.on_postgres -n $(JOBS)
+	$(PY) -m tests.on_postgres -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.installed-dev ## everything that can be checked without running it
 	$(VENV)/bin/ruff check $(CHECKED)
@@ -51,8 +51,13 @@ chaos: $(VENV)/.installed-dev ## kill processes for a while and see that nothing
 	$(PY) -m pytest tests/chaos -m chaos -s
 
 lock: ## pin the newest versions that pyproject.toml allows
-	$(PYTHON) -m venv --clear $(VENV)/lock
-	$(VENV)/lock/bin/python -m tests.lock_requirements
+	$(PYTHON) -m venv --clear $(VENV)-lock
+	$(VENV)-lock/bin/pip install -q .
+	(head -1 requirements.lock; $(VENV)-lock/bin/pip freeze --exclude komand) > requirements.lock.new
+	$(VENV)-lock/bin/pip install -q '.[dev]'
+	(head -1 requirements-dev.lock; $(VENV)-lock/bin/pip freeze --exclude komand) > requirements-dev.lock.new
+	mv requirements.lock.new requirements.lock && mv requirements-dev.lock.new requirements-dev.lock
+	rm -rf $(VENV)-lock
 
 clean: ## remove the virtualenv and the caches, never the data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

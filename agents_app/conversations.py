@@ -10,7 +10,11 @@ from audit_app.vocabulary import Fact
 
 class Conversations(Protocol):
     def history(self, run: RunView) -> Sequence[Message]:
-        """What was said before this run, then the run's own user words; oldest first. Synchronous, reads only."""
+        """What was said before this run, oldest first. Synchronous, reads only."""
+        ...
+
+    def words(self, run_id: UUID) -> Sequence[str]:
+        """The user turns that this run answers, oldest first."""
         ...
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:

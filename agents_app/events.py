@@ -7,6 +7,7 @@ RUN_STARTED = declare("run.started", fence="the claim's number", agent_id="publi
 RUN_WAITING = declare(
     "run.waiting", waiting_on="retry | approval | input | children", reason="text", until="ISO time or null"
 )
+STEP_COMPLETED = declare("step.completed", text_length="code points of the step's text, which this closes")
 _END = {"code": "stable code", "message": "why, for people", "usage": "{input_tokens, output_tokens} of the whole run"}
 RUN_COMPLETED = declare(
     "run.completed", terminal=True, **{**_END, "code": "`length` when the model's limit cut it, else empty"}

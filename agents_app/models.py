@@ -48,6 +48,9 @@ class Agent(models.Model):
     allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
     enabled_tools = models.JSONField(null=True, blank=True, help_text="Tool names; empty: all registered tools.")
     autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
+    busy_policy = models.CharField(
+        max_length=12, choices=BUSY, default="queue", help_text="What a message to a busy session does."
+    )
     queue_limit = models.PositiveIntegerField(default=20, help_text="Messages that may wait in a busy session.")
     max_tool_rounds = models.PositiveIntegerField(default=10)
     max_active_seconds = models.PositiveIntegerField(default=120)
@@ -93,6 +96,7 @@ class Run(models.Model):
     ready_at = models.DateTimeField(null=True, help_text="When it may be claimed; null while parked.")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     active_seconds = models.FloatField(default=0.0)
+    words = models.IntegerField(default=1, help_text="User turns it answers: 1, more when steered, 0 for a retry.")
     answer = models.TextField(blank=True)
     error_code = models.CharField(max_length=60, blank=True)
     error_message = models.TextField(blank=True)
@@ -100,8 +104,6 @@ class Run(models.Model):
     output_tokens = models.IntegerField(default=0)
     actor = models.CharField(max_length=200)
     request_id = models.CharField(max_length=128, blank=True)
-    idempotency_key = models.CharField(max_length=200, null=True, unique=True)  # noqa: DJ001 - null: no key
-    body_digest = models.CharField(max_length=64, blank=True)
     conversation_told = models.BooleanField(default=False, help_text="The conversation has stored this run's end.")
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
@@ -145,6 +147,7 @@ class Step(models.Model):
     index = models.IntegerField()
     kind = models.CharField(max_length=12, default="think")
     fence = models.IntegerField()
+    words_seen = models.IntegerField(default=1, help_text="How many of the run's user turns the model was shown.")
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
     tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as the model sent them.")

@@ -35,10 +35,6 @@ def get_run(run_id: UUID) -> RunView:
     return run_view(run)
 
 
-def find_run_by_key(idempotency_key: str) -> Run | None:
-    return Run.objects.filter(idempotency_key=idempotency_key).first()
-
-
 def find_open_run(conversation_id: UUID) -> RunView | None:
     """The active run of the conversation, else the first that waits in its queue."""
     runs = list_open_runs(conversation_id)
@@ -101,5 +97,5 @@ def step_view(step: Step) -> StepView:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step.tool_calls)
     return StepView(
         index=step.index, text=step.text, tool_calls=calls, finish_reason=step.finish_reason, reasoning=step.reasoning,
-        usage=Usage(step.input_tokens, step.output_tokens),
+        usage=Usage(step.input_tokens, step.output_tokens), words_seen=step.words_seen,
     )  # fmt: skip

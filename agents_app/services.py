@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -25,18 +26,16 @@ def start_run(
     ordinal: int,
     agent: Agent,
     actor: str,
-    idempotency_key: str | None = None,
-    body_digest: str = "",
+    words: int = 1,
 ) -> tuple[Run, list[Fact]]:
     """Store a queued run and ring for it after commit. In the caller's transaction, which emits the returned facts.
 
-    Raises IntegrityError when the idempotency key or the ordinal is taken.
+    words: user turns it answers. Raises IntegrityError when the ordinal is taken.
     """
     now = timezone.now()
     run = Run(
         conversation_id=conversation_id, session_key=session_key, ordinal=ordinal, agent=agent, actor=actor,
-        request_id=context.request_id.get(), idempotency_key=idempotency_key, body_digest=body_digest,
-        created_at=now, ready_at=now,
+        request_id=context.request_id.get(), words=words, created_at=now, ready_at=now,
     )  # fmt: skip
     run.save(force_insert=True)
     nudge(ADVANCE, str(run.id), queue=QUEUE)
@@ -59,6 +58,26 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         return True
 
 
+def steer_open_run(conversation_id: UUID) -> Run | None:
+    """Give the conversation's last open run one more user turn, in the caller's transaction, which stores the turn.
+
+    Returns the run, its row locked and `words` counted up; None when no run is open (any more) or it is being stopped.
+    """
+    rows = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN, cancel_requested_at=None)
+    last = rows.order_by("-ordinal").values_list("id", flat=True).first()
+    if last is None or not rows.filter(pk=last).update(words=F("words") + 1):
+        return None
+    return Run.objects.select_related("agent").get(pk=last)
+
+
+def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
+    """Stop every open run of the conversation that stands before this place. The count that was asked to stop."""
+    rows = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN, ordinal__lt=ordinal)
+    # From the last to the first: stopping the first would only start the second.
+    earlier = list(rows.order_by("-ordinal").values_list("id", flat=True))
+    return sum(cancel_run(run_id, reason=reason) for run_id in earlier)
+
+
 def retry_run(run_id: UUID, *, actor: str) -> UUID:
     """Try an ended run's message again as a new run, last in its conversation. Raises NotFound, or Conflict when it
     has not ended or has ended well."""
@@ -70,7 +89,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         again, facts = start_run(
             conversation_id=run.conversation_id, session_key=run.session_key, agent=run.agent, actor=actor,
-            ordinal=conversations.get().take_ordinal(run.conversation_id),
+            ordinal=conversations.get().take_ordinal(run.conversation_id), words=0,
         )  # fmt: skip
         audit.emit(facts)
         return again.id

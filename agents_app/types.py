@@ -108,7 +108,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class StepView:
-    """One recorded think: the whole response of one model call. index: place in the run, from 0."""
+    """One recorded think: the whole response of one model call.
+
+    index: place in the run, from 0; words_seen: how many of the run's user turns the model had been shown.
+    """
 
     index: int
     text: str
@@ -116,12 +119,17 @@ class StepView:
     finish_reason: str
     reasoning: str = ""
     usage: Usage = field(default_factory=Usage)
+    words_seen: int = 1
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run."""
+    """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run.
 
+    words: the run's own user turns, oldest first; more than one when the run was steered.
+    """
+
+    words: tuple[str, ...]
     steps: tuple[StepView, ...]
     executions: tuple[ExecutionView, ...]
     limits: Limits

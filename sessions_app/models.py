@@ -64,6 +64,8 @@ class Turn(models.Model):
     tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as the model sent them.")
     tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions this turn asked for or reports.")
     tool_call_id = models.CharField(max_length=200, blank=True, help_text="Tool: the model's id of the answered call.")
+    idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
+    body_digest = models.CharField(max_length=64, blank=True, help_text="Tells a repeated message from another one.")
     created_at = models.DateTimeField()
 
     class Meta:

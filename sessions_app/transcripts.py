@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Max, Q
+from django.db.models import Max
 from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
@@ -21,11 +21,13 @@ class StoredConversations:
     """Implements `agents_app.conversations.Conversations` on sessions and turns."""
 
     def history(self, run: RunView) -> Sequence[Message]:
-        earlier = Q(ordinal__lt=run.ordinal)
-        own_words = Q(ordinal=run.ordinal, role="user")
-        rows = Turn.objects.filter(earlier | own_words, session_id=run.conversation_id).exclude(state="error")
+        rows = Turn.objects.filter(session_id=run.conversation_id, ordinal__lt=run.ordinal).exclude(state="error")
         newest = rows.order_by("-ordinal", "-part")[:_NEWEST_TURNS]
-        return [_message(turn) for turn in reversed(newest)]
+        # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
+        return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
+
+    def words(self, run_id: UUID) -> Sequence[str]:
+        return list(Turn.objects.filter(run_id=run_id, role="user").order_by("part").values_list("content", flat=True))
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
         run = transcript.run
@@ -67,13 +69,13 @@ def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterat
     """The turns of a whole run: each step that called tools, what the tools said, and last the answer."""
     run = transcript.run
     for step in transcript.steps:
-        if not step.tool_calls:
-            continue
+        if not step.tool_calls and step.index == len(transcript.steps) - 1:
+            break  # its text is the answer
         executions = [execution for execution in transcript.executions if execution.step == step.index]
         yield Turn(
             session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=step.text,
             tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in step.tool_calls],
-            tool_call_ids=[str(execution.id) for execution in executions], created_at=now,
+            tool_call_ids=[str(execution.id) for execution in executions] or None, created_at=now,
         )  # fmt: skip
         for execution in executions:
             yield Turn(

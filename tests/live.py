@@ -45,15 +45,21 @@ class LiveKomand:
     data_dir: Path
     log: Path
     process: "subprocess.Popen[bytes]"
+    environment: dict[str, str]
     seen: set[int] = field(default_factory=set)
 
     def status(self) -> dict[str, Any]:
         """What `manage.py status --json` says."""
-        command = [sys.executable, "manage.py", "status", "--json", "--data-dir", str(self.data_dir)]
-        found = subprocess.run(command, cwd=ROOT, env=clean_environment(), capture_output=True, check=False)
+        found = self.manage("status", "--json")
         parsed: dict[str, Any] = json.loads(found.stdout)
         self.seen |= {part["pid"] for part in parsed["processes"] if part["pid"]}
         return parsed
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of manage.py for this installation."""
+        command = [sys.executable, "manage.py", *arguments]
+        environment = {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
 
     def part(self, name: str) -> dict[str, Any] | None:
         """One process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
@@ -96,8 +102,9 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
         **environment,
     }
     command = [sys.executable, "manage.py", "up", "--port", "0", "--data-dir", str(folder / "data")]
+    started_with = clean_environment(**settings)
     with log.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=clean_environment(**settings), stdout=out, stderr=out)
+        process = subprocess.Popen(command, cwd=ROOT, env=started_with, stdout=out, stderr=out)
     try:
         ready = wait_for(lambda: _ready_line(log, process), _START_SECONDS, "the ready line")
     except AssertionError as error:
@@ -105,7 +112,7 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
         process.wait(15)
         raise AssertionError(f"{error}\n{log.read_text()}") from None
     login = re.search(r"First login +admin +(\S+)", log.read_text())
-    return LiveKomand(ready.group(1), login.group(1) if login else "", folder / "data", log, process)
+    return LiveKomand(ready.group(1), login.group(1) if login else "", folder / "data", log, process, started_with)
 
 
 def _ready_line(log: Path, process: "subprocess.Popen[bytes]") -> "re.Match[str] | None":

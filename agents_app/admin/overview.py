@@ -86,12 +86,12 @@ def read(now: datetime) -> Overview:
 
 
 def latest_runs(count: int) -> tuple[Run, ...]:
-    return tuple(Run.objects.select_related("agent").order_by("-id")[:count])
+    return tuple(Run.objects.prefetch_related("agent").order_by("-id")[:count])
 
 
 def latest_failures(now: datetime, count: int) -> tuple[Run, ...]:
     """The newest failed runs of the last 24 hours."""
-    day = Run.objects.select_related("agent").filter(id__gte=first_id_at(now - timedelta(days=1)))
+    day = Run.objects.prefetch_related("agent").filter(id__gte=first_id_at(now - timedelta(days=1)))
     return tuple(day.filter(status__in=FAILED).order_by("-id")[:count])
 
 

@@ -85,6 +85,7 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
 def load_snapshot(run: Run) -> Snapshot:
     """What `next_step` decides on, read from the recorded rows."""
     return Snapshot(
+        words=tuple(conversations.get().words(run.id)),
         steps=selectors.list_steps(run.id),
         executions=tools.list_executions(run.id),
         limits=limits_of(run),

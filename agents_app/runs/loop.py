@@ -60,10 +60,12 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return _think_or_stop(snapshot, 0)
     last = snapshot.steps[-1]
     if not last.tool_calls:
+        if len(snapshot.words) > last.words_seen:
+            return _think_or_stop(snapshot, last.index + 1)
         return _answer(last.text, last.finish_reason)
     executions = [execution for execution in snapshot.executions if execution.step == last.index]
     if len(executions) < len(last.tool_calls):
-        if len(snapshot.steps) > snapshot.limits.tool_rounds:
+        if _rounds(snapshot) > snapshot.limits.tool_rounds:
             return Fail(
                 "tool_rounds_exceeded",
                 f"The agent called tools {snapshot.limits.tool_rounds} times in a row without reaching an answer, "
@@ -78,7 +80,11 @@ def next_step(snapshot: Snapshot) -> NextStep:
 def _think_or_stop(snapshot: Snapshot, step: int) -> NextStep:
     if snapshot.active_seconds >= snapshot.limits.active_seconds:
         return out_of_time(snapshot)
-    return Think(step, may_call_tools=step < snapshot.limits.tool_rounds)
+    return Think(step, may_call_tools=_rounds(snapshot) < snapshot.limits.tool_rounds)
+
+
+def _rounds(snapshot: Snapshot) -> int:
+    return sum(1 for step in snapshot.steps if step.tool_calls)
 
 
 def out_of_time(snapshot: Snapshot) -> Fail:

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import events
+from agents_app import conversations, events
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.runs.lease import Claim
@@ -41,27 +41,36 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             input_tokens=F("input_tokens") + response.usage.input_tokens,
             output_tokens=F("output_tokens") + response.usage.output_tokens,
         )  # fmt: skip
+        seen = len(snapshot.words)
         Step.objects.create(
-            run_id=claim.run.id, index=index, fence=claim.fence, text=response.text, reasoning=response.reasoning,
+            run_id=claim.run.id, index=index, fence=claim.fence, words_seen=seen,
+            text=response.text, reasoning=response.reasoning,
             tool_calls=[asdict(call) for call in response.tool_calls], finish_reason=response.finish_reason,
             model=claim.run.agent.model_id or claim.provider.default_model,
             input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens,
             started_at=spent.started_at, ended_at=timezone.now(),
         )  # fmt: skip
         step = StepView(
-            index,
-            response.text,
-            response.tool_calls,
-            response.finish_reason,
-            response.reasoning,
-            response.usage,
+            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, response.usage, seen
         )
         following = replace(
             snapshot,
+            words=_words_now(claim, snapshot),
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
         )
-        return settle(claim, following, next_step(following))
+        decision = next_step(following)
+        if isinstance(decision, Think):
+            # Nothing else closes this step: it neither called tools nor ended the run, because the person went on.
+            said = {"text_length": len(response.text)}
+            audit.emit([fact_of(claim.run, events.STEP_COMPLETED, said, step=index)])
+        return settle(claim, following, decision)
+
+
+def _words_now(claim: Claim, snapshot: Snapshot) -> tuple[str, ...]:
+    """The run's user turns, with those that came while the model spoke. Its row is locked: no further one can come."""
+    count = Run.objects.values_list("words", flat=True).get(pk=claim.run.id)
+    return snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(claim.run.id))
 
 
 def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:

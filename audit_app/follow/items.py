@@ -67,7 +67,7 @@ def parse_entry(run_id: UUID, entry_id: bytes, raw: dict[bytes, bytes]) -> LiveE
     try:
         fields = json.loads(raw[b"e"])
         return LiveEntry(run_id, parse_position(entry_id), fields.pop("type"), fields.pop("step", None), fields)
-    except (KeyError, ValueError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         logger.warning("entry %s of run %s cannot be read: %r", entry_id, run_id, error)
         return None
 
@@ -80,6 +80,6 @@ def parse_hint(raw: dict[bytes, bytes]) -> Hint | None:
         fields = json.loads(raw[b"e"])
         run_id = fields.pop("run_id", None)
         return Hint(session_id, 0, PassingEvent(fields.pop("type"), UUID(run_id) if run_id else None, fields))
-    except (KeyError, ValueError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         logger.warning("hint %r cannot be read: %r", raw, error)
         return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from komand.settings import env
 
 SERVERS = ("daphne", "uvicorn")
+_ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Options:
             "KOMAND_DATA_DIR": str(self.data_dir),
             "KOMAND_HOST": self.host,
             "KOMAND_DRAIN_SECONDS": str(env.integer("KOMAND_DRAIN_SECONDS", 3)),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")])),
             "PYTHONUNBUFFERED": "1",
         }
 

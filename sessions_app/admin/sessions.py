@@ -28,14 +28,14 @@ links.register_page("session", PAGE)
 class SessionAdmin(ReadOnlyAdmin):
     list_display = ("name", "person", "platform", "agent_link", "message_count", "active", "is_deleted")
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
-    list_select_related = ("agent", "owner")
+    list_select_related = False
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
     search_help_text = "An id, or words of the last 30 days"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        return super().get_queryset(request).select_related("agent", "owner")
+        return super().get_queryset(request).prefetch_related("agent", "owner")
 
     def recent(self, queryset: QuerySet[Session]) -> QuerySet[Session]:
         return queryset.filter(last_active_at__gte=datetime.now(UTC) - timedelta(days=SEARCH_DAYS))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT
+from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT, STEP_COMPLETED
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED
@@ -18,7 +18,7 @@ from sessions_app.watching.seen import Seen
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
-_CLOSING = (TOOL_REQUESTED.name, MESSAGE_COMPLETED.name)
+_CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 

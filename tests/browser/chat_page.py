@@ -25,6 +25,7 @@ class ChatPage:
         self.page = page
         self.url = url
         self.problems: list[str] = []
+        self.expects_refusals = False  # htmx reports each request that fails
         page.set_default_timeout(SOON)
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
@@ -32,7 +33,10 @@ class ChatPage:
 
     def _note(self, kind: str, text: str) -> None:
         # Chromium reports every refused request and lost socket as an error; tests cause those on purpose.
-        if kind == "error" and "Failed to load resource" not in text and "WebSocket connection" not in text:
+        known = ["Failed to load resource", "WebSocket connection"]
+        if self.expects_refusals:
+            known += ["Response Status Error Code", "htmx:afterRequest", "htmx:sendError"]
+        if kind == "error" and not any(words in text for words in known):
             self.problems.append(f"console: {text}")
 
     def open(self, path: str = "/chat/new") -> "ChatPage":

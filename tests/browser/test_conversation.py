@@ -51,7 +51,7 @@ def test_a_reload_in_mid_answer_shows_everything_and_goes_on(chat: ChatPage) -> 
 
 
 def test_a_reload_between_tool_rounds_keeps_cards_in_place(chat: ChatPage) -> None:
-    answer = chat.ask(tools=TWO_TOOLS, tokens=100, rate=40)
+    answer = chat.ask(tools=TWO_TOOLS, text=tokens(100), rate=60)
     expect(answer.locator(".call")).to_have_count(2, timeout=SOON)
     chat.page.reload()
     expect(chat.answers.first.locator(".call")).to_have_count(2)
@@ -155,7 +155,9 @@ def test_an_error_says_what_happened_and_can_be_retried(chat: ChatPage) -> None:
 
 def test_a_busy_model_is_waited_for_with_a_countdown(chat: ChatPage) -> None:
     answer = chat.ask(status=429, retry_after="2")
-    expect(answer.locator(".status")).to_contain_text(re.compile(r"The model is busy, trying again in \d s"), timeout=SOON)
+    expect(answer.locator(".status")).to_contain_text(
+        re.compile(r"The model is busy, trying again in \d s"), timeout=SOON
+    )
     chat.stop.click()
     chat.wait_finished()
 
@@ -190,6 +192,7 @@ def test_a_message_that_did_not_arrive_can_be_sent_again_once(chat: ChatPage) ->
         route.fetch()  # it arrives, but the browser does not learn of it
         route.abort()
 
+    chat.expects_refusals = True
     chat.page.route("**/messages", lose_the_answer)
     chat.send(answering(tokens=4))
     chat.wait_finished()
@@ -201,6 +204,7 @@ def test_a_message_that_did_not_arrive_can_be_sent_again_once(chat: ChatPage) ->
 def test_a_refused_message_says_why_and_can_be_edited(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
+    chat.expects_refusals = True
     chat.send("x" * 10_001)
     problem = chat.page.locator(".sending-problem")
     expect(problem).to_contain_text("at most 10,000 are allowed")

@@ -14,11 +14,12 @@ function areOn() {
 
 // The nearest thing that can be left or stopped.
 function escape(event, composer, sidebar) {
-  if (document.querySelector("dialog[open]") || event.target.matches(".rename input, #search")) return;
+  if (document.querySelector("dialog[open]")) return;
   if (event.shiftKey) {
     composer.focus();
     return;
   }
+  if (event.target.matches(".rename input, #search")) return;
   const menu = document.querySelector(".menu[open]");
   if (menu) {
     menu.open = false;

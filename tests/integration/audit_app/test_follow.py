@@ -40,7 +40,7 @@ async def listening(follower: Follower, conversation: Conversation) -> Subscript
         asked += 1
         stream.send_passing(conversation.id, {"type": "typing", "asked": asked})
         with suppress(TimeoutError):
-            heard = (await take(subscription, 1, seconds=0.2))[-1].fields["asked"]
+            heard = (await take(subscription, 1, seconds=0.05))[-1].fields["asked"]
     return subscription
 
 
@@ -51,6 +51,7 @@ async def test_a_committed_event_arrives_by_its_hint(follower, conversation, no_
 
 
 async def test_an_event_whose_hint_was_lost_arrives_by_the_poll(follower, conversation, monkeypatch):
+    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 0.05)
     subscription = await listening(follower, conversation)
     monkeypatch.setattr(stream, "send_hint", lambda session_id, seq: None)
     await conversation.keep(RUN_QUEUED)

@@ -8,6 +8,7 @@ from channels.testing import HttpCommunicator, WebsocketCommunicator
 from django.conf import settings
 
 from audit_app.kernel import liveness
+from audit_app.kernel.database import in_db
 from komand import asgi, background
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -27,6 +28,11 @@ async def get(path: str) -> tuple[int, bytes]:
     return response["status"], response["body"]
 
 
+async def shown() -> set[str]:
+    """The names of the processes that show that they live."""
+    return {process.name for process in await in_db(liveness.list_processes) if process.alive}
+
+
 async def test_a_path_is_answered_with_and_without_its_slash() -> None:
     assert (await get("/health/live"))[0] == (await get("/health/live/"))[0] == 200
 
@@ -38,13 +44,10 @@ async def test_an_unknown_path_of_the_api_has_the_api_s_shape() -> None:
 
 async def test_the_first_connection_starts_the_sign_of_life_and_the_loops() -> None:
     await get("/health/live")
-    for _ in range(200):
-        if any(process.name == "web" and process.alive for process in liveness.list_processes()):
-            break
+    while "web" not in await shown():
         await asyncio.sleep(0.01)
-    assert "web" in {process.name for process in liveness.list_processes()}
     await background.stop()
-    assert "web" not in {process.name for process in liveness.list_processes()}
+    assert "web" not in await shown()
 
 
 async def test_a_page_of_another_origin_gets_no_socket() -> None:

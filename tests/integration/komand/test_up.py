@@ -28,13 +28,6 @@ def alive(komand: LiveKomand) -> set[int]:
     return pids
 
 
-def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments], cwd=ROOT, env=clean_environment(**environment),
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-
-
 def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> None:
     status = live_komand.status()
     assert status["running"] and status["url"] == live_komand.url
@@ -48,7 +41,7 @@ def test_the_idle_installation_stays_within_its_memory(live_komand: LiveKomand) 
 
 
 def test_doctor_finds_a_running_installation_well(live_komand: LiveKomand) -> None:
-    found = manage("doctor", "--json", KOMAND_DATA_DIR=str(live_komand.data_dir))
+    found = live_komand.manage("doctor", "--json")
     report = json.loads(found.stdout)
     assert found.returncode == 0 and report["ok"], report
     assert {"database", "valkey", "broker", "process web", "process runs", "process tools", "provider openai"} <= {
@@ -57,7 +50,7 @@ def test_doctor_finds_a_running_installation_well(live_komand: LiveKomand) -> No
 
 
 def test_a_second_start_on_the_same_folder_is_refused(live_komand: LiveKomand) -> None:
-    found = manage("up", "--data-dir", str(live_komand.data_dir), "--port", "0")
+    found = live_komand.manage("up", "--port", "0")
     assert found.returncode == 1
     assert found.stderr.count("\n") == 1 and "another Komand" in found.stderr
 
@@ -96,7 +89,7 @@ def test_ctrl_c_leaves_nothing_within_five_seconds(own: LiveKomand) -> None:
     assert time.monotonic() - begun < 5
     assert not alive(own)
     assert not socket.parent.exists()
-    assert manage("status", "--data-dir", str(own.data_dir)).returncode == 3
+    assert own.manage("status").returncode == 3
 
 
 def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over(own: LiveKomand) -> None:
@@ -118,7 +111,10 @@ def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over(own: LiveKomand) 
 
 
 def test_a_part_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
-    found = manage("up", "--data-dir", str(tmp_path / "data"), "--port", "0", KOMAND_RUN_SLOTS="many")
+    found = subprocess.run(
+        [sys.executable, "manage.py", "up", "--data-dir", str(tmp_path / "data"), "--port", "0"],
+        cwd=ROOT, env=clean_environment(KOMAND_RUN_SLOTS="many"), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     assert found.returncode == 1
     assert "KOMAND_RUN_SLOTS must be a whole number" in found.stdout
 

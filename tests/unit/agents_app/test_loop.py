@@ -12,7 +12,7 @@ from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 
 CALL = ToolCall("call_1", "echo", '{"text": "hi"}')
 OTHER = ToolCall("call_2", "echo", '{"text": "ho"}')
-EMPTY = Snapshot((), (), Limits())
+EMPTY = Snapshot(("hi",), (), (), Limits())
 
 
 def said(text: str, *calls: ToolCall, index: int = 0, finish: str = "stop") -> StepView:

@@ -1,0 +1,59 @@
+"""Sessions come into being here: found by key or made, with the facts to tell. In the caller's transaction."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents_app import selectors as agents
+from agents_app.models import Agent
+from audit_app.kernel.errors import NotFound
+from audit_app.vocabulary import EventType, Fact
+from sessions_app import events
+from sessions_app.keys import SessionKey
+from sessions_app.models import Session
+
+
+def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
+    """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
+    session = Session.objects.filter(key=str(key)).first()
+    if session is None:
+        try:
+            with transaction.atomic():
+                return open_new(key, owner, name, agents.get_agent(agent_id))
+        except IntegrityError:
+            session = Session.objects.get(key=str(key))
+    if owner is not None and session.owner_id != owner.pk:
+        raise NotFound("There is no such session.")
+    return session, []
+
+
+def open_new(
+    key: SessionKey, owner: User | None, name: str, agent: Agent, title: str = ""
+) -> tuple[Session, list[Fact]]:
+    """A new session. Raises IntegrityError when the key is taken."""
+    now = timezone.now()
+    session = Session(
+        key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id, sender_name=name,
+        owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
+    )  # fmt: skip
+    session.save(force_insert=True)
+    created = {"channel": key.channel, "agent_id": agent.agent_id}
+    return session, [fact_about(session, events.SESSION_CREATED, created)]
+
+
+def lock(session_id: UUID) -> Session:
+    """The session's row, locked until commit. Lock order: a run's row is never taken while this one is held."""
+    rows = Session.objects.select_for_update(of=("self",)).select_related("agent__provider")
+    return rows.get(pk=session_id)
+
+
+def fact_about(
+    session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
+) -> Fact:
+    return Fact(
+        event_type, session.id, payload, run_id=run_id, actor=actor,
+        agent_id=session.agent.agent_id, session_key=session.key,
+    )  # fmt: skip

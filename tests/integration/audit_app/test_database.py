@@ -1,0 +1,68 @@
+"""The door from async code to the ORM."""
+
+import asyncio
+import threading
+
+import pytest
+from django.db import connection
+
+from audit_app.kernel import context
+from audit_app.kernel.database import close_pool, in_db
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_it_runs_on_a_thread_of_the_pool_and_returns():
+    assert await in_db(lambda a, *, b: (threading.current_thread().name[:5], a, b), 1, b=2) == ("in_db", 1, 2)
+
+
+async def test_it_raises_what_the_function_raises():
+    def fail() -> None:
+        raise LookupError("nothing")
+
+    with pytest.raises(LookupError, match="nothing"):
+        await in_db(fail)
+
+
+async def test_context_variables_go_along():
+    with context.bind(request_id="r-7"):
+        assert await in_db(context.request_id.get) == "r-7"
+
+
+@pytest.mark.sqlite_only
+async def test_a_thread_keeps_its_connection():
+    await in_db(lambda: connection.ensure_connection())
+    assert await in_db(lambda: connection.connection is not None)
+
+
+async def test_calls_go_on_after_the_pool_was_closed():
+    await in_db(lambda: connection.ensure_connection())
+    await asyncio.to_thread(close_pool)
+    await asyncio.to_thread(close_pool)
+    assert await in_db(lambda: 7) == 7
+
+
+def test_several_event_loops_share_the_pool():
+    async def name() -> str:
+        return await in_db(lambda: threading.current_thread().name)
+
+    assert asyncio.run(name())[:5] == asyncio.run(name())[:5] == "in_db"
+
+
+async def test_what_was_begun_is_ended_although_nobody_waits():
+    entered, leave, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        entered.set()
+        leave.wait(5)
+        done.set()
+
+    task = asyncio.ensure_future(in_db(work))
+    while not entered.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    leave.set()
+    await in_db(lambda: None)
+    assert await asyncio.to_thread(done.wait, 5)

@@ -1,0 +1,138 @@
+"""Processes show that they live, in files and on PostgreSQL; a killed one is seen free, whoever it left behind."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from audit_app.kernel import liveness
+from audit_app.kernel.ids import new_id
+from audit_app.kernel.liveness import life
+from audit_app.kernel.liveness.files import FileMarks
+from audit_app.kernel.liveness.marks import Look, Marks
+from audit_app.kernel.liveness.postgres import PostgresMarks
+from audit_app.models import ProcessLife
+from tests.live import wait_for
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(params=["files", "postgres"])
+def marks(request, tmp_path: Path) -> Marks:
+    if request.param == "files":
+        return FileMarks(tmp_path / "alive")
+    if connection.vendor != "postgresql":
+        pytest.skip("needs PostgreSQL")
+    return PostgresMarks()
+
+
+@pytest.fixture
+def stopped() -> Iterator[None]:
+    yield
+    liveness.stop()
+
+
+def test_an_open_mark_is_locked_and_counts(marks):
+    life_id = new_id()
+    mark = marks.open(life_id, "runs")
+    assert marks.look([life_id]) == {life_id: Look(locked=True, beat=0)}
+    mark.beat(41)
+    assert marks.look([life_id]) == {life_id: Look(locked=True, beat=41)}
+    mark.close()
+
+
+def test_a_closed_mark_is_gone(marks):
+    life_id = new_id()
+    marks.open(life_id, "runs").close()
+    assert marks.look([life_id]) == {}
+
+
+def test_processes_are_listed_with_who_they_are(marks):
+    mark = marks.open(life_id := new_id(), "runs")
+    [process] = [process for process in marks.list_processes() if process.id == life_id]
+    assert (process.name, process.pid, process.alive) == ("runs", os.getpid(), True)
+    mark.close()
+
+
+def test_a_mark_that_somebody_removed_comes_back_with_the_next_beat(marks, tmp_path):
+    mark = marks.open(life_id := new_id(), "runs")
+    if isinstance(marks, FileMarks):
+        (tmp_path / "alive" / str(life_id)).unlink()
+    else:
+        ProcessLife.objects.filter(pk=life_id).delete()
+    mark.beat(2)
+    assert marks.look([life_id]) == {life_id: Look(locked=True, beat=2)}
+    mark.close()
+
+
+def test_the_mark_of_the_living_is_not_removed(marks):
+    mark = marks.open(life_id := new_id(), "runs")
+    marks.remove([life_id])
+    assert life_id in marks.look([life_id])
+    mark.close()
+
+
+def test_a_lost_connection_is_mended_by_a_later_beat():
+    if connection.vendor != "postgresql":
+        pytest.skip("needs PostgreSQL")
+    marks, life_id = PostgresMarks(), new_id()
+    mark = marks.open(life_id, "runs")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+    wait_for(lambda: not marks.look([life_id])[life_id].locked, 5, "the lock to be free")
+    with pytest.raises(Exception, match="terminat"):
+        mark.beat(1)
+    mark.beat(2)
+    assert marks.look([life_id]) == {life_id: Look(locked=True, beat=2)}
+    mark.close()
+
+
+def test_a_process_that_starts_twice_is_one(stopped):
+    first = liveness.start("runs")
+    assert liveness.start("runs") == first == liveness.current()
+    assert [process.id for process in liveness.list_processes() if process.alive] == [first]
+
+
+def test_a_started_process_beats(stopped, monkeypatch):
+    monkeypatch.setattr(life, "_BEAT_SECONDS", 0.02)
+    me = liveness.start("runs")
+    marks = life.installed_marks()
+    wait_for(lambda: marks.look([me])[me].beat > 3, 5, "the process to beat")
+
+
+def test_a_process_that_was_not_started_has_no_id(stopped):
+    liveness.stop()
+    with pytest.raises(RuntimeError):
+        liveness.current()
+
+
+FORKING = """
+import os, sys, time
+from django.conf import settings
+settings.configure(DATA_DIR=sys.argv[1], DATABASES={"default": {"ENGINE": "audit_app.sqlite", "NAME": ":memory:"}})
+from audit_app.kernel import liveness
+parent = liveness.start("parent")
+if os.fork() == 0:
+    child = liveness.start("child")
+    print(parent, child, os.getpid(), flush=True)
+    time.sleep(60)
+else:
+    time.sleep(60)
+"""
+
+
+def test_a_forked_child_lives_for_itself_alone(tmp_path):
+    """The parent is killed: its lock is free although the child, which was forked with it, lives on."""
+    parent = subprocess.Popen([sys.executable, "-c", FORKING, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    parent_id, child_id, child_pid = parent.stdout.readline().split()
+    parent.kill()
+    parent.wait(10)
+    alive = {str(process.id): process.alive for process in FileMarks(tmp_path / "alive").list_processes()}
+    os.kill(int(child_pid), 9)
+    parent.stdout.close()
+    assert alive == {parent_id: False, child_id: True}

@@ -1,0 +1,117 @@
+"""Who is judged dead, on a clock that the test turns."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+import pytest
+
+from audit_app.kernel.liveness.marks import Look, ProcessView
+from audit_app.kernel.liveness.observer import Observer
+
+OWNER = UUID(int=7)
+
+
+class Marks:
+    """Marks in a dict. `away`: looking raises."""
+
+    def __init__(self) -> None:
+        self.looks: dict[UUID, Look] = {}
+        self.removed: set[UUID] = set()
+        self.away = False
+
+    def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
+        if self.away:
+            raise ConnectionError
+        return {life_id: self.looks[life_id] for life_id in ids if life_id in self.looks}
+
+    def list_processes(self) -> list[ProcessView]:
+        return [ProcessView(life_id, "runs", 1, "here", look.locked) for life_id, look in self.looks.items()]
+
+    def remove(self, ids: Iterable[UUID]) -> None:
+        self.removed |= set(ids)
+
+
+class Watch:
+    """An observer, its marks and its clock."""
+
+    def __init__(self) -> None:
+        self.marks = Marks()
+        self.now = 1000.0
+        self.beat = 0
+        self.observer = Observer(self.marks, clock=lambda: self.now)
+
+    def looks(self, seconds: int, *, beats: bool = False, locked: bool = False, known: bool = True) -> list[bool]:
+        """One look a second: whether the owner was dead at each."""
+        verdicts = []
+        for _ in range(seconds):
+            self.beat += beats
+            self.marks.looks = {OWNER: Look(locked, self.beat)} if known else {}
+            verdicts.append(OWNER in self.observer.dead([OWNER]))
+            self.now += 1
+        return verdicts
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+def test_a_free_lock_and_a_still_counter_mean_death_after_two_seconds(watch):
+    assert watch.looks(3) == [False, False, True]
+
+
+def test_an_unknown_owner_is_dead_after_two_seconds(watch):
+    assert watch.looks(3, known=False) == [False, False, True]
+
+
+def test_a_held_lock_and_a_still_counter_mean_death_after_eight_seconds(watch):
+    assert watch.looks(9, locked=True) == [False] * 8 + [True]
+
+
+def test_one_who_beats_lives_without_its_lock(watch):
+    assert not any(watch.looks(20, beats=True, locked=False))
+
+
+def test_stillness_counts_from_the_last_beat(watch):
+    watch.looks(5, beats=True)
+    assert watch.looks(2) == [False, True]
+
+
+def test_a_mark_that_was_swept_does_not_start_the_clock_anew(watch):
+    watch.looks(2)
+    assert watch.looks(1, known=False) == [True]
+
+
+def test_an_observer_that_was_suspended_knows_nothing(watch):
+    watch.looks(2)
+    watch.now += 10
+    assert watch.looks(3) == [False, False, True]
+
+
+def test_an_observer_whose_store_was_away_knows_nothing(watch):
+    watch.looks(2)
+    watch.marks.away = True
+    with pytest.raises(ConnectionError):
+        watch.observer.dead([OWNER])
+    watch.marks.away = False
+    assert watch.looks(3) == [False, False, True]
+
+
+def test_two_reapers_may_share_an_observer(watch):
+    for _ in range(2):
+        watch.observer.dead([OWNER])
+        watch.observer.dead([])
+        watch.now += 1
+    assert watch.observer.dead([OWNER]) == {OWNER}
+
+
+def test_marks_seen_free_twice_are_swept(watch):
+    watch.looks(40)
+    assert not watch.marks.removed
+    watch.looks(40)
+    assert watch.marks.removed == {OWNER}
+
+
+def test_marks_of_the_living_stay(watch):
+    watch.looks(100, locked=True)
+    assert not watch.marks.removed
