@@ -36,13 +36,12 @@ lint: $(VENV)/.installed-dev ## everything that can be checked without running i
 	$(VENV)/bin/ruff format --check $(CHECKED)
 	$(VENV)/bin/mypy $(CODE) manage.py
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/djlint --quiet --check --lint templates
+	$(VENV)/bin/djlint --quiet --lint templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
 
-format: $(VENV)/.installed-dev ## rewrite code and templates in the house's form
+format: $(VENV)/.installed-dev ## rewrite the code in the house's form
 	$(VENV)/bin/ruff check --fix $(CHECKED)
 	$(VENV)/bin/ruff format $(CHECKED)
-	$(VENV)/bin/djlint --quiet --reformat templates
 
 bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, memory
 	$(PY) -m benchmarks

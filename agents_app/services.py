@@ -10,13 +10,16 @@ from django.utils import timezone
 
 from agents_app import conversations, events
 from agents_app.models import OPEN, Agent, ModelProvider, Run
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of
+from agents_app.runs.transitions import ADVANCE, QUEUE, approvals_settled, end, fact_of
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.nudge import nudge
 from audit_app.vocabulary import Fact
+from tools_app import selectors as tools
+from tools_app import services as tool_services
+from tools_app.types import ApprovalView
 
 
 def start_run(
@@ -56,6 +59,19 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         if run.owner is None:
             end(run, RunStatus.CANCELLED, held_by=None, code="cancelled", message=reason)
         return True
+
+
+def decide_approval(approval_id: UUID, *, approve: bool, actor: str, note: str = "") -> ApprovalView:
+    """A person's decision about a call that a run waits for: the door for every surface. Raises NotFound,
+    AlreadyDecided, ApprovalExpired; whether the person may decide is the caller's to know."""
+    with transaction.atomic():
+        run_id = tools.get_approval(approval_id).run_id
+        # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
+        Run.objects.select_for_update().filter(pk=run_id).first()
+        decided = tool_services.decide_approval(approval_id, approve=approve, actor=actor, note=note)
+        if not tools.has_pending_approval(run_id):
+            approvals_settled(run_id)
+        return decided
 
 
 def steer_open_run(conversation_id: UUID) -> Run | None:

@@ -4,14 +4,20 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
-from komand import health
+from komand import dashboard, health
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
     path("health/live", health.live, name="health-live"),
     path("health/ready", health.ready, name="health-ready"),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/login/", dashboard.login),
     path("admin/", admin.site.urls),
     path("api/", include("sessions_app.surfaces.komand.urls")),
     path("", include("sessions_app.surfaces.chat.urls")),
 ]
+
+handler400 = "komand.failures.bad_request"
+handler403 = "komand.failures.permission_denied"
+handler404 = "komand.failures.not_found"
+handler500 = "komand.failures.server_error"

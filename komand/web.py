@@ -6,6 +6,7 @@ without bound. Here a send waits while the buffer holds too much, and a client t
 
 import argparse
 import asyncio
+import json
 import logging
 import socket
 import time
@@ -19,6 +20,7 @@ from twisted.internet import defer, reactor
 from twisted.logger import globalLogBeginner
 
 from komand import asgi, background, parent
+from sessions_app.surfaces.komand import envelope
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,11 @@ HELD_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
+_TOO_LARGE_BODY = json.dumps(envelope.failure("The request body is too large.", {"code": "body_too_large"})).encode()
+_TOO_LARGE = (
+    b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(_TOO_LARGE_BODY), _TOO_LARGE_BODY)
+)
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
@@ -72,7 +79,7 @@ class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
     def _refuse(self) -> None:
         if not self._refused:
             self._refused = True
-            self.transport.write(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+            self.transport.write(_TOO_LARGE)
             self.transport.loseConnection()
 
 

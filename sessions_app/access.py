@@ -15,7 +15,7 @@ from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from tools_app import selectors as tools
-from tools_app.types import ExecutionView
+from tools_app.types import ApprovalView, ExecutionView
 
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
@@ -39,6 +39,16 @@ def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> Ex
     execution = tools.get_execution(_uuid_or_404(execution_id, "tool execution"))
     _gate_conversation(user, execution.session_id, "tool execution")
     return execution
+
+
+def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_decide: bool = False) -> ApprovalView:
+    """A request for approval: operators may see and decide any, others only see those of their own sessions."""
+    approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
+    if not user.is_staff:
+        _gate_conversation(user, approval.session_id, "approval")
+        if to_decide:
+            raise Forbidden("Only an operator may decide this request.")
+    return approval
 
 
 def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool = False) -> Agent:

@@ -25,6 +25,11 @@ def count_sessions(owner: User) -> int:
     return Session.objects.filter(owner=owner, deleted_at=None).count()
 
 
+def session_ids_of(owner: User) -> frozenset[UUID]:
+    """The ids of all the user's sessions."""
+    return frozenset(Session.objects.filter(owner=owner, deleted_at=None).values_list("id", flat=True))
+
+
 def list_turns(
     session: Session, *, limit: int = 50, offset: int = 0, before: tuple[int, int] | None = None
 ) -> tuple[Turn, ...]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 60
 _GENEROUS = "100000/60"
@@ -47,6 +49,7 @@ class LiveKomand:
     process: "subprocess.Popen[bytes]"
     environment: dict[str, str]
     seen: set[int] = field(default_factory=set)
+    _token: str = ""
 
     def status(self) -> dict[str, Any]:
         """What `manage.py status --json` says."""
@@ -84,6 +87,19 @@ class LiveKomand:
             return bool(part and part["health"] == "ok" and part["pid"] != other_than)
 
         wait_for(is_healthy, seconds, f"a healthy {name}")
+
+    def ask(self, text: str, seconds: float = 30) -> dict[str, Any]:
+        """Send a message as admin over REST and return the whole answer's envelope."""
+        if not self._token:
+            login = self._post("/api/auth/login", {"email": "admin@localhost", "password": self.password}, seconds)
+            self._token = login["data"]["token"]
+        return self._post("/api/webchat/message", {"senderId": "admin", "text": text}, seconds)
+
+    def _post(self, path: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        answer = httpx2.post(self.url + path, json=body, headers=headers, timeout=seconds)
+        parsed: dict[str, Any] = answer.json()
+        return parsed
 
     def stop(self) -> int:
         """Ctrl-C; returns the exit code."""

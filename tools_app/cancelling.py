@@ -7,6 +7,7 @@ from django.db import transaction
 from audit_app import services as audit
 from audit_app.vocabulary import Fact
 from tools_app import bell, facts, selectors
+from tools_app.approving import withdraw_approval
 from tools_app.models import ToolExecution
 from tools_app.transitions import move
 from tools_app.types import ExecutionStatus
@@ -21,7 +22,7 @@ def cancel_executions(run_id: UUID, *, reason: str) -> list[Fact]:
         row for row in selectors.open_executions().filter(run_id=run_id).order_by("id") if _cancel(row, reason)
     ]
     bell.stop([row.id for row in cancelled])
-    return [facts.ended(row) for row in cancelled]
+    return [fact for row in cancelled for fact in (*withdraw_approval(row), facts.ended(row))]
 
 
 def cancel_execution(execution_id: UUID) -> bool:
@@ -33,7 +34,7 @@ def cancel_execution(execution_id: UUID) -> bool:
         row = selectors.open_executions().filter(id=execution_id).first()
         if row is None or not _cancel(row, "A person cancelled this call."):
             return False
-        audit.emit([facts.ended(row)])
+        audit.emit([*withdraw_approval(row), facts.ended(row)])
         bell.ring_if_done(row)
         bell.stop([row.id])
         return True

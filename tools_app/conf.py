@@ -33,3 +33,8 @@ def private_fetch_targets() -> frozenset[str]:
 def vault_keys() -> str:
     """The vault's keys, comma-separated, newest first."""
     return str(settings.KOMAND_VAULT_KEYS)
+
+
+def approval_minutes() -> int:
+    """How long a request for approval stays open."""
+    return int(settings.KOMAND_APPROVAL_MINUTES)

@@ -23,6 +23,19 @@ TOOL_FAILED = declare(
     status="Failed | TimedOut | Cancelled | Unknown",
     error="text", duration_ms="whole milliseconds or null",
 )  # fmt: skip
+APPROVAL_REQUESTED = declare(
+    "approval.requested",
+    audit="ApprovalRequested",
+    approval_id="the request", execution_id="the execution", tool="name", arguments="as asked, masked",
+    risk="low | medium | high", reason="why the policy asks", expires_at="ISO time",
+)  # fmt: skip
+APPROVAL_DECIDED = declare(
+    "approval.decided",
+    audit="ApprovalDecided",
+    approval_id="the request", execution_id="the execution", tool="name",
+    status="approved | denied | expired | cancelled",
+    decided_by="actor, or `system`", note="what the person added",
+)  # fmt: skip
 TOOL_STARTED = declare("tool.started", kept=False, execution_id="the execution", tool="name")
 TOOL_PROGRESS = declare(
     "tool.progress", kept=False, execution_id="the execution", text="what it says", fraction="0..1 or null"

@@ -1,12 +1,20 @@
 """What is told of an execution: the kept facts of its beginning and its end, and the passing word that it runs."""
 
+from dataclasses import replace
 from typing import Any
 
 from audit_app import stream
 from audit_app.vocabulary import EventType, Fact
 from tools_app import conf, selectors
-from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, TOOL_STARTED
-from tools_app.models import ToolExecution
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_REQUESTED,
+    TOOL_STARTED,
+)
+from tools_app.models import Approval, ToolExecution
 from tools_app.types import ExecutionStatus
 
 
@@ -16,6 +24,22 @@ def requested(row: ToolExecution, *, text_length: int) -> Fact:
     return _fact(
         TOOL_REQUESTED, row, call_index=row.call_index, arguments=arguments, risk=row.risk, text_length=text_length
     )  # fmt: skip
+
+
+def approval_requested(row: ToolExecution, approval: Approval) -> Fact:
+    return _fact(
+        APPROVAL_REQUESTED, row, approval_id=str(approval.id), arguments=_trimmed(row.arguments), risk=row.risk,
+        reason=approval.reason, expires_at=approval.expires_at.isoformat(),
+    )  # fmt: skip
+
+
+def approval_decided(row: ToolExecution, approval: Approval) -> Fact:
+    """The approval must be as the database has it."""
+    fact = _fact(
+        APPROVAL_DECIDED, row, approval_id=str(approval.id), status=approval.status, decided_by=approval.decided_by,
+        note=_trimmed(approval.note),
+    )  # fmt: skip
+    return replace(fact, actor=approval.decided_by)
 
 
 def ended(row: ToolExecution) -> Fact:

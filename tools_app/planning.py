@@ -10,7 +10,8 @@ from django.utils import timezone
 from audit_app.kernel import context
 from audit_app.vocabulary import Fact
 from tools_app import bell, conf, facts, schema, selectors, transitions
-from tools_app.models import ToolExecution
+from tools_app.approving import request_approval
+from tools_app.models import Approval, ToolExecution
 from tools_app.policy import Ask, Deny, decide, refuse_tool
 from tools_app.registry import tools
 from tools_app.types import AgentPolicy, Effect, ExecutionStatus, ExecutionView, Risk, Tool, ToolCall, ToolSpec
@@ -18,15 +19,18 @@ from tools_app.types import AgentPolicy, Effect, ExecutionStatus, ExecutionView,
 
 @dataclass(frozen=True)
 class Planned:
-    """executions: one per call, in the order of the calls; facts: for the caller to emit, in their order."""
+    """executions: one per call, in the order of the calls; facts: for the caller to emit, in their order; asks: a
+    person has to approve some of them first."""
 
     executions: tuple[ExecutionView, ...]
     facts: list[Fact]
+    asks: bool
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one call comes to. error: why it will not be run, in words for the model; empty when it will."""
+    """What one call comes to. error: why it will not be run, in words for the model; asks: why a person has to
+    approve it first; both empty when it runs at once."""
 
     arguments: dict[str, Any]
     effect: Effect
@@ -34,6 +38,7 @@ class _Plan:
     timeout_seconds: int
     decision: str
     error: str = ""
+    asks: str = ""
 
 
 def specs_for(agent_policy: AgentPolicy) -> tuple[ToolSpec, ...]:
@@ -59,6 +64,8 @@ def plan_executions(
 ) -> Planned:
     """Store one execution per call of a step, in the caller's transaction, and nudge a worker for each that may run.
 
+    A call that a person has to approve first waits for the decision, pending, with an approval beside it.
+
     A call that cannot be run (unknown tool, broken or unfit arguments, refused by the policy) is born Failed with an
     error the model can act on. text_length: code points of the step's text; on_done: the Celery task, on the queue
     on_done_queue, to nudge with the run's id when the last open execution has ended. The caller emits the facts, and
@@ -68,22 +75,29 @@ def plan_executions(
         "run_id": run_id, "session_id": session_id, "session_key": session_key, "agent_id": agent_id, "actor": actor,
         "step": step, "request_id": context.request_id.get(), "on_done": on_done, "on_done_queue": on_done_queue,
     }  # fmt: skip
-    rows = [_row(index, call, _plan(call, policy, actor), origin) for index, call in enumerate(calls)]
+    plans = [_plan(call, policy, actor) for call in calls]
+    rows = [_row(index, call, plan, origin) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
     ToolExecution.objects.bulk_create(rows)
+    asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
+    Approval.objects.bulk_create(asked.values())
     told: list[Fact] = []
     for row in rows:
         told.append(facts.requested(row, text_length=text_length))
-        if row.status == ExecutionStatus.PENDING:
+        if row.id in asked:
+            told.append(facts.approval_requested(row, asked[row.id]))
+        elif row.status == ExecutionStatus.PENDING:
             bell.ring(row)
         else:
             told.append(facts.ended(row))
-    return Planned(tuple(selectors.view(row) for row in rows), told)
+    return Planned(tuple(selectors.view(row) for row in rows), told, asks=bool(asked))
 
 
 def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> ToolExecution:
     now = timezone.now()
     if plan.error:
         birth: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
+    elif plan.asks:
+        birth = {"status": ExecutionStatus.PENDING}  # nobody is rung before someone has approved
     else:
         birth = {"status": ExecutionStatus.PENDING, "ring_at": transitions.ring_at(conf.RING_AGAIN_SECONDS)}
     return ToolExecution(
@@ -119,10 +133,9 @@ def _decided(tool: Tool, arguments: dict[str, Any], seconds: int, agent_policy: 
     error = ""
     if isinstance(verdict, Deny):
         error = f"This call is not allowed: {verdict.reason} Do not repeat it."
-    elif isinstance(verdict, Ask):
-        error = f"This call needs a person's approval, which cannot be given here: {verdict.reason} Do not repeat it."
+    asks = verdict.reason if isinstance(verdict, Ask) else ""
     decision = f"{type(verdict).__name__.lower()}: {verdict.reason}"
-    return _Plan(arguments, tool.spec.effect, risk, seconds, decision, error)
+    return _Plan(arguments, tool.spec.effect, risk, seconds, decision, error, asks)
 
 
 _NO_TOOL = ToolSpec(name="", description="", parameters={})

@@ -6,8 +6,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from audit_app.kernel.errors import NotFound
-from tools_app.models import ToolExecution
-from tools_app.types import ExecutionStatus, ExecutionView
+from tools_app.models import Approval, ToolExecution
+from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView
 
 OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
 
@@ -50,4 +50,39 @@ def view(row: ToolExecution) -> ExecutionView:
         call_index=row.call_index, call_id=row.call_id, tool=row.tool, arguments=row.arguments,
         status=ExecutionStatus(row.status), output=row.output, error=row.error, timeout_seconds=row.timeout_seconds,
         created_at=row.created_at, started_at=row.started_at, completed_at=row.completed_at, duration_seconds=duration,
+    )  # fmt: skip
+
+
+def get_approval(approval_id: UUID) -> ApprovalView:
+    """Raises NotFound."""
+    row = Approval.objects.select_related("execution").filter(id=approval_id).first()
+    if row is None:
+        raise NotFound("There is no such approval.")
+    return approval_view(row)
+
+
+def list_approvals(
+    *, status: str = "", session_ids: Collection[UUID] | None = None, limit: int = 50, offset: int = 0
+) -> tuple[ApprovalView, ...]:
+    """The newest first. status: only those; session_ids: only of these sessions, None for all."""
+    rows = Approval.objects.select_related("execution").order_by("-id")
+    if status:
+        rows = rows.filter(status=status)
+    if session_ids is not None:
+        rows = rows.filter(execution__session_id__in=session_ids)
+    return tuple(approval_view(row) for row in rows[offset : offset + limit])
+
+
+def has_pending_approval(run_id: UUID) -> bool:
+    return Approval.objects.filter(run_id=run_id, status=ApprovalStatus.PENDING).exists()
+
+
+def approval_view(row: Approval) -> ApprovalView:
+    """A frozen view of a row loaded with its execution."""
+    execution = row.execution
+    return ApprovalView(
+        id=row.id, execution_id=execution.id, run_id=row.run_id, session_id=execution.session_id,
+        agent_id=execution.agent_id, tool=execution.tool, arguments=execution.arguments, risk=execution.risk,
+        reason=row.reason, status=ApprovalStatus(row.status), decided_by=row.decided_by, note=row.note,
+        created_at=row.created_at, expires_at=row.expires_at, decided_at=row.decided_at,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 
 from audit_app.kernel.liveness import Observer
 from tools_app import bell, conf
+from tools_app.approving import expire_approvals
 from tools_app.executing import Outcome, finish
 from tools_app.models import ToolExecution
 from tools_app.transitions import move, ring_at
@@ -47,6 +48,7 @@ def sweep(observer: Observer) -> None:
     """
     _rescue_running(observer)
     _ring_again()
+    expire_approvals()
 
 
 def _rescue_running(observer: Observer) -> None:

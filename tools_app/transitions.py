@@ -1,4 +1,4 @@
-"""The only writer of an execution's status: one guarded UPDATE whose row count is the verdict."""
+"""The only writer of an execution's and of an approval's status: guarded UPDATEs whose row count is the verdict."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,8 +8,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from tools_app import conf
-from tools_app.models import ToolExecution
-from tools_app.types import ExecutionStatus
+from tools_app.models import Approval, ToolExecution
+from tools_app.types import ApprovalStatus, ExecutionStatus
 
 PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
 
@@ -18,7 +18,7 @@ SOURCES: dict[ExecutionStatus, tuple[ExecutionStatus, ...]] = {
     ExecutionStatus.PENDING: (RUNNING,),
     ExecutionStatus.RUNNING: (PENDING,),
     ExecutionStatus.COMPLETED: (RUNNING,),
-    ExecutionStatus.FAILED: (RUNNING,),
+    ExecutionStatus.FAILED: (PENDING, RUNNING),
     ExecutionStatus.TIMED_OUT: (RUNNING,),
     ExecutionStatus.CANCELLED: (PENDING, RUNNING),
     ExecutionStatus.UNKNOWN: (RUNNING,),
@@ -35,6 +35,14 @@ def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None,
     if attempt is not None:
         rows = rows.filter(attempts=attempt)
     return rows.update(status=to, **_stamps(to), **columns) == 1
+
+
+def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str = "") -> bool:
+    """Decide a pending approval, once. An expired one can only expire, whoever is first. Joins the transaction."""
+    rows = Approval.objects.filter(id=approval_id, status=ApprovalStatus.PENDING)
+    if to in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED):
+        rows = rows.filter(expires_at__gt=Now())
+    return rows.update(status=to, decided_by=decided_by, note=note, decided_at=Now()) == 1
 
 
 def _stamps(to: ExecutionStatus) -> dict[str, Any]:

@@ -42,6 +42,16 @@ class ExecutionStatus(StrEnum):
         return self not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
 
 
+class ApprovalStatus(StrEnum):
+    """A request for a person's decision. CANCELLED: the call was given up before anyone decided."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
 @dataclass(frozen=True)
 class ToolSpec:
     """parameters: JSON Schema of an object; timeout_seconds: default limit of one call (a call may ask for another)."""
@@ -129,6 +139,27 @@ class ExecutionView:
     def text_for_model(self) -> str:
         """Exactly what the model is told: the output as is, or a JSON object that names the failure."""
         return result_text(self.status, self.output, self.error)
+
+
+@dataclass(frozen=True)
+class ApprovalView:
+    """One request as other apps see it. reason: why the policy asks; note: what the person who decided added."""
+
+    id: UUID
+    execution_id: UUID
+    run_id: UUID
+    session_id: UUID
+    agent_id: str
+    tool: str
+    arguments: dict[str, Any]
+    risk: str
+    reason: str
+    status: ApprovalStatus
+    decided_by: str
+    note: str
+    created_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None
 
 
 def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:

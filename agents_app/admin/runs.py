@@ -25,7 +25,7 @@ from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import clipped, took, visible
+from audit_app.adminkit.text import took, visible
 from audit_app.adminkit.theme import act, bulk_act
 from audit_app.kernel.errors import AppError
 from audit_app.models import Event
@@ -202,7 +202,7 @@ class RunAdmin(ReadOnlyAdmin):
 
     @display(description="Session")
     def session(self, run: Run) -> str:
-        return links.link("session", run.conversation_id, clipped(run.session_key, 48))
+        return links.session_link(run.conversation_id, run.session_key)
 
     @display(description="Actor")
     def who(self, run: Run) -> str:

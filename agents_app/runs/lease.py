@@ -39,7 +39,8 @@ class Claim:
 def claimable() -> QuerySet[Run]:
     """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open."""
     due = Q(ready_at__lte=Now())
-    tools_done = Q(waiting_on=WaitingOn.TOOLS.value) & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
+    on_tools = Q(waiting_on__in=[WaitingOn.TOOLS.value, WaitingOn.APPROVAL.value])
+    tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
     earlier = Run.objects.filter(
         conversation_id=OuterRef("conversation_id"), status__in=OPEN, ordinal__lt=OuterRef("ordinal")
     )

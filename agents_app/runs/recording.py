@@ -125,13 +125,11 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
         policy=policy_of(run), on_done=ADVANCE, on_done_queue=QUEUE,
     )  # fmt: skip
     following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
-    if isinstance(next_step(following), WaitForTools):
-        _park(claim, WaitingOn.TOOLS)
-    audit.emit(planned.facts)
     decision = next_step(following)
     if isinstance(decision, WaitForTools):
-        return None
-    return settle(claim, following, decision)
+        _park(claim, WaitingOn.APPROVAL if planned.asks else WaitingOn.TOOLS)
+    audit.emit(planned.facts)
+    return None if isinstance(decision, WaitForTools) else settle(claim, following, decision)
 
 
 def policy_of(run: Run) -> AgentPolicy:

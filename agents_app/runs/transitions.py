@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import OPEN, Run
-from agents_app.types import RunStatus
+from agents_app.types import RunStatus, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
 from audit_app.vocabulary import EventType, Fact
@@ -71,6 +71,12 @@ def end(
     audit.emit([*told, fact_of(run, _ENDS[to], {"code": code, "message": message, "usage": usage})])
     ring_next(run.conversation_id)
     return True
+
+
+def approvals_settled(run_id: UUID) -> None:
+    """No person is waited for any more: what the parked run waits on now are its tools."""
+    waiting = Run.objects.filter(pk=run_id, status=RunStatus.WAITING, waiting_on=WaitingOn.APPROVAL)
+    waiting.update(waiting_on=WaitingOn.TOOLS)
 
 
 def tell_conversation(run_id: UUID) -> Sequence[Fact]:

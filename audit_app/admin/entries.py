@@ -17,7 +17,7 @@ from audit_app.admin import export
 from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import clipped, json_block, summary, visible
+from audit_app.adminkit.text import json_block, summary, visible
 from audit_app.models import AuditEntry
 
 LIST = "admin:audit_app_auditentry_changelist"
@@ -81,7 +81,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @display(description="Session")
     def session(self, entry: AuditEntry) -> str:
-        return links.link("session", entry.session_id, clipped(entry.session_key, 60))
+        return links.session_link(entry.session_id, entry.session_key)
 
     @display(description="Request")
     def request_link(self, entry: AuditEntry) -> str:

@@ -52,15 +52,22 @@ class ReadOnlyAdmin(ModelAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
+        by_id = self._by_id(queryset, term)
+        if by_id is not None:
+            return by_id, False
+        if not has_dates(request):
+            queryset = self.recent(queryset)
+        return super().get_search_results(request, queryset, term)
+
+    def _by_id(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any] | None:
+        """The rows of which it is an id, if it is one: a request's may look like one too, and is searched as a word."""
         try:
             key = UUID(term)
         except ValueError:
-            if not has_dates(request):
-                queryset = self.recent(queryset)
-            return super().get_search_results(request, queryset, term)
+            return None
         # One field after the other, since a database that has to look at several at once may read the whole table.
         matches = (queryset.filter(**{field: key}) for field in self.search_ids)
-        return next((found for found in matches if found.exists()), queryset.none()), False
+        return next((found for found in matches if found.exists()), None)
 
     def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows that words are looked for in when no dates are given."""

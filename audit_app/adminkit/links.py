@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from audit_app.adminkit.text import visible
+from audit_app.adminkit.text import shortened, visible
 
 _pages: dict[str, str] = {}
 
@@ -27,6 +27,11 @@ def link(noun: str, key: object, text: object = "") -> SafeString | str:
     label = visible(text or key or "–")
     url = find_url(noun, key)
     return format_html('<a class="k-link" href="{}">{}</a>', url, label) if url else label
+
+
+def session_link(session_id: object, key: str) -> SafeString | str:
+    """A link to a session in a line of a list."""
+    return link("session", session_id, shortened(key, 32))
 
 
 def list_link(url_name: str, query: Mapping[str, object], text: str) -> SafeString:

@@ -46,15 +46,19 @@ def json_block(value: Any) -> SafeString:
     return format_html('<pre class="k-json">{}</pre>', pretty_json(value))
 
 
+def shortened(text: str, length: int) -> str:
+    """The beginning of a text, for a line of a list."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def summary(facts: Mapping[str, Any], length: int = 140) -> str:
-    """A JSON object on one short line, for lists: ids last, since a person reads the rest first."""
-    named = sorted(facts.items(), key=lambda item: item[0].endswith("_id"))
+    """A JSON object on one short line. Ids only in want of anything else: nobody reads them in passing."""
+    told = {name: value for name, value in facts.items() if value not in ("", None)}
+    readable = {name: value for name, value in told.items() if not name.endswith("_id")}
     parts = (
-        f"{name}: {value if isinstance(value, str) else _compact(value)}"
-        for name, value in named
-        if value not in ("", None)
+        f"{name}: {value if isinstance(value, str) else _compact(value)}" for name, value in (readable or told).items()
     )
-    return clipped(visible(", ".join(parts)), length)
+    return shortened(visible(", ".join(parts)), length)
 
 
 def number(value: int) -> str:

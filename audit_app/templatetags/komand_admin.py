@@ -14,6 +14,7 @@ register.filter("pretty_json", text.pretty_json)
 register.filter("duration", text.duration)
 register.filter("clipped", text.clipped)
 register.filter("number", text.number)
+register.filter("shortened", text.shortened)
 
 
 @register.simple_tag

@@ -57,6 +57,11 @@ CELERY: dict[str, Any] = {
         "socket_timeout": 10,
         "socket_connect_timeout": 2,
         "retry_on_timeout": True,
+        # A nudge that cannot be sent is given up at once: the sweeper rings again. With kombu's own patience it would
+        # block its thread for seconds.
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_step": 0,
         "global_keyprefix": KOMAND_REDIS_PREFIX,
         "visibility_timeout": 3600,
     },
@@ -73,6 +78,7 @@ CELERY: dict[str, Any] = {
 # What the installation may do. Units are in the names.
 KOMAND_VAULT_KEYS = env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
 KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
+KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
@@ -100,7 +106,5 @@ LOGGING = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
-    "loggers": {
-        name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes", "daphne", "asyncio")
-    },
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes", "daphne", "asyncio")},
 }

@@ -142,6 +142,7 @@ AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_address.of_request"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_ALLOWED_CORS_ORIGINS = ""
+AXES_ENABLE_ADMIN = False
 
 # Closed and JSON unless a view says otherwise.
 REST_FRAMEWORK = {

@@ -14,7 +14,7 @@ from agents_app import selectors as agents
 from audit_app.adminkit import links
 from audit_app.adminkit.base import SEARCH_DAYS, ReadOnlyAdmin
 from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import clipped, visible
+from audit_app.adminkit.text import shortened, visible
 from sessions_app import selectors
 from sessions_app.models import Session
 
@@ -59,7 +59,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @display(description="Session")
     def name(self, session: Session) -> str:
-        return visible(clipped(session.title or session.key, 80))
+        return visible(shortened(session.title or session.key, 80))
 
     @display(description="Owner")
     def person(self, session: Session) -> str:

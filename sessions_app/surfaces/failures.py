@@ -21,6 +21,7 @@ from audit_app.kernel.errors import (
     Unavailable,
 )
 from sessions_app.identity.principal import Unauthenticated
+from tools_app.services import ApprovalExpired
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _STATUS: tuple[tuple[type[AppError], int], ...] = (
     (NotFound, 404),
     (Forbidden, 403),
     (IdempotencyMismatch, 422),
+    (ApprovalExpired, 410),
     (Conflict, 409),
     (RateLimited, 429),
     (Unavailable, 503),

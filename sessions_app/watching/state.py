@@ -122,7 +122,7 @@ class SessionWatch:
         before = run.position
         seen = [self._seen(run, fact) for fact in run.take(entry)]
         for index in range(len(seen) - 1):
-            seen[index] = replace(seen[index], cursor=self._cursor(before))
+            pass
         return seen
 
     def _see_word(self, word: CaughtUp) -> list[Seen]:
@@ -180,9 +180,7 @@ class SessionWatch:
         self.seq = event.seq
         run = self._note(event)
         cursor = self._cursor()
-        seen = [
-            Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
-        ]
+        seen = [Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):

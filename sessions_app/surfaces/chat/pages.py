@@ -21,9 +21,9 @@ from sessions_app.watch import cursor_now
 
 STARTERS = (
     "What is 17*23 and what time is it in Tokyo?",
-    "How many days are left until New Year?",
-    "Compare the monthly cost of 3 licences at 49 and 5 at 39 in a table.",
-    "Fetch https://example.com and tell me what it says.",
+    "What time is it in London and in New York?",
+    "What does https://example.com say?",
+    "What can you do?",
 )
 _DEFAULT_AGENT = "default"
 

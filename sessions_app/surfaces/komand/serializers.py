@@ -12,6 +12,7 @@ from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 from sessions_app.surfaces.komand.envelope import Page
 from tools_app.registry import tools
+from tools_app.types import ApprovalStatus
 
 DEFAULT_PAGE_SIZE = 50
 LARGEST_PAGE_SIZE = 200
@@ -83,6 +84,7 @@ class AgentBody(serializers.Serializer[Any]):
         required=False, source="enabled_tools", child=serializers.CharField(max_length=120), allow_null=True
     )
     autonomy = serializers.ChoiceField(required=False, choices=Agent.AUTONOMY)
+    busyPolicy = serializers.ChoiceField(required=False, source="busy_policy", choices=Agent.BUSY)  # noqa: N815
     queueLimit = serializers.IntegerField(  # noqa: N815
         required=False, source="queue_limit", min_value=0, max_value=1000
     )
@@ -137,6 +139,17 @@ class HistoryQuery(PageQuery):
     def wanted(self) -> Page:
         newest = self.validated_data["maxTurns"]
         return super().wanted if newest is None else Page(1, newest)
+
+
+class ApprovalQuery(PageQuery):
+    status = serializers.ChoiceField(
+        choices=[("", "any"), *((one.value, one.value) for one in ApprovalStatus)], default=""
+    )
+
+
+class DecideBody(serializers.Serializer[Any]):
+    decision = serializers.ChoiceField(choices=["allow_once", "deny"])
+    note = serializers.CharField(max_length=1000, default="", allow_blank=True, help_text="Told to the model.")
 
 
 class AuditQuery(PageQuery):

@@ -6,10 +6,11 @@ from django.contrib.auth.models import User
 
 from agents_app.models import Agent
 from agents_app.types import RunTranscript
+from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.surfaces.komand.timestamps import iso, time_span
-from tools_app.types import ExecutionView
+from tools_app.types import ApprovalView, ExecutionView
 
 _AGENT_FIELDS = {
     "agentId": "agent_id",
@@ -22,6 +23,7 @@ _AGENT_FIELDS = {
     "allowedChannels": "allowed_channels",
     "enabledTools": "enabled_tools",
     "autonomy": "autonomy",
+    "busyPolicy": "busy_policy",
     "queueLimit": "queue_limit",
     "maxToolRounds": "max_tool_rounds",
     "maxActiveSeconds": "max_active_seconds",
@@ -99,6 +101,26 @@ def execution(view: ExecutionView) -> dict[str, Any]:
         "error": view.error,
         "completedAt": iso(view.completed_at),
         "duration": time_span(view.duration_seconds),
+    }
+
+
+def approval(view: ApprovalView) -> dict[str, Any]:
+    """A request for a person's decision; arguments as they would be used, secrets masked."""
+    return {
+        "approvalId": str(view.id),
+        "executionId": str(view.execution_id),
+        "runId": str(view.run_id),
+        "agentId": view.agent_id,
+        "toolName": view.tool,
+        "parameters": redact.masked(view.arguments),
+        "risk": view.risk,
+        "reason": view.reason,
+        "status": view.status.value,
+        "decidedBy": view.decided_by or None,
+        "note": view.note,
+        "createdAt": iso(view.created_at),
+        "expiresAt": iso(view.expires_at),
+        "decidedAt": iso(view.decided_at),
     }
 
 

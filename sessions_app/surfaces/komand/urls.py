@@ -3,7 +3,7 @@
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
-from sessions_app.surfaces.komand.views import agents, api_keys, audit, auth, sessions, tools
+from sessions_app.surfaces.komand.views import agents, api_keys, approvals, audit, auth, sessions, tools
 from sessions_app.surfaces.komand.views.base import UnknownRoute
 
 app_name = "komand"
@@ -30,6 +30,9 @@ urlpatterns = [
     path("runs/<str:run_id>/retry", sessions.RunRetry.as_view(), name="run-retry"),
     path("tools/executions/<str:execution_id>", tools.ExecutionDetail.as_view(), name="execution-detail"),
     path("tools/executions/<str:execution_id>/cancel", tools.ExecutionCancel.as_view(), name="execution-cancel"),
+    path("approvals", approvals.ApprovalList.as_view(), name="approval-list"),
+    path("approvals/<str:approval_id>", approvals.ApprovalDetail.as_view(), name="approval-detail"),
+    path("approvals/<str:approval_id>/decide", approvals.ApprovalDecide.as_view(), name="approval-decide"),
     path("agents", agents.AgentList.as_view(), name="agent-list"),
     path("agents/<str:agent_id>", agents.AgentDetail.as_view(), name="agent-detail"),
     path("api-keys", api_keys.ApiKeyList.as_view(), name="api-key-list"),

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from audit_app import stream
-from audit_app.follow import CaughtUp, Follower, LiveEntry, PassingEvent, Subscription
+from audit_app.follow import Follower, LiveEntry, PassingEvent, Subscription
 from audit_app.follow.subscription import BUFFERED_ITEMS
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent

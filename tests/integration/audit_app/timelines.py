@@ -24,7 +24,9 @@ class Conversation:
         self.run_id = new_id()
         self._valkey = valkey
 
-    async def keep(self, *types: EventType, step: int | None = None, run_id: UUID | None = None, **payload: Any) -> None:
+    async def keep(
+        self, *types: EventType, step: int | None = None, run_id: UUID | None = None, **payload: Any
+    ) -> None:
         run = run_id or self.run_id
         await in_db(_emit, [Fact(type_, self.id, payload, run_id=run, step=step) for type_ in types])
 

@@ -70,3 +70,16 @@ def test_a_preflight_is_answered_without_login(client: Client, settings: Setting
     headers = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST"}
     answer = client.options("/api/agents", headers=headers)
     assert answer.status_code == 204 and "POST" in answer.headers["Access-Control-Allow-Methods"]
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"), [("/api/nothing", "localhost", 404), ("/api/agents", "evil.example", 400)]
+)
+def test_errors_under_api_keep_its_envelope(client: Client, path: str, host: str, status: int) -> None:
+    answer = client.get(path, headers={"Host": host})
+    assert answer.status_code == status and answer.json()["success"] is False and answer.json()["error"]
+
+
+def test_errors_elsewhere_are_pages(client: Client) -> None:
+    answer = client.get("/nothing")
+    assert answer.status_code == 404 and answer.headers["Content-Type"].startswith("text/html")

@@ -60,6 +60,7 @@ def test_a_killed_process_is_started_again(live_komand: LiveKomand, name: str) -
     killed = live_komand.kill(name)
     live_komand.wait_healthy(name, other_than=killed)
     assert live_komand.part(name)["restarts"] >= 1  # type: ignore[index]
+    assert live_komand.ask("what is 17*23?")["success"]
 
 
 def test_a_stopped_process_is_shown_as_hung(live_komand: LiveKomand) -> None:

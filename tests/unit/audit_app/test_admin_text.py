@@ -69,9 +69,11 @@ def test_json_is_indented_and_what_is_no_json_stays():
     assert pretty_json('"text"') == "text"
 
 
-def test_a_summary_puts_ids_last_and_leaves_out_what_is_empty():
+def test_a_summary_leaves_out_ids_and_what_is_empty_unless_there_is_nothing_else():
     facts = {"run_id": "r", "tool": "echo", "reason": "", "duration_ms": None, "arguments": {"a": [1]}, "crashes": 0}
-    assert summary(facts) == 'tool: echo, arguments: {"a":[1]}, crashes: 0, run_id: r'
+    assert summary(facts) == 'tool: echo, arguments: {"a":[1]}, crashes: 0'
+    assert summary({"run_id": "r", "reason": ""}) == "run_id: r"
+    assert summary({"text": "x" * 200}, 10) == "text: xxx…"
 
 
 def test_ids_made_before_a_moment_are_lower_than_its_first_id_and_later_ones_higher():

@@ -24,7 +24,10 @@ def test_a_hint_names_how_far_a_timeline_reaches():
 
 
 def test_a_hint_may_carry_a_passing_event():
-    raw = {b"s": str(SESSION).encode(), b"e": b'{"type":"tool.started","run_id":"%s","tool":"echo"}' % str(RUN).encode()}
+    raw = {
+        b"s": str(SESSION).encode(),
+        b"e": b'{"type":"tool.started","run_id":"%s","tool":"echo"}' % str(RUN).encode(),
+    }
     assert parse_hint(raw) == Hint(SESSION, 0, PassingEvent("tool.started", RUN, {"tool": "echo"}))
 
 

@@ -1,0 +1,155 @@
+"""A call that a person has to approve: parked at no cost, decided once, expired, withdrawn."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents_app import services as runs
+from agents_app.models import Run
+from agents_app.providers.scripted import Reply
+from agents_app.types import RunStatus
+from audit_app.models import AuditEntry, Event
+from tests.engine_rig import EngineRig, until
+from tests.rest_rig import RestCaller
+from tools_app.models import Approval, ToolExecution
+from tools_app.registry import tools
+from tools_app.services import AlreadyDecided, ApprovalExpired
+from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Launch(Tool):
+    """A tool that must not run unasked."""
+
+    spec = ToolSpec(
+        "launch", "Launches.", {"type": "object", "properties": {"target": {"type": "string"}}},
+        effect=Effect.ONCE, risk=Risk.HIGH,
+    )  # fmt: skip
+    launched: list[str] = []
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        self.launched.append(arguments["target"])
+        return "launched"
+
+
+@pytest.fixture
+def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
+    monkeypatch.setattr(Launch, "launched", [])
+    rig = EngineRig(monkeypatch).start()
+    rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({"target": "moon"})),)), Reply(("Over.",)))
+    yield rig
+    rig.stop()
+
+
+def ask(rig: EngineRig) -> tuple[Any, Approval]:
+    """Send a message whose run then waits for a decision."""
+    accepted = rig.send("launch it")
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="approval", owner=None).exists())
+    return accepted, Approval.objects.get()
+
+
+def test_an_approved_call_runs_once_and_the_run_goes_on(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    assert Launch.launched == []
+    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    transcript = rig.wait(accepted.run_id)
+    assert Launch.launched == ["moon"]
+    assert transcript.executions[0].status is ExecutionStatus.COMPLETED
+    entries = AuditEntry.objects.filter(action__startswith="Approval").order_by("at")
+    assert [(entry.action, entry.actor) for entry in entries] == [
+        ("ApprovalRequested", "system"),
+        ("ApprovalDecided", "user:1"),
+    ]
+
+
+def test_a_denied_call_is_told_to_the_model_with_the_note(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    runs.decide_approval(approval.id, approve=False, actor="user:1", note="not on a Sunday")
+    transcript = rig.wait(accepted.run_id)
+    assert transcript.run.status is RunStatus.COMPLETED
+    assert "not on a Sunday" in (transcript.executions[0].error or "")
+    assert Launch.launched == []
+
+
+def test_only_the_first_decision_counts(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    runs.decide_approval(approval.id, approve=False, actor="user:1")
+    with pytest.raises(AlreadyDecided) as second:
+        runs.decide_approval(approval.id, approve=True, actor="user:2")
+    assert second.value.extra["decision"] == "denied"
+    rig.wait(accepted.run_id)
+    assert Launch.launched == []
+
+
+def test_an_expired_request_is_a_denial_and_cannot_be_decided(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(ApprovalExpired):
+        runs.decide_approval(approval.id, approve=True, actor="user:1")
+    transcript = rig.wait(accepted.run_id)
+    assert "timeout" in (transcript.executions[0].error or "")
+    assert Launch.launched == []
+
+
+def test_a_parked_run_survives_a_new_worker(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    assert rig.engine
+    rig.engine.stop()
+    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    rig.start()
+    assert rig.wait(accepted.run_id).run.status is RunStatus.COMPLETED
+    assert Launch.launched == ["moon"]
+
+
+def test_stopping_the_run_withdraws_the_request(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    runs.cancel_run(accepted.run_id)
+    rig.wait(accepted.run_id)
+    approval.refresh_from_db()
+    assert approval.status == "cancelled"
+    with pytest.raises(AlreadyDecided):
+        runs.decide_approval(approval.id, approve=True, actor="user:1")
+
+
+def test_changed_arguments_void_the_approval(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    ToolExecution.objects.update(arguments={"target": "sun"})
+    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    transcript = rig.wait(accepted.run_id)
+    assert transcript.executions[0].status is ExecutionStatus.FAILED
+    assert Launch.launched == []
+
+
+def test_operators_decide_over_rest_once_and_others_do_not(rig: EngineRig) -> None:
+    accepted, approval = ask(rig)
+    operator = User.objects.create_user("operator", is_staff=True)
+    stranger = RestCaller(User.objects.create_user("stranger"))
+    path = f"approvals/{approval.id}/decide"
+    assert stranger("POST", path, {"decision": "allow_once"}).status == 404
+    assert RestCaller(rig.owner)("POST", path, {"decision": "allow_once"}).status == 403
+    assert [row["approvalId"] for row in RestCaller(rig.owner)("GET", "approvals?status=pending").data] == [
+        str(approval.id)
+    ]
+    assert stranger("GET", "approvals").data == []
+    caller = RestCaller(operator)
+    assert caller("POST", path, {"decision": "perhaps"}).status == 400
+    assert caller("POST", path, {"decision": "allow_once", "note": "go"}).data["status"] == "approved"
+    second = caller("POST", path, {"decision": "deny"})
+    assert (second.status, second.meta["decision"]) == (409, "approved")
+    rig.wait(accepted.run_id)
+    assert Event.objects.get(type="approval.decided").actor == f"user:{operator.pk}"
+
+
+def test_an_expired_request_answers_410(rig: EngineRig) -> None:
+    _, approval = ask(rig)
+    rig.stop()
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    operator = RestCaller(User.objects.create_user("operator", is_staff=True))
+    assert operator("POST", f"approvals/{approval.id}/decide", {"decision": "allow_once"}).status == 410
