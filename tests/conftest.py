@@ -127,6 +127,7 @@ def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelSer
         "OPENAI_BASE_URL": model_server.base_url,
         "OPENAI_API_KEY": "test-key-of-nobody",
         "KOMAND_MODEL": "fake",
+        "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{model_server.port}",
     }
     database = os.environ.get(on_postgres.VARIABLE)
     if database:

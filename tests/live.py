@@ -114,7 +114,6 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
     log = folder / "log.txt"
     settings = {
         **dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS),
-        "KOMAND_FETCH_ALLOW_PRIVATE": "127.0.0.1",
         **environment,
     }
     command = [sys.executable, "manage.py", "up", "--port", "0", "--data-dir", str(folder / "data")]

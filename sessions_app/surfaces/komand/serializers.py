@@ -142,9 +142,7 @@ class HistoryQuery(PageQuery):
 
 
 class ApprovalQuery(PageQuery):
-    status = serializers.ChoiceField(
-        choices=[("", "any"), *((one.value, one.value) for one in ApprovalStatus)], default=""
-    )
+    status = serializers.ChoiceField(choices=["", *(status.value for status in ApprovalStatus)], default="")
 
 
 class DecideBody(serializers.Serializer[Any]):

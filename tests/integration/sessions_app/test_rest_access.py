@@ -23,7 +23,8 @@ OWNED = {
     "execution-cancel": ("execution", "tools/executions/{}/cancel", ["POST"]),
     "api-key-detail": ("api_key", "api-keys/{}", ["DELETE"]),
 }
-OPEN = {"agent-detail"}  # everybody may read agents; who may change them: test_rest_agents
+# Everybody may read agents, operators every approval; who may change them: test_rest_agents, test_approvals.
+OPEN = {"agent-detail", "approval-detail", "approval-decide"}
 CASES = [(name, method) for name, (_, _, methods) in OWNED.items() for method in methods]
 
 

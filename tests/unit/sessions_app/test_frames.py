@@ -1,0 +1,157 @@
+"""What a viewer of the page is told: acts that bring the page from what it shows to what happened."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from sessions_app.surfaces.chat.exchanges import Status
+from sessions_app.surfaces.chat.frames import (
+    Act,
+    ChangeCall,
+    ForgetText,
+    Projection,
+    ShowAgent,
+    ShowAnswer,
+    ShowCall,
+    ShowExchange,
+    ShowQueue,
+    ShowStatus,
+    ShowText,
+)
+from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.watch import Seen
+
+RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()
+
+
+def _seen(kind: str, step: int | None = None, cursor: str = "5.1-3", run: UUID | None = RUN, **payload: Any) -> Seen:
+    return Seen(kind, SESSION, run, step, payload, cursor)
+
+
+def _delta(offset: int, text: str, step: int = 0, cursor: str = "5.1-3") -> Seen:
+    return _seen("text.delta", step, cursor, offset=offset, text=text)
+
+
+def _requested(name: str = "echo", call: UUID = CALL) -> Seen:
+    return _seen("tool.requested", 0, execution_id=str(call), tool=name, arguments={"text": "a"}, text_length=0)
+
+
+@pytest.fixture
+def projection() -> Projection:
+    return Projection(LiveTexts())
+
+
+def _texts(acts: list[Act]) -> list[tuple[int, str, list[str]]]:
+    shown = [act for act in acts if isinstance(act, ShowText)]
+    return [(act.offset, act.text, [block.html for block in act.blocks]) for act in shown]
+
+
+def test_text_of_one_batch_is_told_at_once(projection: Projection) -> None:
+    acts = projection.acts([_delta(0, "one "), _delta(4, "two"), _delta(0, "later", step=1)])
+    assert _texts(acts) == [(0, "one two", []), (0, "later", [])]
+
+
+def test_finished_blocks_take_the_place_of_their_text(projection: Projection) -> None:
+    assert _texts(projection.acts([_delta(0, "one\n\ntw")])) == [(4, "\ntw", ["<p>one</p>\n"])]
+    assert _texts(projection.acts([_delta(7, "o")])) == [(7, "o", [])]
+    assert _texts(projection.acts([_delta(8, "\n\n")])) == [(9, "\n", ["<p>two</p>\n"])]
+
+
+def test_a_second_viewer_gets_the_same_blocks_without_rendering_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = LiveTexts()
+    Projection(texts).acts([_delta(0, "one\n\ntwo")])
+    monkeypatch.setattr("sessions_app.surfaces.chat.live_text.render", None)
+    assert _texts(Projection(texts).acts([_delta(0, "one\n\n")])) == [(4, "\n", ["<p>one</p>\n"])]
+
+
+def test_a_viewer_is_not_told_more_than_it_has_seen() -> None:
+    texts = LiveTexts()
+    Projection(texts).acts([_delta(0, "one\n\ntwo\n\nthree")])
+    assert _texts(Projection(texts).acts([_delta(0, "on")])) == [(0, "on", [])]
+
+
+def test_a_draft_is_told_once(projection: Projection) -> None:
+    first, second = (projection.acts([_delta(at, text)])[0] for at, text in ((0, "- a\n"), (4, "- b")))
+    assert isinstance(first, ShowText) and first.draft and first.draft.html == "<ul>\n<li>a</li>\n</ul>\n"
+    assert isinstance(second, ShowText) and second.draft is None
+
+
+def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
+    projection.acts([_delta(0, "old\n\n")])
+    acts = projection.acts([_seen("message.reset", 0, "5.2-1", reason="crash"), _delta(0, "new\n\n", cursor="5.2-2")])
+    assert acts[0] == ForgetText(RUN, 0)
+    assert _texts(acts) == [(4, "\n", ["<p>new</p>\n"])]
+
+
+def test_a_snapshot_replaces_the_text(projection: Projection) -> None:
+    projection.acts([_delta(0, "one")])
+    acts = projection.acts([_seen("snapshot", 0, text="one\n\ntwo"), _delta(8, "!")])
+    assert acts[0] == ForgetText(RUN, 0)
+    assert _texts(acts) == [(4, "\ntwo", ["<p>one</p>\n"]), (8, "!", [])]
+
+
+def test_text_that_does_not_fit_is_told_as_it_is(projection: Projection) -> None:
+    projection.acts([_delta(0, "one")])
+    assert _texts(projection.acts([_delta(9, "far")])) == [(9, "far", [])]
+
+
+def test_a_message_shows_its_exchange_with_the_senders_id(projection: Projection) -> None:
+    acts = projection.acts([_seen("message.received", message_id="m-1", turn_id="t"), _seen("run.queued", ordinal=0)])
+    assert acts == [ShowExchange(RUN, "m-1")]
+
+
+def test_a_retry_shows_an_exchange_without_a_message(projection: Projection) -> None:
+    assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowExchange(RUN)]
+
+
+def test_a_call_is_shown_run_and_ended(projection: Projection) -> None:
+    shown, status = projection.acts([_requested()])
+    assert isinstance(shown, ShowCall) and shown.call.state.name == "waiting" and shown.call.brief == "a"
+    assert status == ShowStatus(RUN, Status("Using echo…"))
+    (running,) = projection.acts([_seen("tool.started", execution_id=str(CALL), tool="echo")])
+    assert isinstance(running, ChangeCall) and running.state.name == "running" and running.result is None
+    done, status = projection.acts(
+        [_seen("tool.completed", 0, execution_id=str(CALL), status="Completed", output='"a"', duration_ms=1200)]
+    )
+    assert isinstance(done, ChangeCall) and done.state.duration == "1.2 s" and done.result
+    assert status == ShowStatus(RUN, Status("Thinking…"))
+
+
+def test_calls_that_still_run_are_named(projection: Projection) -> None:
+    projection.acts([_requested("echo"), _requested("date_time", uuid4())])
+    acts = projection.acts(
+        [_seen("tool.failed", 0, execution_id=str(CALL), status="Failed", error="no", duration_ms=None)]
+    )
+    assert acts[-1] == ShowStatus(RUN, Status("Using date_time…"))
+
+
+def test_waiting_for_the_model_says_until_when(projection: Projection) -> None:
+    until = "2026-01-02T03:04:05+00:00"
+    (act,) = projection.acts([_seen("run.waiting", waiting_on="retry", reason="The model answered 429.", until=until)])
+    assert isinstance(act, ShowStatus) and act.is_news
+    assert act.status.words == "The model is busy, trying again"
+    assert act.status.until and act.status.until.isoformat() == until
+    assert act.status.detail == "The model answered 429."
+
+
+def test_an_answer_is_shown_and_those_behind_move_up_once_a_batch(projection: Projection) -> None:
+    acts = projection.acts(
+        [
+            _seen("message.completed", 0, turn_id="t", state="complete"),
+            _seen("run.completed"),
+            _seen("run.started", run=CALL),
+        ]
+    )
+    assert acts == [ShowAnswer(RUN), ShowStatus(CALL, Status("Thinking…"), is_news=True), ShowQueue()]
+
+
+def test_another_agent_is_shown(projection: Projection) -> None:
+    assert projection.acts([_seen("session.bound", run=None, agent_id="writer")]) == [ShowAgent("writer")]
+
+
+@pytest.mark.parametrize(
+    "kind", ["session.created", "reasoning.delta", "tool.progress", "run.completed", "something.new"]
+)
+def test_what_the_page_does_not_show_is_passed_over(projection: Projection, kind: str) -> None:
+    assert projection.acts([_seen(kind, 0, offset=0, text="x")]) == []

@@ -1,0 +1,181 @@
+"""Exchanges and tool cards from stored turns, from a run's record and from facts; and the words for them."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils.safestring import mark_safe
+
+from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
+from sessions_app.models import Turn
+from sessions_app.surfaces.chat import words
+from sessions_app.surfaces.chat.calls import Call, call_ended, call_of, call_requested, pretty
+from sessions_app.surfaces.chat.exchanges import Exchange, TextPart, open_exchange, status_of, stored_exchange
+from tools_app.types import ExecutionStatus, ExecutionView
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+RUN, CALL = uuid4(), uuid4()
+
+
+def _turn(role: str, content: str = "", **fields: Any) -> Turn:
+    return Turn(role=role, content=content, run_id=RUN, ordinal=3, created_at=NOW, **fields)
+
+
+def _execution(status: ExecutionStatus = ExecutionStatus.COMPLETED, **fields: Any) -> ExecutionView:
+    values = {
+        "id": CALL, "run_id": RUN, "session_id": uuid4(), "agent_id": "default", "step": 0, "call_index": 0,
+        "call_id": "c", "tool": "echo", "arguments": {"text": "a"}, "status": status, "output": '{"text":"a"}',
+        "error": None, "timeout_seconds": 5, "created_at": NOW, "started_at": NOW, "completed_at": NOW,
+        "duration_seconds": 0.4,
+    }  # fmt: skip
+    return ExecutionView(**{**values, **fields})
+
+
+def _run(status: RunStatus, waiting_on: WaitingOn | None = None, **fields: Any) -> RunView:
+    values = {
+        "id": RUN, "conversation_id": uuid4(), "agent_id": "default", "ordinal": 3, "status": status,
+        "waiting_on": waiting_on, "fence": 1, "crashes": 0, "error_code": "", "error_message": "", "retry_at": None,
+        "request_id": "", "actor": "user:1", "usage": Usage(), "created_at": NOW, "started_at": None, "ended_at": None,
+    }  # fmt: skip
+    return RunView(**{**values, **fields})
+
+
+def _shape(exchange: Exchange) -> list[str]:
+    return [part.source if isinstance(part, TextPart) else part.tool for part in exchange.parts]
+
+
+def _stored(*turns: Turn) -> Exchange:
+    return stored_exchange(turns, {str(CALL): _execution()}, lambda turn: mark_safe(turn.content))
+
+
+def test_a_stored_exchange_keeps_the_order_of_texts_and_calls() -> None:
+    exchange = _stored(
+        _turn("user", "question"),
+        _turn("assistant", "let me see", tool_calls=[{}], tool_call_ids=[str(CALL)]),
+        _turn("tool", "result", tool_call_ids=[str(CALL)]),
+        _turn("assistant", "so it is", is_answer=True, tool_call_ids=[str(CALL)]),
+    )
+    assert exchange.question == "question"
+    assert _shape(exchange) == ["let me see", "echo", "so it is"]
+    assert [part.step for part in exchange.parts] == [0, 0, 1]
+    assert exchange.source == "let me see\n\nso it is"
+    assert not exchange.is_open and not exchange.can_retry
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "expected"),
+    [
+        ("partial", "cancelled", ("", True, True)),
+        ("error", "model_auth", ("why", False, True)),
+        ("partial", "tool_rounds", ("why", False, False)),
+    ],
+)
+def test_how_an_answer_that_is_not_whole_is_shown(state: str, code: str, expected: tuple[str, bool, bool]) -> None:
+    answer = _turn("assistant", "so", is_answer=True, state=state, error_code=code, error_message="why")
+    exchange = _stored(_turn("user", "q"), answer)
+    assert (exchange.problem, exchange.is_stopped, exchange.can_retry) == expected
+
+
+def test_a_retry_has_no_question_and_a_run_that_is_gone_a_key_of_its_place() -> None:
+    answer = _turn("assistant", "again", is_answer=True)
+    answer.run_id = None
+    exchange = _stored(answer)
+    assert (exchange.question, exchange.key) == ("", "place-3")
+
+
+def test_an_open_exchange_shows_what_is_recorded() -> None:
+    steps = (StepView(0, "let me see", (), "tool_calls"),)
+    run = _run(RunStatus.WAITING, WaitingOn.TOOLS)
+    transcript = RunTranscript(run, steps, (_execution(ExecutionStatus.RUNNING),), "")
+    exchange = open_exchange(run, [_turn("user", "q")], transcript, mark_safe)
+    assert _shape(exchange) == ["let me see", "echo"]
+    assert exchange.is_open and exchange.status and exchange.status.words == "Using echo…"
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (_run(RunStatus.QUEUED), "Waiting (2nd in line)"),
+        (_run(RunStatus.RUNNING), "Thinking…"),
+        (_run(RunStatus.WAITING, WaitingOn.RETRY, retry_at=NOW), "The model is busy, trying again"),
+        (_run(RunStatus.WAITING, WaitingOn.APPROVAL), "Waiting for an approval"),
+    ],
+)
+def test_how_an_open_run_stands(run: RunView, said: str) -> None:
+    assert status_of(run, place=2).words == said
+
+
+def test_a_card_is_the_same_from_facts_and_from_the_record() -> None:
+    requested = call_requested(0, {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}})
+    state, result = call_ended(
+        {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
+    )
+    assert call_of(_execution()) == Call(CALL, 0, "echo", requested.arguments, state, result, "a")
+
+
+@pytest.mark.parametrize("status", list(ExecutionStatus))
+def test_every_state_of_a_call_has_words(status: ExecutionStatus) -> None:
+    assert call_of(_execution(status)).state.words
+
+
+def test_secrets_in_arguments_and_results_are_masked() -> None:
+    call = call_of(
+        _execution(arguments={"password": "hunter2"}, output='{"token":"abc","text":"sk-0123456789abcdef0123"}')
+    )
+    shown = call.arguments.head + call.brief + (call.result.output.head if call.result else "")
+    assert not any(secret in shown for secret in ("hunter2", "abc", "sk-0123"))
+
+
+def test_long_values_are_folded_and_cut() -> None:
+    many = pretty({"lines": list(range(300))})
+    assert many.head.count("\n") == 11 and many.lines_more == 291
+    assert pretty("x" * 9000).rest.endswith("…")
+    assert len(pretty("x" * 9000).head + pretty("x" * 9000).rest) == 4000
+    assert pretty("[" * 100_000).head.startswith("[[")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
+)
+def test_ordinals(number: int, said: str) -> None:
+    assert words.ordinal(number) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, ""), (0.0001, "1 ms"), (0.042, "42 ms"), (0.4, "0.4 s"), (9.96, "10 s"), (185, "3 min 5 s")],
+)
+def test_durations(seconds: float | None, said: str) -> None:
+    assert words.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("days", "heading"),
+    [
+        (-1, "Today"),
+        (0, "Today"),
+        (1, "Yesterday"),
+        (6, "Last 7 days"),
+        (29, "Last 30 days"),
+        (60, "March"),
+        (200, "2025"),
+    ],
+)
+def test_days(days: int, heading: str) -> None:
+    assert words.day_name(NOW - timedelta(days=days), date(2026, 5, 4)) == heading
+
+
+@pytest.mark.parametrize(
+    ("passed", "said"),
+    [
+        (timedelta(seconds=5), "now"),
+        (timedelta(minutes=5), "5 min"),
+        (timedelta(hours=3), "3 h"),
+        (timedelta(days=2), "2 d"),
+        (timedelta(days=10), "24 Apr"),
+        (timedelta(days=200), "16 Oct 2025"),
+    ],
+)
+def test_times(passed: timedelta, said: str) -> None:
+    assert words.time_ago(NOW - passed, NOW) == said

@@ -1,0 +1,184 @@
+"""Answers become HTML that is safe and fits the page."""
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.surfaces.chat import code_colours, markdown
+from sessions_app.surfaces.chat.addresses import pieces
+from sessions_app.surfaces.chat.highlighting import highlighted
+from sessions_app.surfaces.chat.markdown import render
+from sessions_app.surfaces.chat.sanitising import sanitised
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>", "<script>alert(1)</script>", "<a href='javascript:alert(1)'>x</a>",
+    "[x](javascript:alert(1))", "[x](JaVaScRiPt:alert(1))", "[x](java&#10;script:alert(1))", "[x](&#x6A;avascript:alert(1))",
+    "[x](data:text/html,<script>alert(1)</script>)", "[x](vbscript:alert(1))", "<javascript:alert(1)>", "[x](/logout)",
+    "[x](//evil.example)", "![x](https://evil.example/a.png)", "![x](data:image/svg+xml,<svg onload=alert(1)>)",
+    "[![x](https://evil.example/a.png)](https://evil.example)", "```\"><img src=x onerror=alert(1)>\ncode\n```",
+    "| <img src=x onerror=alert(1)> |\n| --- |\n| <b onclick=alert(1)> |", "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+    "[x]: javascript:alert(1)\n\n[x]", "<https://e.example/\" onmouseover=\"alert(1)>", "https://e.example/\"onmouseover=alert(1)",
+    "[x](https://e.example \"' onmouseover=alert(1)\")", "![\" onerror=\"alert(1)](https://e.example/x)", "<style>*{display:none}</style>",
+]  # fmt: skip
+
+
+class _Collector(HTMLParser):
+    """Every tag and attribute of an HTML text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+
+def _assert_safe(html: str) -> None:
+    found = _Collector(html)
+    assert not found.tags & {"img", "svg", "script", "iframe", "style", "noscript", "form", "input", "math", "object"}
+    assert not [
+        name for name, _ in found.attributes if name.startswith("on") or name in ("style", "id", "srcset", "src")
+    ]
+    for name, value in found.attributes:
+        if name == "href":
+            assert urlsplit(value).scheme in ("http", "https", "mailto")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_markdown_is_inert(text: str) -> None:
+    _assert_safe(render(text))
+
+
+@given(
+    st.lists(st.sampled_from([*HOSTILE, "\n", "\n\n", "`", "**", "> ", "- ", "| ", "word"]), max_size=8).map("".join)
+)
+@settings(max_examples=200, deadline=None)
+def test_hostile_markdown_is_inert_in_any_mixture(text: str) -> None:
+    _assert_safe(render(text))
+
+
+@pytest.mark.parametrize(
+    "html", ["<img src=x onerror=alert(1)>", '<a href="javascript:x">a</a>', '<p id="x" style="a:b">', "<form>"]
+)
+def test_the_last_wall_holds_by_itself(html: str) -> None:
+    _assert_safe(sanitised(html))
+
+
+def test_raw_html_stays_text() -> None:
+    assert render("a <b>b</b>") == "<p>a &lt;b&gt;b&lt;/b&gt;</p>\n"
+
+
+def test_links_open_elsewhere_and_say_where_they_lead() -> None:
+    html = render("[docs](https://python.org/3)")
+    assert 'href="https://python.org/3" target="_blank" rel="noopener nofollow noreferrer"' in html
+    assert '</a> <span class="whereto">(python.org)</span>' in html
+    assert "whereto" not in render("https://python.org/3")
+
+
+def test_a_link_that_carries_much_data_is_marked() -> None:
+    assert "(python.org, long query)" in render(f"[docs](https://python.org/?q={'x' * 200})")
+
+
+def test_remote_images_become_links_with_their_host() -> None:
+    html = render("![a chart](https://cdn.example/chart.png)")
+    assert '<a class="image" href="https://cdn.example/chart.png"' in html
+    assert ">a chart (cdn.example)</a>" in html
+
+
+def test_headings_keep_clear_of_the_pages_own() -> None:
+    assert render("# a\n\n### b\n\n###### c") == "<h3>a</h3>\n<h5>b</h5>\n<h6>c</h6>\n"
+
+
+def test_tables_align_by_class_in_a_box_of_their_own() -> None:
+    html = render("| a | b |\n|:-:|--:|\n| 1 | 2 |")
+    assert html.startswith('<div class="table" role="group" aria-label="Table" tabindex="0"><table>')
+    assert '<th class="align-center">a</th>' in html
+    assert '<td class="align-right">2</td>' in html
+
+
+def test_task_lists_say_their_state_in_words() -> None:
+    html = render("- [x] one\n- [ ] two")
+    assert '<span class="task-done" role="img" aria-label="done"></span> one' in html
+    assert '<span class="task-open" role="img" aria-label="to do"></span> two' in html
+
+
+def test_code_is_coloured_by_classes_and_can_be_copied() -> None:
+    html = render("```python\nx = '<b>'\n```")
+    assert '<button type="button" class="copy-code">Copy</button>' in html
+    assert "<span>python</span>" in html
+    assert 'class="c-n">x</span>' in html
+    assert "&lt;b&gt;" in html
+
+
+@pytest.mark.parametrize("source", ["\tx = 1\n\n", "a\r\nb", "  lead", "trail  \n\n\n", "é 𝒳 \0"])
+def test_colouring_changes_no_character(source: str) -> None:
+    shown = re.sub(r"<[^>]+>", "", highlighted(source, "python"))
+    assert shown.replace("&#x27;", "'").replace("\r\n", "\n") == source.replace("\r\n", "\n")
+
+
+def test_code_that_no_person_wrote_is_not_coloured() -> None:
+    assert highlighted("x = 1\n" * 10_000, "python").startswith("x = 1")
+    assert highlighted("x" * 5_000, "python").startswith("xxx")
+    assert highlighted("<b>", "no such language") == "&lt;b&gt;"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("see https://a.example/x.", ["https://a.example/x"]),
+        ("(https://a.example/x_(y)) and", ["https://a.example/x_(y)"]),
+        ("(https://a.example/x)", ["https://a.example/x"]),
+        ("https://a.example, https://b.example!", ["https://a.example", "https://b.example"]),
+        ("README.md a@b.example www.x.example xhttps://no.example https:// http://.", []),
+        ("HTTPS://A.example/?q=1&r=2#f", ["HTTPS://A.example/?q=1&r=2#f"]),
+    ],
+)
+def test_addresses_in_running_text(text: str, found: list[str]) -> None:
+    parts = list(pieces(text))
+    assert [part for part, is_address in parts if is_address] == found
+    assert "".join(part for part, _ in parts) == text
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["[", "![", "*a ", "<", "&", "`", "_", "> ", "[a](b", "http://a/(", "http://a.", "a\n", "- a\n", "|a", "\\", "&#x;", "~", "a**b"],
+)  # fmt: skip
+def test_no_text_takes_long(unit: str) -> None:
+    text = (unit * 100_000)[:100_000]
+    began = time.perf_counter()
+    render(text)
+    assert (
+        time.perf_counter() - began < 5
+    )  # seconds; the slowest takes about one alone, quadratic ones took ten and more
+
+
+def test_over_long_text_is_shown_as_it_is() -> None:
+    assert render("*<" * 110_000).startswith("<pre>*&lt;")
+
+
+def test_a_rendering_knows_its_rules() -> None:
+    assert markdown.VERSION.startswith("<!--")
+
+
+def test_the_stylesheet_of_code_is_up_to_date() -> None:
+    stored = Path(__file__).parents[3] / "static" / "css" / "code.css"
+    assert stored.read_text() == code_colours.stylesheet()
+
+
+@pytest.mark.parametrize("ground", [code_colours.LIGHT_GROUND, code_colours.DARK_GROUND])
+def test_colours_are_moved_until_they_can_be_read(ground: str) -> None:
+    assert code_colours.contrast((255, 255, 255), (0, 0, 0)) == pytest.approx(21)
+    for colour in ("808080", "ffff00", "000000", "ffffff", ground):
+        moved = code_colours.readable(colour, ground)
+        rgb = tuple(int(moved[at : at + 2], 16) for at in (0, 2, 4))
+        own = tuple(int(ground[at : at + 2], 16) for at in (0, 2, 4))
+        assert code_colours.contrast(rgb, own) >= 4.5
