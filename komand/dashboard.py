@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.dataclasses import SearchResult
 
-from agents_app.admin import overview
+from agents_app.admin import approvals, overview
 from agents_app.admin.timeline import RUN_TONES
 from agents_app.models import Run
 from audit_app.adminkit import links
@@ -19,7 +19,7 @@ from audit_app.kernel import liveness
 from audit_app.models import AuditEntry
 from sessions_app.models import Session
 from tools_app import admin as tools
-from tools_app.models import ToolExecution
+from tools_app.models import Approval, ToolExecution
 
 _LATEST = 8
 
@@ -34,6 +34,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "title": "Dashboard",
         "overview": overview.read(now),
         "open_executions": tools.count_open(),
+        "pending_approvals": approvals.count_pending(),
         "processes": sorted(liveness.list_processes(), key=lambda process: (process.name, process.pid)),
         "failures": _with_tones(overview.latest_failures(now, _LATEST)),
         "latest": _with_tones(overview.latest_runs(_LATEST)),
@@ -59,6 +60,7 @@ def find_by_id(request: HttpRequest, term: str) -> list[SearchResult]:
         ("run", Run, "agents_app.view_run"),
         ("session", Session, "sessions_app.view_session"),
         ("execution", ToolExecution, "tools_app.view_toolexecution"),
+        ("approval", Approval, "tools_app.view_approval"),
         ("audit entry", AuditEntry, "audit_app.view_auditentry"),
     )
     found = []

@@ -1,5 +1,5 @@
-"""The operators' pages of agents, model providers and runs."""
+"""The operators' pages of agents, model providers, runs and approvals."""
 
-from agents_app.admin import agents, providers, runs
+from agents_app.admin import agents, approvals, providers, runs
 
-__all__ = ["agents", "providers", "runs"]
+__all__ = ["agents", "approvals", "providers", "runs"]

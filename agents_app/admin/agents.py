@@ -64,7 +64,9 @@ class AgentAdmin(AuditedAdmin):
     warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
-        ("Behaviour", {"classes": ["tab"], "fields": ("system_prompt", "max_context_tokens", "allowed_channels")}),
+        ("Behaviour", {"classes": ["tab"], "fields": (
+            "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy",
+        )}),
         ("Tools", {"classes": ["tab"], "fields": ("autonomy", "all_tools", "chosen_tools", "enabled_skill_ids")}),
         ("Limits", {"classes": ["tab"], "fields": (
             ("max_tool_rounds", "max_active_seconds"), ("max_call_seconds", "max_idle_seconds"),

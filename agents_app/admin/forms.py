@@ -54,8 +54,9 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         model = Agent
         fields = [
             "agent_id", "name", "description", "provider", "model_id", "system_prompt", "max_context_tokens",
-            "allowed_channels", "autonomy", "enabled_skill_ids", "queue_limit", "max_tool_rounds", "max_active_seconds",
-            "max_call_seconds", "max_idle_seconds", "max_tries", "retry_first_seconds", "retry_max_seconds",
+            "allowed_channels", "autonomy", "enabled_skill_ids", "busy_policy", "queue_limit", "max_tool_rounds",
+            "max_active_seconds", "max_call_seconds", "max_idle_seconds", "max_tries", "retry_first_seconds",
+            "retry_max_seconds",
         ]  # fmt: skip
         labels = {"model_id": "Model", "agent_id": "Agent id"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}

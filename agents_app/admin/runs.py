@@ -106,7 +106,8 @@ class RunAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         run: Run = kwargs["obj"]
         steps = list(run.steps.order_by("index"))
-        executions = list(ToolExecution.objects.filter(run_id=run.pk).order_by("step", "call_index"))
+        calls = ToolExecution.objects.select_related("approval").filter(run_id=run.pk)
+        executions = list(calls.order_by("step", "call_index"))
         events = Event.objects.filter(run_id=run.pk).order_by("seq")[:MOST_EVENTS]
         story = timeline.build(run, steps, executions, events, now=timezone.now())
         context |= {"run": run, "story": story, "tone": timeline.RUN_TONES[run.status], "is_open": run.status in OPEN}

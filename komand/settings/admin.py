@@ -1,25 +1,8 @@
-"""How the operators' pages look and what their menu offers: the settings of the admin theme."""
+"""How the operators' pages look: the settings of the admin theme."""
 
-from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
-
-
-def _may(permission: str) -> Callable[[HttpRequest], bool]:
-    return lambda request: request.user.has_perm(permission)
-
-
-def _item(title: str, icon: str, app: str, model: str) -> dict[str, Any]:
-    return {
-        "title": title,
-        "icon": icon,
-        "link": reverse_lazy(f"admin:{app}_{model}_changelist"),
-        "permission": _may(f"{app}.view_{model}"),
-    }
-
 
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Komand",
@@ -66,35 +49,6 @@ UNFOLD: dict[str, Any] = {
         "show_search": False,
         "command_search": True,
         "show_all_applications": False,
-        "navigation": [
-            {
-                "title": "What happens",
-                "items": [
-                    {"title": "Dashboard", "icon": "monitoring", "link": reverse_lazy("admin:index")},
-                    _item("Runs", "play_circle", "agents_app", "run"),
-                    _item("Tool executions", "build", "tools_app", "toolexecution"),
-                    _item("Sessions", "chat", "sessions_app", "session"),
-                ],
-            },
-            {
-                "title": "Set up",
-                "items": [
-                    _item("Agents", "smart_toy", "agents_app", "agent"),
-                    _item("Model providers", "neurology", "agents_app", "modelprovider"),
-                    _item("API keys", "key", "sessions_app", "apikey"),
-                ],
-            },
-            {
-                "title": "On record",
-                "items": [
-                    _item("Audit log", "fact_check", "audit_app", "auditentry"),
-                    _item("Events", "timeline", "audit_app", "event"),
-                ],
-            },
-            {
-                "title": "People",
-                "items": [_item("Users", "person", "auth", "user"), _item("Groups", "group", "auth", "group")],
-            },
-        ],
+        "navigation": "komand.menu.menu",
     },
 }

@@ -26,7 +26,7 @@ class Screen:
         self._writer.start()
 
     def paint(self, text: str, colour: str) -> str:
-        return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self._coloured else text
+        return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self._coloured and text else text
 
     def say(self, text: str = "") -> None:
         try:

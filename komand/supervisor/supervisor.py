@@ -135,11 +135,14 @@ class Supervisor:
 
     async def _end(self) -> None:
         """Web and workers together, Valkey after them, since they still use it while they end."""
+        begun = time.monotonic()
         drain = env.integer("KOMAND_DRAIN_SECONDS", 3)
         first = [child for child in self._children if child.spec.name != "valkey"]
         last = [child for child in self._children if child.spec.name == "valkey"]
         await asyncio.gather(*(child.stop(drain + _STOP_MARGIN_SECONDS) for child in first))
         await asyncio.gather(*(child.stop(_VALKEY_STOP_SECONDS) for child in last))
+        if self._stop.is_set():
+            self._screen.say(f"stopped in {time.monotonic() - begun:.1f} s")
 
     def _on_signal(self) -> None:
         if self._stop.is_set():  # asked twice: no more waiting

@@ -1,5 +1,7 @@
 """The block that `manage.py up` shows when everything works."""
 
+import os
+import sys
 from typing import Any
 
 from komand.settings import env
@@ -15,7 +17,13 @@ def login_line(prepared: dict[str, Any]) -> str:
         return (
             f"  First login  {login['username']}  {login['password']}   (shown this once; {login['email']} works too)"
         )
-    return "  Login        as before (forgotten? python manage.py changepassword admin)"
+    return f"  Login        as before (forgotten? {_python()} manage.py changepassword admin)"
+
+
+def _python() -> str:
+    """This Python as one would type it here."""
+    here = os.path.relpath(sys.executable)
+    return sys.executable if here.startswith("..") else here
 
 
 def model_lines(prepared: dict[str, Any], url: str) -> list[str]:

@@ -122,7 +122,7 @@ class SessionWatch:
         before = run.position
         seen = [self._seen(run, fact) for fact in run.take(entry)]
         for index in range(len(seen) - 1):
-            pass
+            seen[index] = replace(seen[index], cursor=self._cursor(before))
         return seen
 
     def _see_word(self, word: CaughtUp) -> list[Seen]:
@@ -180,7 +180,9 @@ class SessionWatch:
         self.seq = event.seq
         run = self._note(event)
         cursor = self._cursor()
-        seen = [Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)]
+        seen = [
+            Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
+        ]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):
@@ -193,8 +195,6 @@ class SessionWatch:
         """Remember what the event says about its run."""
         if event.run_id is None:
             return None
-        if event.type in _BEGINNING:
-            self._run(event.run_id).expect()
         run = self._runs.get(event.run_id)
         if run is None:
             return None

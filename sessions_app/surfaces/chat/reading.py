@@ -69,7 +69,8 @@ def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int |
     if whole:
         return whole, whole[0].ordinal
     # A single run fills the page: take all of it.
-    return list(selectors.list_turns(session, limit=_LONGEST_RUN, before=(first + 1, 0))), first
+    turns = list(selectors.list_turns(session, limit=_LONGEST_RUN, before=(first + 1, 0)))
+    return [turn for turn in turns if turn.ordinal == first], first
 
 
 def _exchanges(session: Session, turns: Sequence[Turn], open_runs: Sequence[RunView]) -> tuple[Exchange, ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from uuid import UUID
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -60,5 +60,5 @@ def _zone_of(request: HttpRequest) -> ZoneInfo:
     """The time zone that the browser told us, else UTC."""
     try:
         return ZoneInfo(request.COOKIES.get(_ZONE_COOKIE, "UTC"))
-    except (ValueError, OSError):  # no such zone, or no name of one at all
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such zone, or no name of one at all
         return ZoneInfo("UTC")

@@ -1,7 +1,10 @@
 """Agents and model providers in the admin: set up, retired, and keys that are never shown."""
 
 import pytest
+from django.contrib.admin.utils import flatten_fieldsets
 
+from agents_app.admin.agents import AgentAdmin
+from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent, ModelProvider
 from audit_app.models import AuditEntry
 from tools_app.registry import tools
@@ -16,7 +19,8 @@ def agent_form(agent: Agent, **changes):
     fields = {
         "agent_id": agent.agent_id, "name": agent.name, "description": "", "provider": agent.provider_id,
         "model_id": "", "system_prompt": agent.system_prompt, "max_context_tokens": 1000, "allowed_channels": "",
-        "autonomy": "supervised", "enabled_skill_ids": "", "queue_limit": 20, "max_tool_rounds": 10,
+        "autonomy": "supervised", "enabled_skill_ids": "", "busy_policy": "queue", "queue_limit": 20,
+        "max_tool_rounds": 10,
         "max_active_seconds": 120, "max_call_seconds": 300, "max_idle_seconds": 60, "max_tries": 2,
         "retry_first_seconds": 2, "retry_max_seconds": 30, "all_tools": "on",
     }  # fmt: skip
@@ -42,6 +46,13 @@ def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
     assert response.status_code == 302
     assert (made.owner_id, made.allowed_channels, made.enabled_tools) == (operator.pk, ["WebChat", "Slack"], None)
     assert AuditEntry.objects.get(action="AgentCreated").agent_id == "sales"
+
+
+def test_every_column_of_an_agent_can_be_set():
+    by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "enabled_tools"}
+    columns = {field.name for field in Agent._meta.concrete_fields} - by_itself
+    shown = flatten_fieldsets(AgentAdmin.fieldsets)
+    assert columns == set(AgentForm.Meta.fields) and columns <= set(shown)
 
 
 def test_chosen_tools_are_kept_and_all_tools_means_also_later_ones(pages, agent):

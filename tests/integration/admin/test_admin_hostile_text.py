@@ -6,7 +6,7 @@ from django.utils import timezone
 from agents_app.models import Agent
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import ApiKey, Session, Turn
-from tools_app.models import ToolExecution
+from tools_app.models import Approval, ToolExecution
 
 SCRIPT = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
 BIDI = "\u202egnp.exe\u200b"
@@ -47,8 +47,21 @@ def poisoned(make_run, agent, operator):
         action=SCRIPT[:64], actor=TEXT, agent_id=TEXT[:120], session_id=session.pk, session_key=TEXT,
         request_id=TEXT[:128], at=timezone.now(), details={TEXT: [TEXT]},
     )  # fmt: skip
+    approval = Approval.objects.create(
+        execution=ToolExecution.objects.get(), run_id=run.pk, reason=TEXT, note=TEXT, decided_by=TEXT, digest="d",
+        status="denied", created_at=timezone.now(), expires_at=timezone.now(), decided_at=timezone.now(),
+    )  # fmt: skip
     Event.objects.update(type=TEXT[:64], actor=TEXT, payload={TEXT: TEXT})
-    objects = [run, session, entry, ToolExecution.objects.get(), Event.objects.get(), ApiKey.objects.get(), agent]
+    objects = [
+        run,
+        session,
+        entry,
+        approval,
+        ToolExecution.objects.get(),
+        Event.objects.get(),
+        ApiKey.objects.get(),
+        agent,
+    ]
     lists = [f"/admin/{row._meta.app_label}/{row._meta.model_name}/" for row in objects]
     return ["/admin/", *lists, *(f"{address}{row.pk}/change/" for address, row in zip(lists, objects, strict=True))]
 

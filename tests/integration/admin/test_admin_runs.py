@@ -51,14 +51,14 @@ def test_an_open_run_refreshes_itself_and_an_ended_one_does_not(pages, make_run)
 def test_a_long_run_costs_no_more_queries_than_a_short_one(pages, make_run, django_assert_max_num_queries):
     for calls in (1, 30):
         run = make_run(calls=calls)
-        with django_assert_max_num_queries(9):
+        with django_assert_max_num_queries(10):
             pages.get(page_of(run))
 
 
 def test_a_long_list_costs_no_more_queries_than_a_short_one(pages, make_run, django_assert_max_num_queries):
     for _ in range(12):
         make_run()
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         assert pages.get(LIST).content.decode().count('name="_selected_action"') == 12
 
 

@@ -41,7 +41,7 @@ def test_a_long_session_opens_on_its_newest_turns_and_leads_to_older_ones(
         )
         for n in range(1, 121)
     )
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         html = pages.get(f"{SESSIONS}{run.conversation_id}/change/").content.decode()
     assert "word-120." in html and "word-71." in html and "word-70." not in html
     older = pages.get(f"{SESSIONS}{run.conversation_id}/change/", {"before": "71.0"}).content.decode()
@@ -70,7 +70,7 @@ def test_sessions_are_found_by_title_owner_and_id(pages, operator, make_run):
 def test_the_list_of_sessions_costs_a_fixed_number_of_queries(pages, make_run, django_assert_max_num_queries):
     for _ in range(10):
         make_run()
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         pages.get(SESSIONS)
 
 

@@ -1,0 +1,59 @@
+"""The menu of the operators' pages."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from agents_app.admin.approvals import count_pending
+
+
+def menu(request: HttpRequest) -> list[dict[str, Any]]:
+    """Groups of links, each shown to those who may follow it. Approvals carry the number of those that wait."""
+    return [
+        {
+            "title": "What happens",
+            "items": [
+                {"title": "Dashboard", "icon": "monitoring", "link": reverse("admin:index")},
+                _item("Runs", "play_circle", "agents_app", "run"),
+                _item("Tool executions", "build", "tools_app", "toolexecution"),
+                _approvals(request),
+                _item("Sessions", "chat", "sessions_app", "session"),
+            ],
+        },
+        {
+            "title": "Set up",
+            "items": [
+                _item("Agents", "smart_toy", "agents_app", "agent"),
+                _item("Model providers", "neurology", "agents_app", "modelprovider"),
+                _item("API keys", "key", "sessions_app", "apikey"),
+            ],
+        },
+        {
+            "title": "On record",
+            "items": [
+                _item("Audit log", "fact_check", "audit_app", "auditentry"),
+                _item("Events", "timeline", "audit_app", "event"),
+            ],
+        },
+        {
+            "title": "People",
+            "items": [_item("Users", "person", "auth", "user"), _item("Groups", "group", "auth", "group")],
+        },
+    ]
+
+
+def _item(title: str, icon: str, app: str, model: str) -> dict[str, Any]:
+    link = reverse(f"admin:{app}_{model}_changelist")
+    return {"title": title, "icon": icon, "link": link, "permission": _may(f"{app}.view_{model}")}
+
+
+def _approvals(request: HttpRequest) -> dict[str, Any]:
+    item = _item("Approvals", "gavel", "tools_app", "approval")
+    waiting = count_pending() if item["permission"](request) else 0
+    return {**item, "badge": str(waiting), "badge_variant": "warning"} if waiting else item
+
+
+def _may(permission: str) -> Callable[[HttpRequest], bool]:
+    return lambda request: request.user.has_perm(permission)

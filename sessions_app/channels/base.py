@@ -1,0 +1,185 @@
+"""The contract of a channel adapter: verify → parse → capabilities → send, edit, draft, typing. One object an account.
+
+An adapter knows its platform and nothing of Komand: no models, no settings, no clock of its own where time decides.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, ClassVar
+
+from audit_app.kernel.errors import AppError
+from sessions_app.channels.messages import Capabilities, Chat, Happening, Outgoing, Rendered, Target
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class AccountSettings:
+    """What an adapter is made from. public_url: where the platform reaches our webhook of it, or empty."""
+
+    account_id: str
+    config: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    public_url: str = ""
+    reachable: frozenset[str] = frozenset()  # `host:port` pairs that callbacks may reach although they are not public
+
+
+@dataclass(frozen=True)
+class WebhookRequest:
+    """A request as it came in. headers: lower-case names, with every value that each was given."""
+
+    body: bytes
+    headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def header(self, name: str) -> str:
+        """The value of a header that was sent exactly once; empty otherwise, since two values prove nothing."""
+        values = self.headers.get(name, ())
+        return values[0] if len(values) == 1 else ""
+
+    @property
+    def is_json(self) -> bool:
+        return self.header("content-type").partition(";")[0].strip().lower() == "application/json"
+
+
+@dataclass(frozen=True)
+class Acknowledgement:
+    """What the platform is answered."""
+
+    status: int = 200
+    body: Mapping[str, Any] | None = None
+
+
+class NotProven(AppError):
+    """The request does not prove where it comes from."""
+
+    code = "not_proven"
+
+
+class NotReadable(AppError):
+    """The body cannot be read."""
+
+    code = "not_readable"
+
+
+class WrongMediaType(AppError):
+    """The body must be JSON."""
+
+    code = "wrong_media_type"
+
+
+class WrongShape(AppError):
+    """The body has not the fields that are expected."""
+
+    code = "wrong_shape"
+
+
+class Unsupported(AppError):
+    """The channel cannot do this. Its capabilities say so."""
+
+    code = "unsupported"
+
+
+class Fate(Enum):
+    """What is known of a message that could not be sent in order."""
+
+    NOT_SENT = "it was not sent, another try may do"
+    UNKNOWN = "it may have been sent"
+    REFUSED = "it was not sent, and another try would not change that"
+
+
+class SendError(AppError):
+    """A message was not sent, or may not have been. ends_account: nothing more can be sent from this account."""
+
+    code = "not_sent"
+
+    def __init__(
+        self, message: str, fate: Fate, *, retry_after_seconds: float | None = None, ends_account: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.fate = fate
+        self.retry_after_seconds = retry_after_seconds
+        self.ends_account = ends_account
+
+
+class ChannelAdapter(ABC):
+    """One account of one channel. `verify` and `parse` are pure; what sends is asynchronous and belongs to one loop.
+
+    To add a channel, see docs/adding-a-channel.md.
+    """
+
+    slug: ClassVar[str]
+    """As in URLs and commands: `telegram`."""
+    name: ClassVar[str]
+    """As in session ids: `Telegram`."""
+    summary: ClassVar[str]
+    """One line for the docs: what it speaks."""
+    max_body_bytes: ClassVar[int] = MIB
+    config_fields: ClassVar[Mapping[str, str]] = {}
+    secret_fields: ClassVar[Mapping[str, str]] = {}
+    required_secrets: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, account: AccountSettings) -> None:
+        """Raises InvalidInput when the configuration or a secret is missing or unusable."""
+        self.account = account
+
+    @classmethod
+    def make_secrets(cls) -> dict[str, str]:
+        """Secrets that are made by us when an account is added without them."""
+        return {}
+
+    # What comes in.
+
+    @abstractmethod
+    def verify(self, request: WebhookRequest, now: datetime) -> None:
+        """Prove from the raw bytes that the platform sent it. Raises NotProven, whatever is wrong with the proof."""
+
+    @abstractmethod
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+        """What happened, from a verified request. An odd shape is `Ignored`, unless the sender can read our answer.
+
+        Raises WrongMediaType, NotReadable (no JSON, no UTF-8), WrongShape.
+        """
+
+    def acknowledge(self, happenings: Sequence[Happening]) -> Acknowledgement:
+        """What the platform is answered when everything was taken in."""
+        return Acknowledgement()
+
+    # What goes out.
+
+    @abstractmethod
+    def capabilities(self, chat: Chat) -> Capabilities:
+        """What can be done in that chat."""
+
+    @abstractmethod
+    def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
+        """The text in the channel's dialect, cut into parts that it takes; at least one."""
+
+    @abstractmethod
+    async def send(self, message: Outgoing) -> str:
+        """Send it once and return the platform's id of it, perhaps empty. Raises SendError."""
+
+    async def edit(self, message: Outgoing, message_id: str) -> None:
+        """Replace a message that was sent. Doing it twice does no harm. Raises SendError, Unsupported."""
+        raise Unsupported(f"{self.name} cannot edit what was sent.")
+
+    async def draft(self, message: Outgoing, draft_id: int) -> None:
+        """Show a preview of an answer under way, in place of its last one. Raises SendError, Unsupported."""
+        raise Unsupported(f"{self.name} has no previews.")
+
+    async def typing(self, target: Target) -> None:
+        """Show that an answer is being written. Raises SendError, Unsupported."""
+        raise Unsupported(f"{self.name} does not show typing.")
+
+    async def check(self) -> Sequence[str]:
+        """Try the account against the platform, registering our webhook where that is possible.
+
+        Returns lines for the operator. Raises SendError when it cannot work.
+        """
+        return ["There is nothing to try on this channel."]
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        return

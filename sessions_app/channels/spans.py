@@ -1,0 +1,201 @@
+"""Markdown as a flat row of text with marks on it: what every dialect is written from and every text is cut by. Pure.
+
+CommonMark with tables and strikethrough. Raw HTML is text. Nothing here works on Markdown with regular expressions.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+_SCHEMES = ("http", "https", "mailto", "tel")
+_TASK = re.compile(r"\[([ xX])\] ")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """kind: bold | italic | strike | code | link | quote | pre; value: the address of a link, the language of a pre."""
+
+    kind: str
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Text with the same marks throughout, outermost first."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Signs:
+    """How a dialect writes what it has no marks for. aligned_tables: as columns in a pre, else as `name: value`."""
+
+    bullet: str = "• "
+    bold_headings: bool = True
+    aligned_tables: bool = True
+
+
+def read_markdown(markdown: str, signs: Signs) -> tuple[Span, ...]:
+    """The text as spans, blocks parted by a blank line."""
+    return tuple(_merged(_Reader(signs).blocks(SyntaxTreeNode(_parser().parse(markdown)).children)))
+
+
+def read_fences(markdown: str) -> tuple[Span, ...]:
+    """The Markdown itself as spans, only its outer code blocks marked, so that they can be closed and opened at a cut."""
+    lines = markdown.split("\n")
+    spans: list[Span] = []
+    done = 0
+    for token in _parser().parse(markdown):
+        if token.type == "fence" and token.level == 0 and token.map:
+            start, end = token.map
+            spans.append(Span("".join(f"{line}\n" for line in lines[done:start])))
+            spans.append(Span(token.content.removesuffix("\n"), (Mark("pre", token.info.strip()),)))
+            done = end
+            if end < len(lines):
+                spans.append(Span("\n"))
+    spans.append(Span("\n".join(lines[done:])))
+    return tuple(_merged(spans))
+
+
+def plain_text(spans: Sequence[Span]) -> str:
+    return "".join(span.text for span in spans)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+class _Reader:
+    def __init__(self, signs: Signs) -> None:
+        self._signs = signs
+
+    def blocks(self, nodes: Sequence[SyntaxTreeNode], marks: tuple[Mark, ...] = (), gap: str = "\n\n") -> list[Span]:
+        spans: list[Span] = []
+        for node in nodes:
+            block = self._block(node, marks)
+            if block and spans:
+                spans.append(Span(gap, marks))
+            spans += block
+        return spans
+
+    def _block(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
+        match node.type:
+            case "heading":
+                bold = (Mark("bold"),) if self._signs.bold_headings else ()
+                return self._inline(node.children[0], (*marks, *bold))
+            case "fence" | "code_block":
+                language = node.info.split()[0] if node.type == "fence" and node.info.strip() else ""
+                return [Span(node.content.removesuffix("\n"), (*marks, Mark("pre", language)))]
+            case "blockquote":
+                is_nested = any(mark.kind == "quote" for mark in marks)
+                return self.blocks(node.children, marks if is_nested else (*marks, Mark("quote")))
+            case "bullet_list" | "ordered_list":
+                return self._list(node, marks)
+            case "table":
+                return self._table(node, marks)
+            case "hr":
+                return [Span("─" * 10, marks)]
+            case _:
+                return [span for child in node.children for span in self._inline(child, marks)]
+
+    def _list(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
+        number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
+        spans: list[Span] = []
+        for item in node.children:
+            sign = self._signs.bullet if number is None else f"{number}. "
+            number = None if number is None else number + 1
+            inner = list(self.blocks(item.children, marks, gap="\n"))
+            if inner and (task := _TASK.match(inner[0].text)):
+                sign = "☐ " if task[1] == " " else "☑ "
+                inner[0] = Span(inner[0].text[task.end() :], inner[0].marks)
+            if spans:
+                spans.append(Span("\n", marks))
+            spans += [Span(sign, marks), *_indented(inner, " " * len(sign))]
+        return spans
+
+    def _table(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
+        rows = [
+            [plain_text(self._inline(cell.children[0], ())) if cell.children else "" for cell in row.children]
+            for part in node.children
+            for row in part.children
+        ]
+        if not self._signs.aligned_tables:
+            names, *body = rows
+            lines = [
+                "\n".join(f"{name}: {value}" for name, value in zip(names, row, strict=False)) for row in body or [[]]
+            ]
+            return [Span("\n\n".join(lines), marks)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        drawn = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows
+        ]
+        drawn.insert(1, "  ".join("─" * width for width in widths))
+        return [Span("\n".join(drawn), (*marks, Mark("pre")))]
+
+    def _inline(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
+        return [span for child in node.children for span in self._piece(child, marks)]
+
+    def _piece(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
+        match node.type:
+            case "strong":
+                return self._inline(node, (*marks, Mark("bold")))
+            case "em":
+                return self._inline(node, (*marks, Mark("italic")))
+            case "s":
+                return self._inline(node, (*marks, Mark("strike")))
+            case "code_inline":
+                return [Span(node.content, (*marks, Mark("code")))]
+            case "softbreak" | "hardbreak":
+                return [Span("\n", marks)]
+            case "link":
+                return self._link(self._inline(node, marks), str(node.attrs.get("href", "")))
+            case "image":
+                alt = self._inline(node, marks) or [Span(node.content or "image", marks)]
+                return self._link(alt, str(node.attrs.get("src", "")))
+            case _:
+                return [Span(node.content, marks)]
+
+    @staticmethod
+    def _link(inner: list[Span], address: str) -> list[Span]:
+        """Only addresses that people can open safely, and no mark where the text is the address already."""
+        text = plain_text(inner)
+        if not _is_safe(address) or text in (address, address.removeprefix("mailto:"), address.removeprefix("tel:")):
+            return inner
+        return [Span(span.text, (*span.marks, Mark("link", address))) for span in inner]
+
+
+def _is_safe(address: str) -> bool:
+    try:
+        return urlsplit(address).scheme.lower() in _SCHEMES
+    except ValueError:
+        return False
+
+
+def _indented(spans: Sequence[Span], indent: str) -> Iterator[Span]:
+    """Every line but the first moved in, code apart."""
+    for span in spans:
+        is_code = any(mark.kind == "pre" for mark in span.marks)
+        yield span if is_code else Span(span.text.replace("\n", "\n" + indent), span.marks)
+
+
+def _merged(spans: Sequence[Span]) -> Iterator[Span]:
+    """The same without empty spans, neighbours with equal marks joined."""
+    last: Span | None = None
+    for span in spans:
+        if not span.text:
+            continue
+        if last is not None and last.marks == span.marks:
+            last = Span(last.text + span.text, last.marks)
+        else:
+            if last is not None:
+                yield last
+            last = span
+    if last is not None:
+        yield last

@@ -1,0 +1,168 @@
+"""Channel accounts, what came in through them, and what is to go out."""
+
+from django.db import models
+from django.db.models import Q
+
+from agents_app.models import Agent, Run
+from audit_app.kernel.ids import new_id
+from sessions_app.models.sessions import Session, Turn
+
+
+class ChannelAccount(models.Model):
+    """One configured account of a channel: a bot, a number, an endpoint. Secrets are sealed and never shown again."""
+
+    ACCESS = [("open", "open to everyone"), ("allow_list", "listed senders"), ("paired", "paired senders")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    channel = models.SlugField(max_length=40, help_text="A registered channel, as in URLs: telegram, webhook, …")
+    account_id = models.SlugField(max_length=120, default="default", help_text="Our name for it; part of its URL.")
+    config = models.JSONField(default=dict, blank=True, help_text="What the channel's page in the docs lists.")
+    secrets_sealed = models.TextField(blank=True, editable=False)
+    agent = models.ForeignKey(
+        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="+",
+        help_text="Answers new sessions. Empty: the default agent.",
+    )  # fmt: skip
+    access = models.CharField(max_length=12, choices=ACCESS, default="paired", help_text="Who may talk to it.")
+    allowed_senders = models.JSONField(default=list, blank=True, help_text="Ids of senders or groups, for listed ones.")
+    is_enabled = models.BooleanField(default=True)
+    last_inbound_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.CharField(max_length=500, blank=True)
+    last_error_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_channel_account"
+        ordering = ["channel", "account_id"]
+        constraints = [models.UniqueConstraint(fields=["channel", "account_id"], name="channel_account_name")]
+
+    def __str__(self) -> str:
+        return f"{self.channel}/{self.account_id}"
+
+
+class InboundMessage(models.Model):
+    """A message as it came in, and what became of it: a run, or the recorded reason why there is none."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+")
+    message_id = models.CharField(max_length=200, help_text="The platform's id, unique within the account.")
+    sender_id = models.CharField(max_length=200)
+    sender_name = models.CharField(max_length=200, blank=True)
+    chat_id = models.CharField(max_length=200, help_text="Where it was said, and where the answer goes.")
+    text = models.TextField(blank=True)
+    attachments = models.JSONField(default=list, blank=True)
+    metadata = models.JSONField(default=dict, blank=True)
+    raw = models.TextField(null=True, help_text="The payload as received, for at most seven days.")  # noqa: DJ001
+    session = models.ForeignKey(Session, null=True, on_delete=models.SET_NULL, related_name="+")
+    turn = models.ForeignKey(Turn, null=True, on_delete=models.SET_NULL, related_name="+")
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    reason = models.CharField(max_length=60, blank=True, help_text="Why no run answers it; empty when one does.")
+    sent_at = models.DateTimeField()
+    received_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_inbound_message"
+        ordering = ["-id"]
+        indexes = [
+            # sweeper: payloads whose time is over
+            models.Index(fields=["received_at"], name="inbound_raw", condition=Q(raw__isnull=False)),
+            # pairing and notices: what a sender without access sent lately
+            models.Index(fields=["account", "sender_id", "id"], name="inbound_refused", condition=~Q(reason="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.message_id} from {self.sender_id}"
+
+
+class InboundKey(models.Model):
+    """A key by which a platform may deliver the same message again. Kept longer than any of them repeats itself."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    key = models.CharField(max_length=200)
+    message = models.ForeignKey(InboundMessage, on_delete=models.CASCADE, related_name="keys")
+
+    class Meta:
+        db_table = "komand_inbound_key"
+        # The sweeper deletes by age, which the id's order tells.
+        constraints = [models.UniqueConstraint(fields=["account", "key"], name="inbound_key_once")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Delivery(models.Model):
+    """One message that is to go out: a part of an answer, or a notice. Ids rise in the order of sending in a lane.
+
+    `owner` is the process that is talking to the platform about it: sending it, or showing a draft in its place.
+    """
+
+    STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
+    OPEN = ["pending", "sending"]
+    KINDS = [(kind, kind) for kind in ("answer", "failure", "notice", "press")]
+
+    id = models.BigAutoField(primary_key=True)
+    dedupe_key = models.CharField(max_length=200, unique=True, help_text="run:part:target")
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    session = models.ForeignKey(Session, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    lane = models.CharField(max_length=260, help_text="Account and chat: within it, one at a time and in order.")
+    target = models.JSONField(default=dict, help_text="Chat, thread and message to answer, as the adapter needs them.")
+    kind = models.CharField(max_length=12, choices=KINDS, default="answer")
+    part = models.IntegerField(default=0)
+    parts = models.IntegerField(default=1)
+    text = models.TextField(blank=True, help_text="What is said, as plain text.")
+    body = models.TextField(blank=True, help_text="The same in the channel's dialect.")
+    filename = models.CharField(max_length=200, blank=True, help_text="Set: it goes out as a file.")
+    status = models.CharField(max_length=10, choices=STATUSES, default="pending")
+    owner = models.UUIDField(null=True)
+    tries = models.IntegerField(default=0)
+    ready_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    provider_message_id = models.CharField(max_length=200, blank=True)
+    error = models.CharField(max_length=500, blank=True)
+    created_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_delivery"
+        ordering = ["-id"]
+        verbose_name_plural = "deliveries"
+        indexes = [
+            # sender: the first open one of each lane
+            models.Index(fields=["lane", "id"], name="delivery_open", condition=Q(status__in=["pending", "sending"])),
+            # sweeper: those whose time is over
+            models.Index(fields=["expires_at"], name="delivery_expiring", condition=Q(status="pending")),
+            # reaper: whose deliveries are being made
+            models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"delivery {self.pk} {self.status}"
+
+
+class Pairing(models.Model):
+    """A sender who may talk to an account, or the one-time code by which one still has to prove it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    code_digest = models.CharField(max_length=64, blank=True, editable=False)
+    expires_at = models.DateTimeField(null=True, help_text="When the code stops working; empty once it was used.")
+    sender_id = models.CharField(max_length=200, blank=True)
+    sender_name = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    paired_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_pairing"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account", "sender_id"], condition=~Q(sender_id=""), name="pairing_once_per_sender"
+            ),
+        ]
+        # codes that still wait to be used
+        indexes = [models.Index(fields=["account", "code_digest"], name="pairing_code", condition=Q(sender_id=""))]
+
+    def __str__(self) -> str:
+        return self.sender_name or self.sender_id or "open code"

@@ -1,0 +1,95 @@
+"""The queue of approvals in the admin: what is asked, decided once, by whom."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents_app.models import Run
+from audit_app.models import AuditEntry
+from tools_app.approving import digest_of
+from tools_app.models import Approval, ToolExecution
+
+LIST = "/admin/tools_app/approval/"
+SURE = {"_form_submitted": "True"}
+
+
+@pytest.fixture
+def approval(make_run) -> Approval:
+    """A run that waits for a person's word about its one call."""
+    run = make_run("waiting", waiting_on="approval")
+    ToolExecution.objects.update(status="Pending", risk="high", effect="once", output=None, completed_at=None)
+    execution = ToolExecution.objects.get(run_id=run.pk)
+    now = timezone.now()
+    return Approval.objects.create(
+        execution=execution, run_id=run.pk, digest=digest_of(execution), reason="The call is of high risk.",
+        created_at=now, expires_at=now + timedelta(minutes=30),
+    )  # fmt: skip
+
+
+def badges(response) -> list[str]:
+    items = [item for group in response.context["sidebar_navigation"] for item in group["items"]]
+    return [item["badge"] for item in items if "badge" in item]
+
+
+def test_a_menu_without_waiting_calls_has_no_badge(pages, agent):
+    assert badges(pages.get("/admin/")) == []
+
+
+def test_a_request_shows_what_the_decision_needs(pages, approval):
+    html = pages.get(f"{LIST}{approval.pk}/change/").content.decode()
+    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", "/approve/", "/deny/"):
+        assert text in html, text
+
+
+def test_approving_lets_the_call_run_and_is_audited(pages, operator, approval):
+    pages.post(f"{LIST}{approval.pk}/approve/", {**SURE, "note": "fine"})
+    approval.refresh_from_db()
+    assert (approval.status, approval.decided_by, approval.note) == ("approved", f"user:{operator.pk}", "fine")
+    assert ToolExecution.objects.get().status == "Pending"
+    assert AuditEntry.objects.get(action="ApprovalDecided").details["decided_by"] == f"user:{operator.pk}"
+
+
+def test_denying_ends_the_call_with_the_reason(pages, approval):
+    pages.post(f"{LIST}{approval.pk}/deny/", {**SURE, "note": "too dear"})
+    execution = ToolExecution.objects.get()
+    assert execution.status == "Failed" and "too dear" in execution.error
+
+
+def test_only_the_first_decision_counts(pages, approval):
+    pages.post(f"{LIST}{approval.pk}/approve/", SURE)
+    html = pages.post(f"{LIST}{approval.pk}/deny/", SURE, follow=True).content.decode()
+    approval.refresh_from_db()
+    assert approval.status == "approved"
+    assert "was approved already" in html and "/approve/" not in html
+
+
+def test_asking_decides_nothing(pages, approval):
+    assert "Let this call run?" in pages.get(f"{LIST}{approval.pk}/approve/").content.decode()
+    approval.refresh_from_db()
+    assert approval.status == "pending"
+
+
+def test_staff_who_may_only_look_cannot_decide(staff, approval):
+    viewer = staff("tools_app.view_approval")
+    assert "/approve/" not in viewer.get(f"{LIST}{approval.pk}/change/").content.decode()
+    assert viewer.post(f"{LIST}{approval.pk}/approve/", SURE).status_code == 403
+    approval.refresh_from_db()
+    assert approval.status == "pending"
+
+
+def test_what_waits_is_seen_on_the_dashboard_the_menu_and_the_run(pages, approval):
+    dashboard = pages.get("/admin/")
+    assert dashboard.context["pending_approvals"] == 1
+    assert badges(dashboard) == ["1"]
+    assert "1 tool call for approval" in dashboard.content.decode()
+    run = pages.get(f"/admin/agents_app/run/{Run.objects.get().pk}/change/").content.decode()
+    assert f"/admin/tools_app/approval/{approval.pk}/change/" in run
+
+
+def test_the_list_is_filtered_by_status_and_costs_a_fixed_number_of_queries(
+    pages, approval, django_assert_max_num_queries
+):
+    with django_assert_max_num_queries(7):
+        assert "17*23" in pages.get(LIST, {"status__exact": "pending"}).content.decode()
+    assert "17*23" not in pages.get(LIST, {"status__exact": "denied"}).content.decode()

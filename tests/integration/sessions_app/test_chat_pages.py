@@ -1,0 +1,288 @@
+"""The pages that are read: who sees what, how much of it, and at what cost."""
+
+import re
+import time
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents_app.models import Step
+from agents_app.types import RunStatus
+from sessions_app.models import Session, Turn
+from sessions_app.surfaces.chat import markdown
+from tests.rest_rig import make_agent, make_execution, make_run, make_session, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def alice():
+    make_agent()
+    return make_user("alice")
+
+
+@pytest.fixture
+def browser(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+def _exchange(session: Session, question: str, answer: str, *, calls: int = 0, **fields: Any) -> None:
+    """A run that is over, with its turns: so many calls, then the answer."""
+    run = make_run(session)
+    executions = [make_execution(run, call_index=i, status="Completed", output='{"n":1}') for i in range(calls)]
+    ids = [str(execution.pk) for execution in executions]
+    turns = [Turn(role="user", content=question)]
+    if calls:
+        turns += [Turn(role="assistant", content="let me see", tool_calls=[{}] * calls, tool_call_ids=ids)]
+        turns += [Turn(role="tool", content="1", tool_call_ids=[id_]) for id_ in ids]
+    turns += [Turn(role="assistant", content=answer, is_answer=True, tool_call_ids=ids or None, **fields)]
+    for part, turn in enumerate(turns):
+        turn.session, turn.run, turn.ordinal, turn.part, turn.created_at = (
+            session,
+            run,
+            run.ordinal,
+            part,
+            timezone.now(),
+        )
+    Turn.objects.bulk_create(turns)
+
+
+def _long_session(owner, exchanges: int) -> Session:
+    session = make_session(owner)
+    runs = [make_run(session) for _ in range(exchanges)]
+    now = timezone.now()
+    rows = []
+    for run in runs:
+        answer = f"**answer {run.ordinal}**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = {run.ordinal}\n```\n"
+        rows.append(
+            Turn(session=session, run=run, ordinal=run.ordinal, part=0, role="user", content="q", created_at=now)
+        )
+        rows.append(
+            Turn(session=session, run=run, ordinal=run.ordinal, part=1, role="assistant", content=answer,
+                 is_answer=True, created_at=now)
+        )  # fmt: skip
+    Turn.objects.bulk_create(rows)
+    return session
+
+
+def _page(browser: Client, path: str, **headers: str) -> str:
+    response = browser.get(path, headers=headers)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_home_leads_to_the_newest_chat_or_to_a_new_one(browser: Client, alice) -> None:
+    assert browser.get("/").headers["Location"] == "/chat/new"
+    session = make_session(alice)
+    assert browser.get("/").headers["Location"] == f"/chat/{session.id}"
+
+
+READ = ["", "/turns?before=5", "/title"]
+CHANGED = ["/messages", "/stop", "/title", "/delete", "/agent"]
+
+
+def test_strangers_are_sent_to_the_login_and_back(alice) -> None:
+    session = make_session(alice)
+    for path in ["/", "/chat/new", "/chat/sessions", *(f"/chat/{session.id}{tail}" for tail in READ)]:
+        location = Client().get(path).headers["Location"]
+        assert location.startswith("/login")
+    assert Client().get(f"/chat/{session.id}").headers["Location"] == f"/login?next=%2Fchat%2F{session.id}"
+    sent = Client().post(
+        f"/chat/{session.id}/messages", headers={**HTMX, "HX-Current-URL": f"http://testserver/chat/{session.id}"}
+    )
+    assert sent.headers["HX-Redirect"] == f"/login?next=%2Fchat%2F{session.id}"
+
+
+def test_another_ones_chat_is_not_there(browser: Client) -> None:
+    session = make_session(make_user("bob"))
+    run = make_run(session, RunStatus.FAILED)
+    for tail in READ:
+        assert browser.get(f"/chat/{session.id}{tail}").status_code == 404
+    for path in [
+        *(f"/chat/{session.id}{tail}" for tail in CHANGED),
+        f"/chat/runs/{run.pk}/stop",
+        f"/chat/runs/{run.pk}/retry",
+    ]:
+        assert browser.post(path, {"text": "x", "title": "x", "agent": "default"}).status_code == 404
+    assert browser.get(f"/chat/{uuid4()}").status_code == 404
+
+
+def test_changes_need_the_pages_token_and_a_post(alice) -> None:
+    session, strict = make_session(alice), Client(enforce_csrf_checks=True)
+    strict.force_login(alice)
+    for path in ["/chat/start", *(f"/chat/{session.id}{tail}" for tail in CHANGED)]:
+        assert strict.post(path, {"text": "x"}).status_code == 403
+        if path.endswith("/title"):
+            continue
+        assert strict.get(path).status_code == 405
+
+
+def test_pages_allow_no_script_or_style_but_files(browser: Client, alice) -> None:
+    session = make_session(alice)
+    _exchange(session, "<script>alert(1)</script>", "**a**\n\n| a |\n|--:|\n| 1 |", calls=1)
+    for path in ("/chat/new", f"/chat/{session.id}"):
+        response = browser.get(path)
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'self'" in policy and "unsafe" not in policy
+        html = response.content.decode()
+        assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|\son[a-z]+=|<style", html)
+
+
+def test_the_newest_fifty_turns_then_the_older_ones(browser: Client, alice) -> None:
+    session = _long_session(alice, 60)
+    html = _page(browser, f"/chat/{session.id}")
+    assert html.count('class="exchange"') == 25
+    assert "answer 59" in html and "answer 35" in html and "answer 34<" not in html
+    older = re.search(r'hx-get="(/chat/[^"]+/turns\?before=35)"', html)
+    assert older
+    fragment = _page(browser, older.group(1), **HTMX)
+    assert fragment.count('class="exchange"') == 25 and "answer 10" in fragment
+    last = _page(browser, f"/chat/{session.id}/turns?before=10", **HTMX)
+    assert last.count('class="exchange"') == 10 and "Show older" not in last
+
+
+@pytest.mark.parametrize("before", ["x", "", "-5", "99999999999999999999"])
+def test_any_place_to_look_before_is_answered(browser: Client, alice, before: str) -> None:
+    session = _long_session(alice, 2)
+    assert browser.get(f"/chat/{session.id}/turns", {"before": before}).status_code in (200, 400)
+
+
+def test_a_run_is_never_cut_in_two(browser: Client, alice) -> None:
+    session = make_session(alice)
+    for number in range(4):
+        _exchange(session, f"question {number}", "so", calls=15)
+    html = _page(browser, f"/chat/{session.id}")
+    assert html.count('class="call"') == 15 * html.count('class="exchange"')
+    _exchange(session, "a long one", "so", calls=70)
+    html = _page(browser, f"/chat/{session.id}")
+    assert html.count('class="exchange"') == 1 and html.count('class="call"') == 70 and "a long one" in html
+
+
+def test_a_thousand_turns_open_quickly_with_few_queries(browser: Client, alice) -> None:
+    session = _long_session(alice, 500)
+    _page(browser, f"/chat/{session.id}")  # makes the renderings and stores them
+    times = []
+    for _ in range(3):
+        with CaptureQueriesContext(connection) as queries:
+            began = time.perf_counter()
+            _page(browser, f"/chat/{session.id}")
+            times.append(time.perf_counter() - began)
+        assert len(queries) <= 12
+    assert min(times) < 0.2
+
+
+def test_answers_are_rendered_once_and_anew_when_the_rules_change(browser: Client, alice, monkeypatch) -> None:
+    session = make_session(alice)
+    _exchange(session, "q", "**bold**")
+    assert "<strong>bold</strong>" in _page(browser, f"/chat/{session.id}")
+    answer = Turn.objects.get(session=session, is_answer=True)
+    assert answer.html == markdown.VERSION + "<p><strong>bold</strong></p>\n"
+    Turn.objects.filter(pk=answer.pk).update(html=markdown.VERSION + "stored")
+    assert '<div class="markdown">stored</div>' in _page(browser, f"/chat/{session.id}")
+    monkeypatch.setattr(markdown, "VERSION", "<!--next-->")
+    assert "<strong>bold</strong>" in _page(browser, f"/chat/{session.id}")
+    assert Turn.objects.get(pk=answer.pk).html.startswith("<!--next-->")
+
+
+def test_an_open_run_is_shown_with_what_is_recorded(browser: Client, alice) -> None:
+    session = make_session(alice)
+    run = make_run(session, RunStatus.WAITING, waiting_on="tools")
+    Turn.objects.create(
+        session=session, run=run, ordinal=run.ordinal, part=0, role="user", content="q", created_at=timezone.now()
+    )
+    call = {"id": "call_1", "name": "echo", "arguments": "{}"}
+    now = timezone.now()
+    Step.objects.create(
+        run=run,
+        index=0,
+        fence=1,
+        text="let *me* see",
+        tool_calls=[call],
+        finish_reason="tool_calls",
+        started_at=now,
+        ended_at=now,
+    )
+    make_execution(run, arguments={"text": "hi"}, status="Running", owner=uuid4(), started_at=now)
+    waiting = make_run(session, RunStatus.QUEUED)
+    Turn.objects.create(
+        session=session, run=waiting, ordinal=waiting.ordinal, part=0, role="user", content="next", created_at=now
+    )
+    html = _page(browser, f"/chat/{session.id}")
+    assert "let <em>me</em> see" in html and "is-running" in html and "Using echo…" in html
+    assert "Waiting (1st in line)" in html
+    assert html.index("let <em>me</em>") < html.index('class="call"') < html.index("Waiting (1st")
+
+
+def test_a_run_whose_answer_is_not_stored_yet_stays_open(browser: Client, alice) -> None:
+    session = make_session(alice)
+    run = make_run(session, RunStatus.COMPLETED)
+    Turn.objects.create(
+        session=session, run=run, ordinal=run.ordinal, part=0, role="user", content="q", created_at=timezone.now()
+    )
+    assert "data-open" in _page(browser, f"/chat/{session.id}")
+
+
+def test_errors_and_stops_are_told_apart(browser: Client, alice) -> None:
+    session = make_session(alice)
+    _exchange(session, "a", "part", state="partial", error_code="cancelled", error_message="Stopped.")
+    _exchange(session, "b", "", state="error", error_code="model_auth", error_message="The key <b> is refused.")
+    html = _page(browser, f"/chat/{session.id}")
+    assert html.count('class="stopped"') == 1
+    assert "The key &lt;b&gt; is refused." in html
+    assert html.count("Try again") == 2  # the style sheet shows the newest alone
+
+
+def test_the_list_has_my_chats_by_day_and_finds_titles(browser: Client, alice) -> None:
+    now = timezone.now()
+    for days, title in enumerate(["Alpha", "Beta plan", "Gamma plan"]):
+        session = make_session(alice, key=f"WebChat:default:{alice.pk}:{days}")
+        Session.objects.filter(pk=session.pk).update(title=title, last_active_at=now - timedelta(days=days * 3))
+    hidden = make_session(make_user("bob"))
+    Session.objects.filter(pk=hidden.pk).update(title="Foreign plan")
+    html = _page(browser, "/chat/sessions", **HTMX)
+    assert re.findall(r"<h2>(.*)</h2>", html) == ["Today", "Last 7 days"]
+    assert re.findall(r'class="session-title">(.*)</span>', html) == ["Alpha", "Beta plan", "Gamma plan"]
+    found = _page(browser, "/chat/sessions?q=+PLAN+", **HTMX)
+    assert re.findall(r'class="session-title">(.*)</span>', found) == ["Beta plan", "Gamma plan"]
+    assert "No chat has “zzz”" in _page(browser, "/chat/sessions?q=zzz", **HTMX)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "nowhere", "../../etc/passwd", "", "a" * 500])
+def test_any_time_zone_cookie_is_taken(browser: Client, alice, zone: str) -> None:
+    make_session(alice)
+    browser.cookies["komand_zone"] = zone
+    assert "<h2>Today</h2>" in _page(browser, "/chat/sessions", **HTMX)
+
+
+def test_what_runs_is_marked_in_the_list(browser: Client, alice) -> None:
+    make_run(make_session(alice), RunStatus.RUNNING, owner=uuid4())
+    assert 'class="dot"' in _page(browser, "/chat/sessions", **HTMX)
+
+
+def test_only_agents_that_serve_the_page_are_offered(browser: Client) -> None:
+    make_agent("writer", description="Writes")
+    make_agent("pager", allowed_channels=["Slack"])
+    html = _page(browser, "/chat/new?agent=writer")
+    assert re.search(r'<option value="writer" selected', html)
+    assert "pager" not in html
+
+
+def test_operators_alone_see_the_way_to_their_pages(browser: Client, alice) -> None:
+    assert "/admin/" not in _page(browser, "/chat/new")
+    alice.is_staff = True
+    alice.save()
+    assert 'href="/admin/"' in _page(browser, "/chat/new")
+
+
+def test_pages_are_not_kept_by_caches(browser: Client) -> None:
+    assert browser.get("/chat/new").headers["Cache-Control"] == "no-store"
