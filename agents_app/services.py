@@ -151,11 +151,13 @@ def retire_agent(agent: Agent) -> None:
         audit.record("AgentRetired", agent_id=agent.agent_id)
 
 
-def restore_agent(agent: Agent) -> None:
-    """Take a retired agent back into use."""
+def restore_agent(agent: Agent) -> bool:
+    """Take a retired agent back into use. False when it was not retired."""
     with transaction.atomic():
-        Agent.objects.filter(pk=agent.pk).update(retired_at=None)
+        if not Agent.objects.filter(pk=agent.pk, retired_at__isnull=False).update(retired_at=None):
+            return False
         audit.record("AgentRestored", agent_id=agent.agent_id)
+        return True
 
 
 def _provider(name: str) -> ModelProvider:

@@ -4,7 +4,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -16,7 +15,6 @@ from unfold.enums import ActionVariant
 from agents_app import services
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
-from audit_app import services as audit
 from audit_app.adminkit import links
 from audit_app.adminkit.base import AuditedAdmin, acting
 from audit_app.adminkit.dialogs import back_to
@@ -141,9 +139,8 @@ class AgentAdmin(AuditedAdmin):
     )
     def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)
-        with transaction.atomic(), acting(request):
-            if Agent.objects.filter(pk=agent.pk, retired_at__isnull=False).update(retired_at=None):
-                audit.record("AgentRestored", agent_id=agent.agent_id)
+        with acting(request):
+            services.restore_agent(agent)
         messages.success(request, f"{agent.name} is in use.")
         return back_to(request, PAGE, object_id)
 

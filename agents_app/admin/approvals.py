@@ -76,7 +76,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         path="approve",
         icon="check_circle",
         permissions=["decide"],
-        variant=ActionVariant.SUCCESS,
+        variant=ActionVariant.PRIMARY,
         question="Let this call run?",
         explanation="It runs at once, with exactly the arguments shown here.",
         submit="Approve",

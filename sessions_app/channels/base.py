@@ -52,6 +52,14 @@ class Acknowledgement:
     body: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True)
+class Checked:
+    """lines: for the operator; learned: configuration that the platform told, to be kept."""
+
+    lines: tuple[str, ...]
+    learned: Mapping[str, Any] = field(default_factory=dict)
+
+
 class NotProven(AppError):
     """The request does not prove where it comes from."""
 
@@ -173,12 +181,9 @@ class ChannelAdapter(ABC):
         """Show that an answer is being written. Raises SendError, Unsupported."""
         raise Unsupported(f"{self.name} does not show typing.")
 
-    async def check(self) -> Sequence[str]:
-        """Try the account against the platform, registering our webhook where that is possible.
-
-        Returns lines for the operator. Raises SendError when it cannot work.
-        """
-        return ["There is nothing to try on this channel."]
+    async def check(self) -> Checked:
+        """Try the account against the platform, registering our webhook where that is possible. Raises SendError."""
+        return Checked(("There is nothing to try on this channel.",))
 
     async def aclose(self) -> None:
         """Close connections."""

@@ -155,20 +155,23 @@ class _Reader:
             case "softbreak" | "hardbreak":
                 return [Span("\n", marks)]
             case "link":
-                return self._link(self._inline(node, marks), str(node.attrs.get("href", "")))
+                return self._link(self._inline(node, marks), str(node.attrs.get("href", "")), len(marks))
             case "image":
                 alt = self._inline(node, marks) or [Span(node.content or "image", marks)]
-                return self._link(alt, str(node.attrs.get("src", "")))
+                return self._link(alt, str(node.attrs.get("src", "")), len(marks))
             case _:
                 return [Span(node.content, marks)]
 
     @staticmethod
-    def _link(inner: list[Span], address: str) -> list[Span]:
-        """Only addresses that people can open safely, and no mark where the text is the address already."""
+    def _link(inner: list[Span], address: str, depth: int) -> list[Span]:
+        """Only addresses that people can open safely, and no mark where the text is the address already.
+
+        depth: how many marks lie around the link; it goes outside of all further ones, so that it stays one link."""
         text = plain_text(inner)
         if not _is_safe(address) or text in (address, address.removeprefix("mailto:"), address.removeprefix("tel:")):
             return inner
-        return [Span(span.text, (*span.marks, Mark("link", address))) for span in inner]
+        link = Mark("link", address)
+        return [Span(span.text, (*span.marks[:depth], link, *span.marks[depth:])) for span in inner]
 
 
 def _is_safe(address: str) -> bool:

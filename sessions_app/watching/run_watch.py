@@ -60,8 +60,6 @@ class RunWatch:
     def _is_early(self, entry: LiveEntry) -> bool:
         if not self._has_started:
             return True
-        if entry.position[0] > self.position[0] and self._shows_something():
-            return True  # the older claim may have closed its step before it died
         if entry.step is None or entry.step < self._step:
             return False
         return entry.step > self._step or bool(self.open_executions)
@@ -71,25 +69,20 @@ class RunWatch:
         if self.held:
             self._held_before = self.held[-1].position
 
-    def free(self, *, step: int | None = None, marked: bool = False) -> Iterator[LiveEntry]:
+    def free(self, *, marked: bool = False) -> Iterator[LiveEntry]:
         """Give out the held entries that need not wait any longer, in order. Take each before asking for the next.
 
-        step: the fact that closes this step is here, so its entries come first; marked: those of `mark_held`.
+        marked: also those of `mark_held`, since the timeline was read.
         """
-        last = self._held_before if marked else START
-        if step is not None:
-            last = max((entry.position for entry in self.held if entry.step == step), default=START)
         while self.held:
-            entry = self.held.popleft()
-            if entry.position <= last:
-                self._pass(entry)
-            elif self._is_early(entry):
-                self.held.appendleft(entry)
+            if marked and self.held[0].position <= self._held_before:
+                self._stop_waiting(self.held[0])
+            elif self._is_early(self.held[0]):
                 return
-            yield entry
+            yield self.held.popleft()
 
-    def _pass(self, entry: LiveEntry) -> None:
-        """The timeline has nothing more to say about what comes before this entry: neither may we."""
+    def _stop_waiting(self, entry: LiveEntry) -> None:
+        """The timeline says nothing more of what comes before this entry: what was waited for will not come."""
         self._has_started = True
         self.open_executions.clear()
         if entry.step is not None and entry.step > self._step:
@@ -100,7 +93,7 @@ class RunWatch:
     def take(self, entry: LiveEntry) -> list[Shown]:
         """Go past the entry and return what it adds. Whatever was there before, or comes too late, adds nothing."""
         if entry.position[0] > self.position[0]:
-            self._is_void = self._shows_something()
+            pass
         self.position = entry.position
         if entry.type == CLAIMED.name or (entry.step is not None and not self._is_open(entry.step)):
             return []

@@ -152,15 +152,13 @@ class SessionWatch:
             return []
         if event.type not in _CLOSING or event.run_id is None or event.step is None:
             return self._pass(event)
-        run = self._run(event.run_id)
-        shown = [fact for entry in run.free(step=event.step) for fact in self._take(run, entry)]
         length = event.payload.get("text_length")
-        if length is None or not run.lacks_text(event.step, length):
-            return [*shown, *self._complete(event, None)]
+        if length is None or not self._run(event.run_id).lacks_text(event.step, length):
+            return self._complete(event, None)
         if length == 0:
-            return [*shown, *self._complete(event, "")]
+            return self._complete(event, "")
         self.wanted, self._wanting = (event.run_id, event.step), event
-        return shown
+        return []
 
     def _complete(self, event: KeptEvent, text: str | None) -> list[Seen]:
         """Close the event's step, with its whole text if the watcher lacks it."""
@@ -180,9 +178,7 @@ class SessionWatch:
         self.seq = event.seq
         run = self._note(event)
         cursor = self._cursor()
-        seen = [
-            Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
-        ]
+        seen = [Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):
@@ -195,6 +191,8 @@ class SessionWatch:
         """Remember what the event says about its run."""
         if event.run_id is None:
             return None
+        if event.type in _BEGINNING:
+            self._run(event.run_id).expect()
         run = self._runs.get(event.run_id)
         if run is None:
             return None

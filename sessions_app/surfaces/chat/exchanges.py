@@ -56,7 +56,6 @@ class Exchange:
     run_id: UUID | None
     ordinal: int
     question: str = ""
-    asked_at: datetime | None = None
     parts: tuple[TextPart | Call, ...] = ()
     status: Status | None = None
     state: str = "complete"
@@ -139,10 +138,7 @@ def using(tools: Iterable[str]) -> str:
 
 
 def _asked(turns: Sequence[Turn], exchange: Exchange) -> Exchange:
-    said = [turn for turn in turns if turn.role == "user"]
-    if not said:
-        return exchange
-    return replace(exchange, question="\n\n".join(turn.content for turn in said), asked_at=said[0].created_at)
+    return replace(exchange, question="\n\n".join(turn.content for turn in turns if turn.role == "user"))
 
 
 def _key(run_id: UUID | None, ordinal: int) -> str:

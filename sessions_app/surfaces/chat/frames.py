@@ -218,7 +218,7 @@ class _StepShown:
 
 def _once(acts: list[Act]) -> list[Act]:
     """The queue is told as it is, so once a batch is enough: after everything else."""
-    told = [act for act in acts if not isinstance(act, ShowQueue)]
+    told: list[Act] = [act for act in acts if not isinstance(act, ShowQueue)]
     return told if len(told) == len(acts) else [*told, ShowQueue()]
 
 

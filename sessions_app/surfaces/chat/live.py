@@ -6,7 +6,8 @@ No thread and no database connection waits here: the viewer waits on the process
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Coroutine, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -59,7 +60,8 @@ class ChatSocket(AsyncWebsocketConsumer):
         asked = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
         # From the last kept fact on: text that came since is told again from its step's start and cut by the page,
         # because Markdown blocks cannot be made from the middle of a text.
-        self._tasks = (asyncio.create_task(self._tell(_kept(asked))), asyncio.create_task(self._keep_checking()))
+        work = (self._tell(_kept(asked)), self._keep_checking())
+        self._tasks = tuple(asyncio.create_task(self._or_close(part)) for part in work)
 
     async def disconnect(self, code: int) -> None:
         for task in self._tasks:
@@ -76,29 +78,32 @@ class ChatSocket(AsyncWebsocketConsumer):
             return NOT_YOURS
         return None
 
-    async def _keep_checking(self) -> None:
-        """Look now and then whether the viewer may still watch; the frame shows the page that we are there."""
+    async def _or_close(self, work: Coroutine[Any, Any, int]) -> None:
+        """Do the work; close with the code it returns, or as failed."""
+        try:
+            code = await work
+        except Exception:
+            logger.exception("a viewer of session %s was not served", self.session.id)
+            code = FAILED
+        await self.close(code)
+
+    async def _keep_checking(self) -> int:
+        """Look now and then whether the viewer may still watch; the message shows the page that we are there."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             refusal = await self._check()
             if refusal:
-                await self.close(refusal)
-                return
+                return refusal
             await self._send({})
 
-    async def _tell(self, cursor: str) -> None:
-        try:
-            async with Viewer(self.session.id, cursor) as viewer:
-                projection = Projection(_texts)
-                async for batch in viewer.frames():
-                    frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act)]
-                    await self._send({"cursor": _kept(batch[-1].cursor), "acts": frames})
-            await self.close(TOO_SLOW)
-        except asyncio.CancelledError:
-            raise
-        except Exception:
-            logger.exception("a viewer of session %s was not served", self.session.id)
-            await self.close(FAILED)
+    async def _tell(self, cursor: str) -> int:
+        async with Viewer(self.session.id, cursor) as viewer:
+            await self._send({})  # tells the page that it is let in
+            projection = Projection(_texts)
+            async for batch in viewer.frames():
+                frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act)]
+                await self._send({"cursor": _kept(batch[-1].cursor), "acts": frames})
+        return TOO_SLOW
 
     async def _send(self, message: Frame) -> None:
         await self.send(text_data=json.dumps(message, ensure_ascii=False, separators=(",", ":")))
@@ -118,7 +123,7 @@ class ChatSocket(AsyncWebsocketConsumer):
         frame = _answers.get(run_id)
         if frame is None:
             exchange = await in_db(reading.find_exchange, self.session, run_id)
-            if exchange is None:
+            if exchange is None or exchange.is_open:
                 return []
             frame = _answers[run_id] = answer_frame(exchange)
             if len(_answers) > _ANSWERS_KEPT:
@@ -148,8 +153,8 @@ def _queue_of(session_id: UUID) -> list[ShowStatus]:
 
 def _kept(cursor: str) -> str:
     """The part of a cursor that names the last kept fact: `<seq>`; empty for anything else."""
-    seq = cursor.partition(".")[0]
-    return seq if seq.isascii() and seq.isdigit() else ""
+    found = re.match(r"[0-9]{1,18}(?=\.|$)", cursor, re.ASCII)
+    return found.group() if found else ""
 
 
 live_routes = [path("ws/chat/<uuid:session_id>", ChatSocket.as_asgi())]

@@ -123,5 +123,4 @@ def _status_of(run: RunView) -> int:
     return 502 if run.error_code.startswith("model_") else 500
 
 
-live_routes = [path("api/webchat/message", WebChatMessage.as_asgi())]  # type: ignore[no-untyped-call]
-websocket_routes: list[Any] = []
+live_routes = [path("api/webchat/message", WebChatMessage.as_asgi())]

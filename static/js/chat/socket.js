@@ -9,6 +9,7 @@ const SILENCE = 75_000; // the server gives a sign of life each 30 s
 const LOGIN = 4401;
 const FOR_GOOD = 4400; // and above: do not come back
 const MOST_GAPS = 3;
+const STANDS = 5000; // a connection that lasts so long counts as a good one
 
 export function follow(session, cursor, log) {
   new Follower(session, cursor, log).connect();
@@ -29,6 +30,7 @@ class Follower {
   #retryAt = 0;
   #timer = 0;
   #silence = 0;
+  #standing = 0;
 
   constructor(session, cursor, log) {
     this.#address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/chat/${session}`;
@@ -50,8 +52,8 @@ class Follower {
   }
 
   #take({ cursor, acts }) {
-    this.#attempt = 0;
     banner("");
+    this.#standing ||= setTimeout(() => (this.#attempt = 0), STANDS);
     this.#expectLife();
     if (!acts) return;
     if (!this.#log.apply(acts)) {
@@ -104,8 +106,8 @@ class Follower {
   }
 
   #drop() {
-    clearTimeout(this.#silence);
-    clearTimeout(this.#timer);
+    for (const timer of [this.#silence, this.#timer, this.#standing]) clearTimeout(timer);
+    this.#standing = 0;
     const socket = this.#socket;
     this.#socket = null;
     socket?.close();

@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_app.follow.items import CaughtUp, LiveEntry
+from audit_app.follow.items import CaughtUp
 from audit_app.timeline import KeptEvent
 from sessions_app.watching.seen import Seen
 from tests.unit.sessions_app.watched_world import FLUSH, Screen, World
@@ -80,6 +80,7 @@ class Engine:
                 self._write("snapshot", step, text=self._text)
             else:
                 self._write("text.delta", step, offset=offset, text=piece)
+        self.world.attempts.append(self._text)
 
     def _use_tools(self, step: int) -> None:
         self._record(step)
@@ -125,23 +126,19 @@ def write_world(data: st.DataObject) -> World:
 
 
 def watch_live(world: World, data: st.DataObject) -> list[Seen]:
-    """All facts of a watcher who was there all the time; kept events and entries reach it early or late."""
+    """All facts of a watcher who was there all the time; what it is told comes early or late, and perhaps twice."""
     watch, seen = World().watch()
-    late: dict[type, list] = {KeptEvent: [], LiveEntry: []}
-    written = 0
-    for item in [*world.log, None]:
-        queue = late[KeptEvent] if isinstance(item, KeptEvent) else late[LiveEntry]
+    late: dict[bool, list] = {True: [], False: []}
+    for written, item in enumerate([*world.log, None]):
         if item is not None:
-            queue.append(item)
-            written += isinstance(item, KeptEvent)
-        for kind in data.draw(st.permutations([KeptEvent, LiveEntry])):
-            count = data.draw(st.integers(0, len(late[kind]))) if item else len(late[kind])
-            seen += world.feed(watch, late[kind][:count])
-            del late[kind][:count]
+            late[isinstance(item, KeptEvent)].append(item)
+        for kept in data.draw(st.permutations([True, False])):
+            count = data.draw(st.integers(0, len(late[kept]))) if item else len(late[kept])
+            come, late[kept] = late[kept][:count], late[kept][count:]
+            seen += world.feed(watch, come + come[-1:])
         if watch.needs_read:
             watch.await_read(written)
-            seen += world.feed(watch, [*world.kept[watch.seq : written], CaughtUp(written)])
-            late[KeptEvent] = [event for event in late[KeptEvent] if event.seq > watch.seq]
+            seen += world.feed(watch, [*world.until(written + 1).kept[watch.seq :], CaughtUp(written)])
     return seen + world.read_again(watch)
 
 

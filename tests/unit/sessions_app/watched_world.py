@@ -23,6 +23,7 @@ class World:
     kept: list[KeptEvent] = field(default_factory=list)
     streams: dict[UUID, list[LiveEntry]] = field(default_factory=dict)
     stored: dict[tuple[UUID, int], str] = field(default_factory=dict)
+    attempts: list[str] = field(default_factory=list)
 
     def write(self, item: Any) -> None:
         self.log.append(item)
@@ -45,7 +46,7 @@ class World:
 
     def until(self, moment: int) -> "World":
         """This world when only so much of it was written."""
-        earlier = World(stored=self.stored)
+        earlier = World(stored=self.stored, attempts=self.attempts)
         for item in self.log[:moment]:
             earlier.write(item)
         return earlier
@@ -118,6 +119,8 @@ class Screen:
             self.texts[place] = fact.payload["text"]
         elif fact.type == "message.reset":
             self.texts[place] = ""
+        attempts = self.world.attempts
+        assert not attempts or any(text.startswith(self.texts[place]) for text in attempts), "nobody wrote this"
 
     def assert_complete(self) -> None:
         assert self.seqs == [event.seq for event in self.world.kept]

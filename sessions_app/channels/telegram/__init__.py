@@ -1,0 +1,1 @@
+"""Telegram, by its Bot API over plain HTTP."""

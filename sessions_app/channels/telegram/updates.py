@@ -1,0 +1,199 @@
+"""Reads Telegram's updates: what is a message for us, and what is not. Pure.
+
+Offsets and lengths of entities count UTF-16 code units. Ids go beyond 32 bits and are kept as text.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sessions_app.channels.messages import (
+    Attachment,
+    Chat,
+    ChatMoved,
+    ChatNoted,
+    Happening,
+    Ignored,
+    Incoming,
+    Press,
+    StopAsked,
+)
+
+Json = Mapping[str, Any]
+
+_CHAT_TYPES = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
+# What messages that nobody wrote are about.
+_SERVICE = (
+    "new_chat_members", "left_chat_member", "new_chat_title", "new_chat_photo", "delete_chat_photo", "pinned_message",
+    "group_chat_created", "supergroup_chat_created", "channel_chat_created", "message_auto_delete_timer_changed",
+    "migrate_from_chat_id", "forum_topic_created", "forum_topic_edited", "forum_topic_closed", "forum_topic_reopened",
+    "video_chat_started", "video_chat_ended", "video_chat_scheduled", "video_chat_participants_invited",
+)  # fmt: skip
+_FILES = {
+    "animation": "video", "document": "file", "voice": "voice", "audio": "audio", "video": "video",
+    "video_note": "video", "sticker": "sticker",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bot:
+    """Who we are there. username: without the at sign, perhaps unknown; reads_all: in groups, answers everything."""
+
+    id: str
+    username: str = ""
+    reads_all: bool = False
+    known_bots: frozenset[str] = frozenset()
+
+
+def read_update(update: Any, bot: Bot) -> Happening:
+    """What an update means for us. Whatever has an odd shape or an unknown kind is ignored: a refusal would make
+    Telegram hold back the chat."""
+    try:
+        for kind, read in _READERS.items():
+            if kind in update:
+                return read(update[kind], _key(update), bot)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OSError):
+        return Ignored("odd_shape")
+    return Ignored("unwanted_kind")
+
+
+def _key(update: Json) -> str:
+    return f"update:{int(update['update_id'])}"
+
+
+def _read_message(message: Json, key: str, bot: Bot) -> Happening:
+    if new_id := message.get("migrate_to_chat_id"):
+        return ChatMoved(str(message["chat"]["id"]), str(new_id))
+    if any(kind in message for kind in _SERVICE):
+        return Ignored("service_message")
+    if not (message.get("from") or message.get("sender_chat")):
+        return Ignored("no_sender")
+    sender, author = message.get("sender_chat"), message.get("from", {})
+    if str(message.get("via_bot", {}).get("id", "")) == bot.id or str(author.get("id")) == bot.id:
+        return Ignored("own_message")
+    if author.get("is_bot") and not sender and str(author["id"]) not in bot.known_bots:
+        return Ignored("other_bot")
+    text, addressing = _read_text(message, bot)
+    if addressing.for_other_bot:
+        return Ignored("command_for_other_bot")
+    reply = message.get("reply_to_message") or {}
+    is_reply = str(reply.get("from", {}).get("id", "")) == bot.id
+    chat = _chat(message)
+    native = f"{chat.id}:{int(message['message_id'])}"
+    is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or text.startswith("/")
+    return Incoming(
+        message_id=native, sender_id=str(sender["id"] if sender else author["id"]), sender_name=_name(message),
+        text=text, sent_at=_moment(message["date"]), chat=chat, keys=(key, f"message:{native}"),
+        is_addressed=is_addressed, mentions_bot=addressing.mentions or is_reply,
+        reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
+        event_id=key.removeprefix("update:"), attachments=_attachments(message),
+        metadata={
+            "telegramChatId": chat.id, "chatTitle": message["chat"].get("title"), "userId": str(author.get("id", "")),
+            "languageCode": author.get("language_code"), "mediaGroupId": message.get("media_group_id"),
+        },
+    )  # fmt: skip
+
+
+def _read_press(query: Json, key: str, bot: Bot) -> Happening:
+    message = query.get("message")
+    if not message or "data" not in query:
+        return Ignored("press_without_message")
+    chat, who = _chat(message), query["from"]
+    return Press(
+        action_id=str(query["data"]), sender_id=str(who["id"]), sender_name=_person(who), chat=chat,
+        message_id=f"{chat.id}:{message['message_id']}", press_id=str(query["id"]), keys=(key,),
+        sent_at=datetime.now(UTC),
+    )  # fmt: skip
+
+
+def _read_membership(change: Json, key: str, bot: Bot) -> Happening:
+    status = str(change["new_chat_member"]["status"])
+    note = "chat_left" if status in ("kicked", "left") else "chat_joined"
+    who = change["from"]
+    return ChatNoted(note, _chat(change), str(who["id"]), _person(who), (key,), _moment(change["date"]))
+
+
+def _read_stop(stop: Json, key: str, bot: Bot) -> Happening:
+    return StopAsked(_chat(stop), (key,))
+
+
+_READERS: dict[str, Callable[[Json, str, Bot], Happening]] = {
+    "message": _read_message,
+    "callback_query": _read_press,
+    "my_chat_member": _read_membership,
+    "stopped_message_generation": _read_stop,
+}
+
+
+def _chat(message: Json) -> Chat:
+    chat = message["chat"]
+    # In a private chat a thread is a topic always; in a group it may be a mere chain of replies.
+    has_topic = message.get("is_topic_message") or (chat.get("type") == "private" and "message_thread_id" in message)
+    thread = str(message["message_thread_id"]) if has_topic else ""
+    return Chat(str(int(chat["id"])), _CHAT_TYPES.get(chat.get("type", "private"), "group"), thread)
+
+
+@dataclass
+class _Addressing:
+    mentions: bool = False
+    for_other_bot: bool = False
+
+
+def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
+    """The text without our own mention and with `/cmd@us` as `/cmd`; a command for another bot is told."""
+    text = message.get("text") or message.get("caption") or ""
+    if not isinstance(text, str):
+        raise TypeError("the text is no text")
+    units = text.encode("utf-16-le", "surrogatepass")
+    addressing, removed = _Addressing(), []
+    us = f"@{bot.username}".lower() if bot.username else None
+    for entity in message.get("entities") or message.get("caption_entities") or ():
+        start, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
+        words = units[2 * start : 2 * end].decode("utf-16-le", "replace")
+        command, at, addressee = words.partition("@")
+        if entity["type"] == "mention" and us and words.lower() == us:
+            removed.append((start, end))
+        elif entity["type"] == "text_mention" and str(entity.get("user", {}).get("id", "")) == bot.id:
+            removed.append((start, end))
+        elif entity["type"] == "bot_command" and at and us:
+            if f"@{addressee}".lower() == us:
+                removed.append((start + len(command), end))
+            elif start == 0:
+                addressing.for_other_bot = True
+    if not removed:
+        return text, addressing
+    addressing.mentions = True
+    for start, end in sorted(removed, reverse=True):
+        units = units[: 2 * start] + units[2 * end :]
+    return units.decode("utf-16-le", "replace").strip(), addressing
+
+
+def _attachments(message: Json) -> tuple[Attachment, ...]:
+    found = []
+    if photos := message.get("photo"):
+        largest = photos[-1]
+        found.append(Attachment(largest["file_id"], "image", size_bytes=largest.get("file_size"), auth="bot"))
+    for key, kind in _FILES.items():
+        if (file := message.get(key)) and not (key == "document" and "animation" in message):
+            found.append(
+                Attachment(
+                    file["file_id"], kind, file.get("file_name"), file.get("mime_type"), file.get("file_size"),
+                    auth="bot",
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+def _name(message: Json) -> str:
+    sender = message.get("sender_chat")
+    return str(sender.get("title") or sender.get("username") or "") if sender else _person(message["from"])
+
+
+def _person(who: Json) -> str:
+    full = f"{who.get('first_name') or ''} {who.get('last_name') or ''}".strip()
+    return full or (f"@{who['username']}" if who.get("username") else "")
+
+
+def _moment(seconds: Any) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)

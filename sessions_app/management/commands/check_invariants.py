@@ -1,0 +1,41 @@
+"""Checks that the stored rows keep what Komand promises; for every night, and after anything that went wrong."""
+
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from sessions_app.invariants import INVARIANTS, Violation, find_violations
+
+
+class Command(BaseCommand):
+    help = "Check the ten invariants of the stored rows. Exit code 1, and a line for each violation, if any is broken."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--grace", type=float, default=10.0, metavar="SECONDS",
+            help="look again after this time and tell only what is found twice (default: %(default)g; 0: look once)",
+        )  # fmt: skip
+        parser.add_argument("--list", action="store_true", help="show the rules instead of checking them")
+
+    def handle(self, *args: Any, grace: float, **options: Any) -> None:
+        if options["list"]:
+            for invariant in INVARIANTS:
+                self.stdout.write(f"{invariant.number:2}  {invariant.rule}")
+            return
+        broken = lasting_violations(grace)
+        for violation in broken:
+            self.stdout.write(str(violation))
+        if broken:
+            raise CommandError(f"{len(broken)} violations", returncode=1)
+        self.stdout.write("all invariants hold")
+
+
+def lasting_violations(grace_seconds: float) -> list[Violation]:
+    """What is broken and still is after the grace, in which an installation at work gets past its moments."""
+    found = find_violations()
+    if not found or grace_seconds <= 0:
+        return found
+    time.sleep(grace_seconds)
+    still = set(find_violations())
+    return [violation for violation in found if violation in still]

@@ -1,0 +1,76 @@
+"""The page's log in Python: applies acts by the same rules as static/js/chat, as far as texts and cards go."""
+
+from typing import Any
+
+
+class MissingTextError(AssertionError):
+    """Text came that does not follow what is shown."""
+
+
+class Part:
+    """One step's text: finished blocks up to `done`, and open text."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.html = ""
+        self.open = ""
+
+    def take(self, act: dict[str, Any]) -> None:
+        for start, end, html in act["blocks"]:
+            if end <= self.done:
+                continue
+            if start != self.done:
+                raise MissingTextError(f"a block begins at {start}, shown is {self.done}")
+            self.open = self.open[end - self.done :]
+            self.html, self.done = self.html + html, end
+        length = self.done + len(self.open)
+        if act["offset"] > length:
+            raise MissingTextError(f"text begins at {act['offset']}, shown is {length}")
+        self.open += act["text"][length - act["offset"] :]
+
+
+class PageModel:
+    """cursor: what the page would come back with. `shown` compares two pages."""
+
+    def __init__(self, cursor: str = "") -> None:
+        self.cursor = cursor
+        self.exchanges: list[str] = []
+        self.open: set[str] = set()
+        self.parts: dict[str, dict[str, Part | str]] = {}
+        self.answers: dict[str, str] = {}
+
+    def apply(self, message: dict[str, Any]) -> None:
+        for act in message.get("acts", ()):
+            self._act(act)
+        self.cursor = message.get("cursor", self.cursor)
+
+    @property
+    def shown(self) -> Any:
+        texts = {
+            run: {name: (part.html, part.open) if isinstance(part, Part) else part for name, part in parts.items()}
+            for run, parts in self.parts.items()
+        }
+        return self.exchanges, self.open, texts, self.answers
+
+    def _act(self, act: dict[str, Any]) -> None:
+        run = act.get("run", "")
+        if act["do"] == "exchange" and run not in self.exchanges:
+            self.exchanges.append(run)
+            self.open.add(run)
+            self.parts[run] = {}
+        if run not in self.open:
+            return
+        parts = self.parts[run]
+        match act["do"]:
+            case "text":
+                part = parts.setdefault(f"text {act['step']}", Part())
+                assert isinstance(part, Part)
+                part.take(act)
+            case "forget":
+                parts[f"text {act['step']}"] = Part()
+            case "call":
+                parts.setdefault(f"call {act['call']}", act["html"])
+            case "answer":
+                self.open.discard(run)
+                self.parts[run] = {}
+                self.answers[run] = act["html"]

@@ -1,0 +1,256 @@
+"""The page's WebSocket: a real engine on a real Valkey, watched by the page's rules; and who may watch at all."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session as Login
+from django.test import Client
+
+from agents_app.providers.scripted import Reply
+from audit_app import follow
+from audit_app.kernel.database import in_db
+from komand.origins import OriginCheck
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import Session
+from sessions_app.services import Inbound, cancel_session_runs, delete_session, receive
+from sessions_app.surfaces.chat import live
+from sessions_app.watch import Viewer
+from tests.engine_rig import EngineRig
+from tests.integration.sessions_app.page_model import PageModel
+from tests.rest_rig import make_session, make_user
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+APPLICATION = OriginCheck(URLRouter(live.live_routes))
+OURS = {"host": "localhost", "origin": "http://localhost"}
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture
+async def _follower(valkey: object) -> AsyncIterator[None]:
+    yield
+    await follow.follower().aclose()
+
+
+def _cookie(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+
+class Tab:
+    """A page that watches one session. `close_code` once the server let it go."""
+
+    def __init__(self, session: Session, cookie: str = "", cursor: str = "", **headers: str) -> None:
+        sent = {**OURS, **({"cookie": cookie} if cookie else {}), **headers}
+        fields = [(name.encode(), value.encode()) for name, value in sent.items()]
+        self.socket = WebsocketCommunicator(APPLICATION, f"/ws/chat/{session.id}?cursor={cursor}", headers=fields)
+        self.page = PageModel(cursor)
+        self.close_code: int | None = None
+
+    async def __aenter__(self) -> "Tab":
+        self.accepted, self.refused = await self.socket.connect(timeout=5)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        with contextlib.suppress(Exception):
+            await self.socket.disconnect(timeout=2)
+
+    async def receive(self, seconds: float = 10) -> dict[str, Any] | None:
+        """The next message, applied to the page; None when the server closed."""
+        output = await self.socket.receive_output(seconds)
+        if output["type"] == "websocket.close":
+            self.close_code = output["code"]
+            return None
+        message: dict[str, Any] = json.loads(output["text"])
+        self.page.apply(message)
+        return message
+
+    async def until(self, what: str, seconds: float = 10) -> list[dict[str, Any]]:
+        """Messages until one holds an act of that name."""
+        messages = []
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await self.receive(seconds)
+                assert message is not None, f"closed with {self.close_code}"
+                messages.append(message)
+                if any(act["do"] == what for act in message.get("acts", ())):
+                    return messages
+
+
+@pytest.fixture
+def session(valkey: object) -> Session:
+    return make_session(make_user("alice"))
+
+
+async def test_a_run_is_told_from_the_message_to_the_stored_answer(rig: EngineRig, _follower: None) -> None:
+    call = ToolCall("c", "echo", '{"text": "hi"}')
+    await in_db(rig.agent, Reply(("let me ", "see"), tool_calls=(call,)), Reply(("so\n\n", "it **is**")))
+    session = await in_db(make_session, rig.owner)
+    async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
+        accepted = await in_db(_send, rig, session, "m-1")
+        acts = [act for message in await tab.until("answer") for act in message.get("acts", ())]
+    kinds = [act["do"] for act in acts if act["do"] != "status"]
+    assert kinds[0] == "exchange" and acts[0]["message"] == "m-1"
+    assert kinds.index("text") < kinds.index("call") < kinds.index("change") < kinds.index("answer")
+    answer = tab.page.answers[str(accepted.run_id)]
+    assert answer.index("let me see") < answer.index("call-name") < answer.index("it <strong>is</strong>")
+    assert acts[-1]["say"] == "let me see so it **is**"
+
+
+def _send(rig: EngineRig, session: Session, message_id: str = "") -> Any:
+    inbound = Inbound(session.channel, session.account_id, session.sender_id, "Alice", "hello", message_id=message_id)
+    return receive(inbound, owner=rig.owner, session=session)
+
+
+async def test_from_every_message_on_the_page_comes_to_show_the_same(rig: EngineRig, _follower: None) -> None:
+    call = ToolCall("c", "echo", '{"text": "hi"}')
+    words = tuple(f"word{number} " + ("\n\n" if number % 5 == 4 else "") for number in range(23))
+    await in_db(
+        rig.agent, Reply(words, tool_calls=(call,), delay_seconds=0.02), Reply(words, delay_seconds=0.02, hangs=True)
+    )
+    session = await in_db(make_session, rig.owner)
+    cookie = await in_db(_cookie, rig.owner)
+    async with Tab(session, cookie) as whole:
+        await in_db(_send, rig, session)
+        messages = await _until_shown(whole, "word22")
+        for cut in range(0, len(messages), 3):
+            page = PageModel()
+            for message in messages[:cut]:
+                page.apply(message)
+            async with Tab(session, cookie, page.cursor) as again:
+                again.page = page
+                await _until_shown(again, "word22")
+            assert again.page.shown == whole.page.shown
+    await in_db(cancel_session_runs, session, reason="Stopped.")
+
+
+async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
+    """Messages until the second step's text ends with that word."""
+    messages = []
+    while not any(last in getattr(parts.get("text 1"), "open", "") for parts in tab.page.parts.values()):
+        message = await tab.receive()
+        assert message is not None
+        messages.append(message)
+    return messages
+
+
+async def test_a_page_is_told_when_the_connection_stands(session: Session, _follower: None) -> None:
+    async with Tab(session, await in_db(_cookie, session.owner), "0") as tab:
+        assert await tab.receive() == {}
+
+
+@pytest.mark.parametrize("cursor", ["", "0", "7", "nonsense", "1.2-3", "9" * 30, "-1", "%00"])
+async def test_any_cursor_is_taken(session: Session, _follower: None, cursor: str) -> None:
+    async with Tab(session, await in_db(_cookie, session.owner), cursor) as tab:
+        assert await tab.receive() == {}
+        assert await tab.socket.receive_nothing(0.1)
+
+
+async def test_nobody_watches_without_a_login(session: Session) -> None:
+    for cookie in ("", f"{settings.SESSION_COOKIE_NAME}=made-up"):
+        headers = {} if cookie else {"origin": "http://localhost"}
+        async with Tab(session, cookie, **headers) as tab:
+            assert await tab.receive() is None
+            assert tab.close_code == live.NOT_LOGGED_IN
+
+
+async def test_a_key_is_no_login(session: Session) -> None:
+    made = await in_db(create_api_key, session.owner, "test")
+    async with Tab(session, authorization=f"Bearer {made.key}") as tab:
+        assert await tab.receive() is None
+        assert tab.close_code == live.NOT_LOGGED_IN
+
+
+async def test_nobody_watches_another_ones_session(session: Session) -> None:
+    cookie = await in_db(_cookie, await in_db(make_user, "bob"))
+    async with Tab(session, cookie) as tab:
+        assert await tab.receive() is None
+        assert tab.close_code == live.NOT_YOURS
+    session.id = uuid4()
+    async with Tab(session, cookie) as tab:
+        assert await tab.receive() is None
+        assert tab.close_code == live.NOT_YOURS
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "http://localhost.evil.example",
+        "http://localhost:81",
+        "http://evil-localhost",
+        "",
+    ],
+)
+async def test_a_foreign_page_cannot_watch_with_my_login(session: Session, origin: str) -> None:
+    tab = Tab(session, await in_db(_cookie, session.owner), origin=origin)
+    accepted, _ = await tab.socket.connect(timeout=5)
+    assert not accepted
+
+
+async def _closed(tab: Tab) -> int | None:
+    async with asyncio.timeout(10):
+        while await tab.receive() is not None:
+            pass
+    return tab.close_code
+
+
+async def test_whoever_logs_out_stops_watching(
+    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
+    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+        assert await tab.receive() == {}
+        await in_db(Login.objects.all().delete)
+        assert await _closed(tab) == live.NOT_LOGGED_IN
+
+
+async def test_a_deleted_session_is_not_watched_on(
+    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
+    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+        await in_db(delete_session, session)
+        assert await _closed(tab) == live.NOT_YOURS
+
+
+async def test_a_viewer_that_is_too_slow_is_asked_to_come_back(
+    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_frames(viewer: Viewer) -> AsyncIterator[Any]:
+        for frame in ():
+            yield frame
+
+    monkeypatch.setattr(Viewer, "frames", no_frames)
+    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+        assert await _closed(tab) == live.TOO_SLOW
+
+
+async def test_a_fault_asks_the_page_to_come_back(
+    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(viewer: Viewer) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Viewer, "frames", broken)
+    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+        assert await _closed(tab) == live.FAILED
+    assert "was not served" in caplog.text
