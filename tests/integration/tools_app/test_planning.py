@@ -6,7 +6,7 @@ from django.db import IntegrityError
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
 from tools_app import conf, services
-from tools_app.models import ToolExecution
+from tools_app.models import Approval, ToolExecution
 from tools_app.types import AgentPolicy, Effect, ExecutionStatus, Risk
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -85,7 +85,6 @@ def test_a_call_that_cannot_be_run_is_born_failed(plan, nudges, name, arguments,
     [
         (AgentPolicy("readonly"), Effect.ONCE, Risk.LOW, "not allowed"),
         (AgentPolicy("full", tools=("echo",)), Effect.READ, Risk.LOW, "not enabled for this agent"),
-        (AgentPolicy("supervised"), Effect.READ, Risk.HIGH, "needs a person's approval"),
     ],
 )
 def test_a_call_that_the_policy_does_not_allow_is_never_run(plan, nudges, make_tool, policy, effect, risk, error):
@@ -96,11 +95,20 @@ def test_a_call_that_the_policy_does_not_allow_is_never_run(plan, nudges, make_t
     assert not nudges
 
 
+def test_a_call_that_takes_an_approval_waits_and_nobody_is_rung(plan, nudges, make_tool):
+    make_tool(lambda arguments, context: pytest.fail("it was run"), effect=Effect.READ, risk=Risk.HIGH)
+    (execution,) = plan(("act", "{}"), policy=AgentPolicy("supervised"))
+    assert execution.status is ExecutionStatus.PENDING
+    approval = Approval.objects.get(execution_id=execution.id)
+    assert (approval.status, "high risk" in approval.reason) == ("pending", True)
+    assert not nudges
+
+
 def test_the_policy_judges_the_risk_of_the_very_call(plan, make_tool):
     tool = make_tool(lambda arguments, context: None, risk=Risk.HIGH)
     tool.risk_of = lambda arguments: Risk.LOW if arguments.get("dry") else Risk.HIGH
-    dry, wet = plan(("act", '{"dry": true}'), ("act", "{}"))
-    assert (dry.status, wet.status) == (ExecutionStatus.PENDING, ExecutionStatus.FAILED)
+    plan(("act", '{"dry": true}'), ("act", "{}"))
+    assert [approval.execution.arguments for approval in Approval.objects.all()] == [{}]
 
 
 def test_a_step_is_planned_once(plan):
