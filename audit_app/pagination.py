@@ -1,11 +1,10 @@
 """Lists of big tables at a steady cost: pages that are never counted, and date ranges that use the time-ordered key."""
 
-from datetime import datetime
-from uuid import UUID
-
 from django.contrib.admin.views.main import PAGE_VAR
 from django.http import HttpRequest
 from unfold.views import ChangeList
+
+from audit_app.kernel.ids import first_id_at as first_id_at
 
 # A page costs the database its offset. Whoever needs more than this many pages needs a filter, not another page.
 MAX_PAGES = 200
@@ -37,8 +36,3 @@ class UncountedChangeList(ChangeList):
         self.show_admin_actions = bool(rows)
         self.can_show_all = self.multi_page = False
         self.paginator = UncountedPages()
-
-
-def first_id_at(moment: datetime) -> UUID:
-    """The lowest sortable id (kernel/ids) that can be made at `moment`, an aware time: ids made later are higher."""
-    return UUID(int=int(moment.timestamp() * 1000) << 80 | 0x7 << 76 | 0b10 << 62)

@@ -4,6 +4,7 @@ import secrets
 import threading
 import time
 import uuid
+from datetime import datetime
 
 _lock = threading.Lock()
 _last_ms = 0
@@ -27,3 +28,8 @@ def new_id() -> uuid.UUID:
         ms, counter = _last_ms, _last_counter
     value = (ms & 0xFFFF_FFFF_FFFF) << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | secrets.randbits(62)
     return uuid.UUID(int=value)
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """The lowest id that can be made at `moment`, an aware time: ids made later are higher."""
+    return uuid.UUID(int=int(moment.timestamp() * 1000) << 80 | 0x7 << 76 | 0b10 << 62)

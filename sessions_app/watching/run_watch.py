@@ -93,7 +93,7 @@ class RunWatch:
     def take(self, entry: LiveEntry) -> list[Shown]:
         """Go past the entry and return what it adds. Whatever was there before, or comes too late, adds nothing."""
         if entry.position[0] > self.position[0]:
-            pass
+            self._is_void = self._shows_something()
         self.position = entry.position
         if entry.type == CLAIMED.name or (entry.step is not None and not self._is_open(entry.step)):
             return []

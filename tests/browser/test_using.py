@@ -138,6 +138,17 @@ def test_reading_older_text_is_not_disturbed_by_new_text(chat: ChatPage) -> None
     assert view.evaluate("view => view.scrollHeight - view.scrollTop - view.clientHeight") < 60
 
 
+def test_a_card_that_is_unfolded_stays_where_it_is(chat: ChatPage) -> None:
+    answer = chat.ask(tool="echo", args={"text": "a\n" * 40}, text="line\n\n" * 12)
+    chat.wait_finished()
+    summary = answer.locator(".call summary").first
+    summary.scroll_into_view_if_needed()
+    before = summary.bounding_box()
+    summary.click()
+    expect(answer.locator(".json").first).to_be_visible()
+    assert summary.bounding_box() == before
+
+
 def test_chats_are_renamed_searched_and_deleted_in_the_list(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()

@@ -76,7 +76,8 @@ class Composer {
     const failed = (event) => this.#failed(message, event.detail.xhr);
     message.addEventListener("htmx:responseError", failed, { once: true });
     message.addEventListener("htmx:sendError", failed, { once: true });
-    htmx.ajax("POST", this.#form.action, { source: message, target: message, swap: "none", values });
+    const sent = htmx.ajax("POST", this.#form.action, { source: message, target: message, swap: "none", values });
+    sent.catch(() => {}); // the events above tell of it
   }
 
   // Fragments of exchanges are placed by the log, wherever they were asked for.

@@ -1,23 +1,27 @@
 // Keeps the newest words in view as long as the reader is at the end; otherwise offers to go there.
 
-const NEAR = 60; // pixels from the end that still count as the end
+const NEAR = 40; // pixels from the end that still count as the end
 
 export class Scroll {
   #view = document.getElementById("scroll");
   #jump = document.getElementById("jump");
   #sticks = true;
+  #top = 0; // where the view was when we looked last
 
   constructor() {
     this.#view.addEventListener("scroll", () => this.#look(), { passive: true });
     this.#jump.addEventListener("click", () => this.toEnd());
-    new ResizeObserver(() => this.#sticks && this.toEnd()).observe(this.#view.querySelector(".column"));
-    new ResizeObserver(() => this.#sticks && this.toEnd()).observe(this.#view);
+    this.#view.addEventListener("click", (event) => event.target.closest("summary") && this.#holdStill());
+    const grown = new ResizeObserver(() => this.keeping(() => {}));
+    grown.observe(this.#view);
+    grown.observe(this.#view.querySelector(".column"));
     this.#keepPlaceWhenOlderComes();
     this.toEnd();
   }
 
   // Do something that changes the conversation, and stay at the end if that is where the reader is.
   keeping(change) {
+    this.#look();
     const before = this.#view.scrollHeight;
     const result = change();
     if (this.#sticks) this.toEnd();
@@ -26,15 +30,25 @@ export class Scroll {
   }
 
   toEnd() {
+    this.#view.scrollTop = this.#view.scrollHeight;
+    this.#top = this.#view.scrollTop;
     this.#sticks = true;
     this.#jump.hidden = true;
-    this.#view.scrollTop = this.#view.scrollHeight;
   }
 
+  // Has the reader moved? Text that grows below does not count, and a step up is a step away from the end.
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#view;
-    this.#sticks = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (this.#sticks) this.#jump.hidden = true;
+    const left = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < this.#top) this.#sticks = left < 1;
+    else if (left < NEAR) this.#sticks = true;
+    if (this.#sticks && left < NEAR) this.#jump.hidden = true;
+    this.#top = scrollTop;
+  }
+
+  // What someone unfolds shall stay where it is.
+  #holdStill() {
+    this.#sticks = false;
   }
 
   #keepPlaceWhenOlderComes() {
@@ -43,7 +57,7 @@ export class Scroll {
       if (event.detail.target.id === "older") fromEnd = this.#view.scrollHeight - this.#view.scrollTop;
     });
     document.body.addEventListener("htmx:afterSettle", () => {
-      if (fromEnd) this.#view.scrollTop = this.#view.scrollHeight - fromEnd;
+      if (fromEnd) this.#view.scrollTop = this.#top = this.#view.scrollHeight - fromEnd;
       fromEnd = 0;
     });
   }

@@ -79,8 +79,9 @@ async def test_an_ended_run_is_not_read_any_more(follower, conversation):
     await conversation.keep(RUN_QUEUED, RUN_COMPLETED)
     await take(subscription, 2)
     conversation.text("1-1", 0, 0, "late")
-    stream.send_passing(conversation.id, {"type": "typing"})
-    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+    for _ in range(2):
+        stream.send_passing(conversation.id, {"type": "typing"})
+        assert [item.type for item in await take(subscription, 1)] == ["typing"]
 
 
 async def test_a_run_is_read_from_where_a_subscriber_is(follower, conversation):
@@ -117,6 +118,16 @@ async def test_a_subscriber_behind_the_follower_is_told_to_read_on(follower, con
     late = follower.subscribe(conversation.id)
     assert not late.join(0)
     assert late.join(1)
+
+
+async def test_an_event_between_reading_and_joining_is_not_missed(follower, conversation, valkey, no_poll):
+    await listening(follower, Conversation(valkey))
+    subscription = follower.subscribe(conversation.id)
+    await conversation.keep(RUN_QUEUED)
+    stream.send_passing(conversation.id, {"type": "typing"})
+    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+    subscription.join(0)
+    assert [item.type for item in await take(subscription, 1)] == ["run.queued"]
 
 
 async def test_one_who_waits_for_kept_events_gets_no_live_ones(follower, conversation):

@@ -81,6 +81,15 @@ async def test_live_entries_arrive_again_once_valkey_is_back(follower, conversat
     assert entry.position == (1, 5)
 
 
+async def test_events_whose_hints_were_lost_arrive_when_valkey_is_back(follower, conversation, valkey, monkeypatch):
+    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
+    subscription = await listening(follower, conversation)
+    valkey.own.kill()
+    await conversation.keep(RUN_QUEUED)
+    valkey.own.start()
+    assert (await take(subscription, 1))[0].type == "run.queued"
+
+
 async def test_a_flush_costs_nothing_that_is_written_later(follower, conversation, valkey):
     subscription = await listening(follower, conversation)
     await conversation.keep(RUN_QUEUED)

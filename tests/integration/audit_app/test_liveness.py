@@ -1,10 +1,13 @@
 """Processes show that they live, in files and on PostgreSQL; a killed one is seen free, whoever it left behind."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -111,28 +114,31 @@ def test_a_process_that_was_not_started_has_no_id(stopped):
 
 
 FORKING = """
-import os, sys, time
+import json, os, sys, time
 from django.conf import settings
-settings.configure(DATA_DIR=sys.argv[1], DATABASES={"default": {"ENGINE": "audit_app.sqlite", "NAME": ":memory:"}})
+settings.configure(DATA_DIR=sys.argv[1], DATABASES={"default": json.loads(sys.argv[2])})
 from audit_app.kernel import liveness
 parent = liveness.start("parent")
 if os.fork() == 0:
-    child = liveness.start("child")
-    print(parent, child, os.getpid(), flush=True)
-    time.sleep(60)
-else:
-    time.sleep(60)
+    print(parent, liveness.start("child"), os.getpid(), flush=True)
+time.sleep(60)
 """
 
 
-def test_a_forked_child_lives_for_itself_alone(tmp_path):
-    """The parent is killed: its lock is free although the child, which was forked with it, lives on."""
-    parent = subprocess.Popen([sys.executable, "-c", FORKING, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    parent_id, child_id, child_pid = parent.stdout.readline().split()
-    parent.kill()
-    parent.wait(10)
-    alive = {str(process.id): process.alive for process in FileMarks(tmp_path / "alive").list_processes()}
-    os.kill(int(child_pid), 9)
-    parent.stdout.close()
-    assert alive == {parent_id: False, child_id: True}
+def test_a_forked_child_lives_for_itself_alone(marks, tmp_path):
+    """The parent is killed: its lock gets free although the child, which was forked with it, lives on."""
+    database = {"ENGINE": "audit_app.sqlite", "NAME": ":memory:"}
+    if isinstance(marks, PostgresMarks):
+        names = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
+        database = {name: connection.settings_dict[name] for name in names}
+    command = [sys.executable, "-c", FORKING, str(tmp_path), json.dumps(database)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        parent_id, child_id, child_pid = parent.stdout.readline().split()
+        assert all(look.locked for look in marks.look([UUID(parent_id), UUID(child_id)]).values())
+        parent.kill()
+        try:
+            wait_for(lambda: not marks.look([UUID(parent_id)])[UUID(parent_id)].locked, 5, "the lock to be free")
+            assert marks.look([UUID(child_id)])[UUID(child_id)].locked
+        finally:
+            os.kill(int(child_pid), signal.SIGKILL)

@@ -13,6 +13,7 @@ from audit_app import follow, stream, timeline
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
+from audit_app.timeline import list_events
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.watch import Seen, Viewer, cursor_now, wait_until_ended
 from tests.integration.audit_app.timelines import Conversation
@@ -131,6 +132,34 @@ async def test_the_stored_text_comes_when_the_stream_is_gone(conversation, valke
     seen = await see(view(conversation, "3.1-2"), last="tool.completed")
     assert [fact.type for fact in seen] == ["snapshot", "tool.requested", "tool.completed"]
     assert seen[0].payload == {"text": STORED[0]}
+
+
+async def test_live_text_makes_a_viewer_look_for_the_facts_before_it(conversation, monkeypatch):
+    """The hint of the run's start is lost: the text that needs it asks for it, no poll does."""
+    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
+    await conversation.keep(RUN_QUEUED)
+    async with view(conversation) as viewer, asyncio.timeout(5):
+        frames = viewer.frames()
+        await anext(frames)
+        await conversation.keep(MESSAGE_RECEIVED)
+        await anext(frames)  # from here on the follower listens
+        monkeypatch.setattr(stream, "send_hint", lambda session_id, seq: None)
+        await conversation.keep(RUN_STARTED)
+        conversation.text("1-1", 0, 0, "Hi")
+        assert [fact.type for fact in await anext(frames)] == ["run.started", "text.delta"]
+
+
+async def test_a_viewer_who_has_read_less_than_the_follower_reads_on(conversation, monkeypatch):
+    await begin(conversation)
+    events = await in_db(list_events, conversation.id)
+    stale = [events[:1]]
+    async with view(conversation) as first:
+        await anext(first.frames())
+        monkeypatch.setattr(
+            timeline, "list_events", lambda *args, **kw: stale.pop() if stale else list_events(*args, **kw)
+        )
+        seen = await see(view(conversation), last="run.started")
+    assert [fact.seq for fact in seen if fact.seq] == [1, 2, 3] and not stale
 
 
 async def test_an_ended_run_can_be_seen_whole_at_any_time(conversation, valkey):

@@ -135,15 +135,18 @@ def test_waiting_for_the_model_says_until_when(projection: Projection) -> None:
     assert act.status.detail == "The model answered 429."
 
 
-def test_an_answer_is_shown_and_those_behind_move_up_once_a_batch(projection: Projection) -> None:
-    acts = projection.acts(
-        [
-            _seen("message.completed", 0, turn_id="t", state="complete"),
-            _seen("run.completed"),
-            _seen("run.started", run=CALL),
-        ]
-    )
-    assert acts == [ShowAnswer(RUN), ShowStatus(CALL, Status("Thinking…"), is_news=True), ShowQueue()]
+def test_those_behind_move_up_once_a_batch_and_only_if_there_are_any() -> None:
+    behind = uuid4()
+    batch = [
+        _seen("message.completed", 0, turn_id="t", state="complete"),
+        _seen("run.completed"),
+        _seen("run.started", run=CALL),
+    ]
+    shown: list[Act] = [ShowAnswer(RUN), ShowStatus(CALL, Status("Thinking…"), is_news=True)]
+    assert Projection(LiveTexts(), [CALL, behind]).acts(batch) == [*shown, ShowQueue()]
+    assert Projection(LiveTexts(), [CALL]).acts(batch[:1]) == [ShowAnswer(RUN), ShowQueue()]
+    assert Projection(LiveTexts(), [CALL]).acts(batch) == [*shown, ShowQueue()]
+    assert Projection(LiveTexts()).acts(batch) == shown
 
 
 def test_another_agent_is_shown(projection: Projection) -> None:

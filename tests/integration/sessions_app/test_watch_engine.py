@@ -1,0 +1,71 @@
+"""Watching what the real engine does: what is seen is what is stored, wherever a watcher comes back."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from agents_app import selectors as agents
+from agents_app.providers.scripted import Reply
+from audit_app import follow, timeline
+from audit_app.kernel.database import in_db
+from sessions_app.services import Accepted
+from sessions_app.watch import Seen, Viewer
+from tests.engine_rig import EngineRig
+from tests.unit.sessions_app.watched_world import Screen, World
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture(autouse=True)
+async def follower() -> AsyncIterator[None]:
+    yield
+    await follow.follower().aclose()
+
+
+async def see(accepted: Accepted, cursor: str = "") -> list[Seen]:
+    seen: list[Seen] = []
+    async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(20):
+        async for frame in viewer.frames():
+            seen += frame
+            if any(fact.type in ("run.completed", "run.failed") for fact in frame):
+                break
+    return seen
+
+
+async def assert_seen_is_stored(accepted: Accepted, seen: list[Seen]) -> None:
+    """From the start, and from behind every fact but the last."""
+    world = World(kept=await in_db(timeline.list_events, accepted.session_id))
+    for step in range(4):
+        world.stored[accepted.run_id, step] = await in_db(agents.find_step_text, accepted.run_id, step) or ""
+    screen = Screen(world)
+    for fact in seen[:-1]:
+        screen.show(fact).copy().show(*await see(accepted, fact.cursor)).assert_complete()
+    screen.show(seen[-1]).assert_complete()
+
+
+async def test_a_run_with_tools_is_seen_as_it_is_stored(rig):
+    calls = tuple(ToolCall(f"call_{n}", "echo", json.dumps({"text": "x"})) for n in (1, 2))
+    await in_db(rig.agent, Reply(("Let me ", "see. 🙂"), tool_calls=calls), Reply(("It ", "is ", "done.")))
+    accepted = await in_db(rig.send, "go")
+    seen = await see(accepted)
+    assert {"tool.requested", "tool.completed", "message.completed"} <= {fact.type for fact in seen}
+    await assert_seen_is_stored(accepted, seen)
+
+
+async def test_a_run_whose_first_try_breaks_off_is_seen_as_it_is_stored(rig):
+    broken = Reply(("Half an ",), error="model_stream_cut", retryable=True, delay_seconds=0.05)
+    await in_db(rig.agent, broken, Reply(("A whole ", "answer.")))
+    accepted = await in_db(rig.send, "go")
+    seen = await see(accepted)
+    assert "message.reset" in {fact.type for fact in seen}
+    await assert_seen_is_stored(accepted, seen)

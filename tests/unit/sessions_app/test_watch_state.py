@@ -1,0 +1,247 @@
+"""What a watcher is shown for what is found, case by case."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
+from audit_app.timeline import KeptEvent
+from sessions_app.watching.seen import Seen
+from sessions_app.watching.state import SessionWatch
+from tests.unit.sessions_app.watched_world import SESSION
+
+RUN, CHILD = UUID(int=100), UUID(int=101)
+
+
+class Watching:
+    """A watch, and short ways to tell it things. Kept events number themselves."""
+
+    def __init__(self) -> None:
+        self.watch = SessionWatch(SESSION, 0)
+        self.seq = 0
+
+    def kept(self, type_: str, step: int | None = None, run_id: UUID = RUN, **payload: object) -> list[Seen]:
+        self.seq += 1
+        event = KeptEvent(SESSION, self.seq, self.seq, type_, run_id, None, "", step, "system", payload)
+        return self.watch.feed([event])
+
+    def live(self, claim: int, n: int, type_: str, step: int | None = 0, run_id: UUID = RUN, **fields: object):
+        return self.watch.feed([LiveEntry(run_id, (claim, n), type_, step, fields)])
+
+    def text(self, n: int, offset: int, text: str, *, step: int = 0, claim: int = 1) -> list[Seen]:
+        return self.live(claim, n, "text.delta", step, offset=offset, text=text)
+
+    def read_to_the_end(self) -> list[Seen]:
+        assert self.watch.needs_read
+        self.watch.await_read(1)
+        return self.watch.feed([CaughtUp(1)])
+
+
+@pytest.fixture
+def run() -> Watching:
+    """A run that has just started."""
+    watching = Watching()
+    watching.kept("run.queued")
+    watching.kept("run.started")
+    watching.live(1, 1, "run.claimed", None, fence=1)
+    return watching
+
+
+def types(seen: list[Seen]) -> list[str]:
+    return [fact.type for fact in seen]
+
+
+def test_text_comes_with_its_place_and_the_position_behind_it(run):
+    assert run.text(2, 0, "Hi") == [
+        Seen("text.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hi"}, "2.1-2"),
+    ]
+
+
+def test_kept_events_carry_their_number_and_time(run):
+    [fact] = run.kept("run.waiting", reason="busy")
+    assert (fact.seq, fact.ts, fact.payload, fact.cursor) == (3, 3, {"reason": "busy"}, "3.1-1")
+
+
+def test_an_overlap_is_cut(run):
+    run.text(2, 0, "Hell")
+    assert run.text(3, 2, "llo!")[0].payload == {"offset": 4, "text": "o!"}
+    assert run.text(4, 0, "Hell") == []
+
+
+def test_text_after_a_gap_is_not_shown_until_a_snapshot_comes(run):
+    run.text(2, 0, "Hell")
+    assert run.text(3, 6, "world") == []
+    assert types(run.live(1, 4, "snapshot", text="Hello world")) == ["snapshot"]
+    assert run.text(5, 11, "!")[0].payload == {"offset": 11, "text": "!"}
+
+
+def test_a_gap_is_filled_from_the_stored_text_when_the_step_closes(run):
+    run.text(2, 0, "Hell")
+    run.text(3, 6, "world")
+    assert run.kept("message.completed", 0, text_length=11) == []
+    assert run.watch.wanted == (RUN, 0)
+    seen = run.watch.supply("Hello world")
+    assert [(fact.type, fact.payload.get("text")) for fact in seen] == [
+        ("snapshot", "Hello world"),
+        ("message.completed", None),
+    ]
+
+
+def test_who_resumes_behind_a_looked_up_text_says_nothing_of_the_stream(run):
+    """The stream may not have said that text yet: going on behind its last entry would double it."""
+    run.kept("message.completed", 0, text_length=2)
+    assert run.watch.supply("Hi")[0].cursor == "2"
+
+
+def test_nothing_overtakes_an_event_whose_text_is_looked_up(run):
+    run.kept("tool.requested", 0, execution_id="7", text_length=2)
+    assert run.kept("tool.completed", 0, execution_id="7") == []
+    assert types(run.watch.supply("Hi")) == ["snapshot", "tool.requested", "tool.completed"]
+
+
+def test_a_text_that_is_stored_nowhere_does_not_stop_the_rest(run):
+    run.kept("tool.requested", 0, execution_id="7", text_length=2)
+    assert types(run.watch.supply(None)) == ["tool.requested"]
+
+
+def test_text_of_a_closed_step_is_dropped(run):
+    run.text(2, 0, "Hi")
+    run.kept("tool.requested", 0, execution_id="7", text_length=2)
+    assert run.text(3, 2, "!") == []
+    assert run.live(1, 4, "message.reset", 0, reason="retry") == []
+
+
+def test_several_calls_of_one_step_close_it_once(run):
+    run.text(2, 0, "Hi")
+    run.kept("tool.requested", 0, execution_id="7", text_length=2)
+    assert types(run.kept("tool.requested", 0, execution_id="8", text_length=2)) == ["tool.requested"]
+
+
+def test_a_reset_empties_the_step(run):
+    run.text(2, 0, "Hi")
+    assert types(run.live(1, 3, "message.reset", 0, reason="retry")) == ["message.reset"]
+    assert run.text(4, 0, "Ho")[0].payload == {"offset": 0, "text": "Ho"}
+
+
+def test_entries_that_come_again_add_nothing(run):
+    run.text(2, 0, "Hi")
+    run.live(1, 3, "message.reset", 0, reason="retry")
+    assert run.text(2, 0, "Hi") == []
+
+
+def test_a_reset_of_nothing_is_not_shown(run):
+    assert run.live(1, 2, "message.reset", 0, reason="retry") == []
+
+
+def test_a_newer_claim_without_a_reset_voids_the_open_text(run):
+    run.text(2, 0, "Hi")
+    assert run.live(2, 1, "run.claimed", None, fence=2) == []
+    seen = run.text(2, 0, "Ho", claim=2)
+    assert [(fact.type, fact.cursor) for fact in seen] == [("message.reset", "2.2-1"), ("text.delta", "2.2-2")]
+
+
+def test_the_stored_text_replaces_what_an_older_claim_wrote_even_of_the_same_length(run):
+    run.text(2, 0, "Hi")
+    run.live(2, 1, "run.claimed", None, fence=2)
+    run.kept("message.completed", 0, text_length=2)
+    assert run.watch.wanted == (RUN, 0)
+
+
+def test_a_partial_text_is_taken_back_when_none_of_it_was_kept(run):
+    run.text(2, 0, "Hi")
+    seen = run.kept("message.completed", 0, text_length=0)
+    assert [(fact.type, fact.payload.get("text")) for fact in seen] == [("snapshot", ""), ("message.completed", None)]
+
+
+def test_reasoning_is_cut_to_what_is_new(run):
+    run.live(1, 2, "reasoning.delta", 0, offset=0, text="Hm")
+    assert run.live(1, 3, "reasoning.delta", 0, offset=1, text="m, so")[0].payload == {"offset": 2, "text": ", so"}
+
+
+def test_entries_wait_until_the_run_is_known_to_have_started():
+    watching = Watching()
+    assert watching.text(1, 0, "Hi") == []
+    watching.kept("run.queued")
+    assert types(watching.kept("run.started")) == ["run.started", "text.delta"]
+
+
+def test_text_of_the_next_step_waits_for_the_results_of_this_one(run):
+    assert run.text(2, 0, "So", step=1, claim=2) == []
+    run.kept("tool.requested", 0, execution_id="7", text_length=0)
+    run.kept("tool.requested", 0, execution_id="8", text_length=0)
+    assert types(run.kept("tool.completed", 0, execution_id="7")) == ["tool.completed"]
+    assert types(run.kept("tool.failed", 0, execution_id="8")) == ["tool.failed", "text.delta"]
+
+
+def test_what_waits_is_shown_once_the_timeline_was_read_to_its_end(run):
+    run.text(2, 0, "So", step=1, claim=2)
+    assert types(run.read_to_the_end()) == ["text.delta"]
+    assert types(run.text(3, 2, "…", step=1, claim=2)) == ["text.delta"]
+    assert not run.watch.needs_read
+
+
+def test_a_result_that_never_comes_holds_nothing_back_for_long(run):
+    run.kept("tool.requested", 0, execution_id="7", text_length=0)
+    run.text(2, 0, "So", step=1, claim=2)
+    assert types(run.read_to_the_end()) == ["text.delta"]
+    assert types(run.text(3, 2, "…", step=1, claim=2)) == ["text.delta"]
+
+
+def test_a_reading_begun_before_an_entry_came_does_not_let_it_go(run):
+    run.text(2, 0, "So", step=1, claim=2)
+    run.watch.await_read(2)
+    run.text(2, 0, "And", step=2, claim=3)
+    assert run.watch.feed([CaughtUp(1)]) == []
+    assert types(run.watch.feed([CaughtUp(2)])) == ["text.delta"]
+    assert run.watch.needs_read
+
+
+def test_a_tool_that_starts_is_shown_after_it_was_asked_for(run):
+    started = PassingEvent("tool.started", RUN, {"execution_id": "7", "tool": "echo"})
+    assert run.watch.feed([started]) == []
+    seen = run.kept("tool.requested", 0, execution_id="7", text_length=0)
+    assert types(seen) == ["tool.requested", "tool.started"]
+
+
+def test_a_tool_that_starts_is_not_shown_after_it_ended(run):
+    started = PassingEvent("tool.started", RUN, {"execution_id": "7", "tool": "echo"})
+    run.kept("tool.requested", 0, execution_id="7", text_length=0)
+    run.kept("tool.completed", 0, execution_id="7")
+    assert run.watch.feed([started]) == []
+    assert types(run.kept("run.completed")) == ["run.completed"]
+    assert run.watch.feed([started]) == []
+
+
+def test_passing_events_of_no_tool_are_shown_at_once(run):
+    assert types(run.watch.feed([PassingEvent("typing", None, {})])) == ["typing"]
+
+
+def test_entries_of_an_ended_run_are_dropped(run):
+    run.kept("run.cancelled")
+    assert run.text(2, 0, "Hi") == []
+    assert not run.watch.needs_read
+    assert run.watch.open_runs == set()
+
+
+def test_the_end_of_the_run_takes_its_position_out_of_the_cursor(run):
+    run.text(2, 0, "Hi")
+    assert run.kept("run.completed")[0].cursor == "3.0-0"
+
+
+def test_an_answer_that_is_stored_after_the_end_comes_whole(run):
+    run.text(2, 0, "Hi")
+    run.kept("run.completed")
+    assert types(run.kept("message.completed", 0, text_length=2)) == ["message.completed"]
+
+
+def test_a_child_run_is_shown_but_does_not_move_the_cursor(run):
+    run.seq += 1
+    started = KeptEvent(SESSION, run.seq, 1, "run.started", CHILD, RUN, "w", None, "system", {})
+    run.watch.feed([replace(started, type="run.queued"), replace(started, seq=run.seq + 1)])
+    assert run.live(1, 9, "text.delta", 0, CHILD, offset=0, text="Hi")[0].cursor == "4.1-1"
+
+
+def test_a_kept_event_that_comes_twice_is_shown_once(run):
+    event = KeptEvent(SESSION, 3, 3, "run.waiting", RUN, None, "", None, "system", {})
+    assert types(run.watch.feed([event, event])) == ["run.waiting"]
