@@ -1,5 +1,6 @@
 """Sortable ids: UUID version 7 (RFC 9562), strictly rising within a process."""
 
+import os
 import secrets
 import threading
 import time
@@ -9,6 +10,15 @@ from datetime import datetime
 _lock = threading.Lock()
 _last_ms = 0
 _last_counter = 0
+
+
+def _renew_lock() -> None:
+    """A process that forks while another of its threads makes an id would leave the child a lock nobody opens."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def new_id() -> uuid.UUID:
