@@ -14,7 +14,7 @@ _VARIABLES = {"request_id": request_id, "actor": actor, "session_id": session_id
 
 @contextmanager
 def bind(**values: str) -> Iterator[None]:
-    """Set any of request_id, actor, session_id, run_id for the block. Actors read `user:7`, `agent:default`, `system`."""
+    """Set any of request_id, actor, session_id, run_id for the block. Actors: `user:7`, `agent:default`, `system`."""
     tokens = [(_VARIABLES[name], _VARIABLES[name].set(value)) for name, value in values.items()]
     try:
         yield

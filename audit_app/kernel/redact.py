@@ -9,7 +9,7 @@ _SECRET_NAME = re.compile(
     r"(?:^|[_\-.])(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|apikey|authorization|credential|cookie|private[_-]?key)s?$",
     re.IGNORECASE,
 )
-# Shapes that are secrets wherever they stand: our own keys, provider keys, bearer tokens, JWTs, URL passwords, PEM blocks.
+# Shapes that are secrets wherever they stand: our own and providers' keys, bearer tokens, JWTs, URL passwords, PEM.
 _SECRET_SHAPE = re.compile(
     r"sk-[A-Za-z0-9_\-]{16,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=\-]{12,}"

@@ -1,6 +1,5 @@
 """Runs in the admin: the timeline, the list, stopping and trying again."""
 
-
 import pytest
 from django.urls import reverse
 
