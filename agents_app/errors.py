@@ -21,5 +21,5 @@ class IdempotencyMismatch(Conflict):
     code = "idempotency_mismatch"
 
 
-class Fenced(Exception):  # noqa: N818 - a condition, not a fault: another process holds the run now
+class Fenced(Exception):
     """This claim is no longer the run's: whatever it wanted to write is void."""
