@@ -76,7 +76,11 @@ class Bench:
         figures: list[Figure] = []
         for name in wanted:
             self._announce(name)
-            figures += asyncio.run(_RUNNING[name](installation, self._scale))
+            try:
+                figures += asyncio.run(_RUNNING[name](installation, self._scale))
+            except (NotFinished, Refused, OSError) as error:  # TimeoutError is an OSError
+                reason = str(error) or "answers did not come in time"
+                raise NotFinished(f"{name}: {reason}\n{installation.gateway.log_tail()}") from error
         return figures
 
     def _announce(self, part: str) -> None:
@@ -105,8 +109,8 @@ def main(argv: Sequence[str]) -> int:
     begun = time.monotonic()
     try:
         figures = bench.run()
-    except (NotStarted, NotFinished, Refused, TimeoutError) as error:
-        sys.exit(f"benchmarks: {error or 'answers did not come in time'}")
+    except (NotStarted, NotFinished) as error:
+        sys.exit(f"benchmarks: {error}")
     facts = conditions(bench, scale, options.server, time.monotonic() - begun)
     loads = ", ".join(f"{part} {load}" for part, load in bench.loads.items())
     print(f"\n{report.table(figures)}\n\n{facts['machine']}, Python {facts['python']}, {facts['server']}; ", end="")

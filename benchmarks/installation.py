@@ -79,7 +79,7 @@ class Installation:
                     raise NotFinished(f"{open_runs:.0f} runs have not ended after {seconds:.0f} s")
                 await asyncio.sleep(_POLL_SECONDS)
             if failed := _number(database, "SELECT count(*) FROM komand_run WHERE status <> 'completed'"):
-                raise NotFinished(f"{failed:.0f} runs did not end well\n{self.gateway.log_tail()}")
+                raise NotFinished(f"{failed:.0f} runs did not end well")
             return _number(database, f"SELECT max({_unix('ended_at')}) FROM komand_run")
 
     def _read(self) -> closing[sqlite3.Connection]:

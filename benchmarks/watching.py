@@ -30,17 +30,18 @@ class Tally:
         self.first_at = 0.0
         self.last_at = 0.0
         self.sent_first_ms = 0
-        self.sent_last_ms = int(self.started_at * 1000) - 1  # tokens of earlier answers do not count
+        self.sent_last_ms = 0
         self.lags_ms: list[float] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tokens = tokens
+        self._begun_ms = int(self.started_at * 1000)  # tokens of earlier answers do not count
 
     def see(self, data: bytes, at: float) -> None:
         """Count the tokens in what arrived at that moment."""
-        for found in _STAMP.findall(data):
-            sent_ms = int(found)
-            if sent_ms <= self.sent_last_ms:
-                continue
+        stamps = [stamp for found in _STAMP.findall(data) if (stamp := int(found)) >= self._begun_ms]
+        if stamps and stamps[0] < self.sent_last_ms:
+            stamps = stamps[len(self.lags_ms) : self._tokens]  # the text is told again from its start, perhaps twice
+        for sent_ms in stamps:
             if not self.lags_ms:
                 self.first_at, self.sent_first_ms = at, sent_ms
             self.sent_last_ms, self.last_at = sent_ms, at

@@ -13,6 +13,7 @@ django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
 from komand import background, origins  # noqa: E402
+from sessions_app import webhooks  # noqa: E402
 from sessions_app.surfaces.chat import live as chat  # noqa: E402
 from sessions_app.surfaces.komand import live as komand  # noqa: E402
 
@@ -34,7 +35,7 @@ class Application:
     """Routes by protocol. Starts this process's background loops with the first connection."""
 
     def __init__(self) -> None:
-        live = [*komand.live_routes, *chat.live_routes]
+        live = [*webhooks.live_routes, *komand.live_routes, *chat.live_routes]
         websocket = [route for route in live if is_websocket(route)]
         http = [*(route for route in live if not is_websocket(route)), re_path("", cast(Any, django_application))]
         self._router = ProtocolTypeRouter(

@@ -16,3 +16,19 @@ MESSAGE_COMPLETED = declare(
     state="complete | partial | error",
     text_length="code points of the last step's text, which this closes",
 )
+DELIVERY_SENT = declare(
+    "delivery.sent",
+    audit="MessageSent",
+    channel="slug of the channel",
+    parts="messages that the answer took",
+    provider_message_ids="the platform's ids of them",
+)
+DELIVERY_FAILED = declare(
+    "delivery.failed",
+    audit="MessageFailed",
+    channel="slug of the channel",
+    code="failed | unknown (it may have arrived) | expired",
+    part="which message of the answer, from 1",
+    parts="messages that the answer takes",
+    message="why, for people",
+)

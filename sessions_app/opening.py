@@ -18,7 +18,7 @@ from sessions_app.models import Session
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
     """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
-    session = Session.objects.filter(key=str(key)).first()
+    session = Session.objects.select_related("agent").filter(key=str(key)).first()
     if session is None:
         try:
             with transaction.atomic():
@@ -48,6 +48,16 @@ def lock(session_id: UUID) -> Session:
     """The session's row, locked until commit. Lock order: a run's row is never taken while this one is held."""
     rows = Session.objects.select_for_update(of=("self",)).select_related("agent__provider")
     return rows.get(pk=session_id)
+
+
+def lock_seen(session: Session) -> Session:
+    """The same for a session that was just read: only what may have changed since is read again."""
+    rows = Session.objects.select_for_update(of=("self",)).filter(pk=session.pk)
+    next_ordinal, title, agent_id = rows.values_list("next_ordinal", "title", "agent_id").get()
+    if agent_id != session.agent_id:
+        return lock(session.pk)
+    session.next_ordinal, session.title = next_ordinal, title
+    return session
 
 
 def fact_about(

@@ -18,9 +18,10 @@ from audit_app.kernel import context
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.vocabulary import Fact
 from sessions_app import events
+from sessions_app.arrivals import Arrival
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session, Turn
-from sessions_app.opening import fact_about, find_or_open, lock
+from sessions_app.opening import fact_about, find_or_open, lock_seen
 
 LONGEST_TEXT = 10_000
 _TITLE_LENGTH = 80
@@ -38,6 +39,7 @@ class Inbound:
     text: str
     message_id: str = ""
     thread_id: str = ""
+    author_id: str = ""  # who wrote it, where the sender of the session is a group
 
     @property
     def key(self) -> SessionKey:
@@ -65,10 +67,12 @@ class _Message:
     owner: User | None
     key: str | None
     digest: str
+    arrival: Arrival | None = None
 
     @property
     def actor(self) -> str:
-        return context.actor.get() if self.owner else f"sender:{self.inbound.channel}:{self.inbound.sender_id}"
+        author = self.inbound.author_id or self.inbound.sender_id
+        return context.actor.get() if self.owner else f"sender:{self.inbound.channel}:{author}"
 
 
 def receive(
@@ -79,17 +83,19 @@ def receive(
     agent_id: str = "default",
     idempotency_key: str = "",
     busy: str = "",
+    arrival: Arrival | None = None,
 ) -> Accepted:
     """Take a message in. Nothing is stored when it raises.
 
     owner: the user it acts for (None: a channel's sender); session: write into this one instead of the sender's
     current; agent_id: for a new session. busy: what a session with an open run does (empty: as its agent says):
     `queue` (wait in line), `reject`, `interrupt` (stop what runs, keeping its text), `steer` (join the open run).
-    The same idempotency key with the same message gives the first result. Raises InvalidInput (text_required,
-    text_too_long, channel_mismatch), NotFound (another owner's session, unknown agent), Forbidden, RunBusy,
-    QueueFull, IdempotencyMismatch.
+    The same idempotency key with the same message gives the first result. arrival: how it came through a channel,
+    stored in the same transaction; whatever has one of its keys again gives the first result too.
+    Raises InvalidInput (text_required, text_too_long, channel_mismatch), NotFound (another owner's session, unknown
+    agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
-    message = _checked(inbound, owner, session, idempotency_key)
+    message = _checked(inbound, owner, session, idempotency_key, arrival)
     if prior := _find_prior(message):
         return prior
     try:
@@ -97,7 +103,7 @@ def receive(
             accepted, policy = _accept(message, session, agent_id, busy)
     except IntegrityError:
         # The same key came in twice at once; whoever was first has stored it by now.
-        if prior := _find_prior(message):
+        if prior := _find_prior(message) or _find_earlier(message.arrival):
             return prior
         raise
     if policy == "interrupt":
@@ -107,6 +113,8 @@ def receive(
 
 def _accept(message: _Message, session: Session | None, agent_id: str, busy: str) -> tuple[Accepted, str]:
     facts: list[Fact] = []
+    if message.arrival:
+        message.arrival.claim_keys()
     if session is None:
         session, facts = find_or_open(message.inbound.key, message.owner, message.inbound.sender_name, agent_id)
     _check_channel(session, message.inbound.channel)
@@ -115,7 +123,7 @@ def _accept(message: _Message, session: Session | None, agent_id: str, busy: str
     if steered is not None:
         # The run's row is locked now, the session's is not: its place in the turns is the run's to give.
         return _store(message, session, steered, steered.words - 1, facts), policy
-    session = lock(session.id)
+    session = lock_seen(session)
     _refuse_when_busy(session, policy)
     run, queued = runs.start_run(
         conversation_id=session.id, session_key=session.key, ordinal=session.next_ordinal, agent=session.agent,
@@ -133,6 +141,8 @@ def _store(
         idempotency_key=message.key, body_digest=message.digest,
     )  # fmt: skip
     turn.save(force_insert=True)
+    if message.arrival:
+        message.arrival.store(turn=turn)
     Session.objects.filter(pk=session.id).update(
         message_count=F("message_count") + 1, next_ordinal=F("next_ordinal") + (1 if queued else 0),
         last_active_at=now, title=session.title or _title_of(message.text),
@@ -143,7 +153,9 @@ def _store(
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
 
 
-def _checked(inbound: Inbound, owner: User | None, session: Session | None, idempotency_key: str) -> _Message:
+def _checked(
+    inbound: Inbound, owner: User | None, session: Session | None, idempotency_key: str, arrival: Arrival | None
+) -> _Message:
     text = inbound.text.replace("\0", "").strip()
     if not text:
         raise InvalidInput("The message has no text.", code="text_required")
@@ -153,7 +165,7 @@ def _checked(inbound: Inbound, owner: User | None, session: Session | None, idem
         )
     where = str(session.id if session else inbound.key)
     digest = hashlib.sha256(f"{where}\0{text}".encode()).hexdigest()
-    return _Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest)
+    return _Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival)
 
 
 def _scoped_key(inbound: Inbound, owner: User | None, idempotency_key: str) -> str | None:
@@ -174,6 +186,15 @@ def _find_prior(message: _Message) -> Accepted | None:
     if turn.body_digest != message.digest:
         raise IdempotencyMismatch
     return Accepted(turn.session_id, turn.session.key, turn.id, turn.run.id, turn.ordinal, is_duplicate=True)
+
+
+def _find_earlier(arrival: Arrival | None) -> Accepted | None:
+    """The same for a message that a channel delivers again. Asked only when its keys are taken: that is rare."""
+    earlier = arrival.find_earlier() if arrival else None
+    if earlier is None or earlier.turn is None or earlier.session is None or earlier.run_id is None:
+        return None
+    session, turn = earlier.session, earlier.turn
+    return Accepted(session.id, session.key, turn.id, earlier.run_id, turn.ordinal, is_duplicate=True)
 
 
 def _check_channel(session: Session, channel: str) -> None:

@@ -11,6 +11,7 @@ from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
 from audit_app.vocabulary import Fact
 from sessions_app import events
+from sessions_app.delivery.planning import plan_answer
 from sessions_app.models import Session, Turn
 from tools_app.types import ToolCall
 
@@ -42,10 +43,13 @@ class StoredConversations:
         Session.objects.filter(pk=session.id).update(last_active_at=timezone.now())
         answer = turns[-1]
         told = {"turn_id": str(answer.id), "state": answer.state}
-        audit.record(
-            "MessageSent", details={**told, "run_id": str(run.id)}, actor=f"agent:{run.agent_id}",
-            agent_id=run.agent_id, session_id=session.id, session_key=session.key,
-        )  # fmt: skip
+        said = "\n\n".join(turn.content.strip() for turn in turns if turn.role == "assistant" and turn.content.strip())
+        is_planned = plan_answer(session, run.id, said, failure=answer.error_message if answer.state == "error" else "")
+        if not is_planned:  # it is read where it is stored now
+            audit.record(
+                "MessageSent", details={**told, "run_id": str(run.id)}, actor=f"agent:{run.agent_id}",
+                agent_id=run.agent_id, session_id=session.id, session_key=session.key,
+            )  # fmt: skip
         return [
             Fact(
                 events.MESSAGE_COMPLETED, session.id, {**told, "text_length": len(answer.content)}, run_id=run.id,

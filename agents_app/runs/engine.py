@@ -19,7 +19,7 @@ from django.utils import timezone
 from agents_app.errors import Fenced
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
-from agents_app.runs import lease, recording
+from agents_app.runs import hooks, lease, recording
 from agents_app.runs.lease import Claim
 from agents_app.runs.live import LiveText
 from agents_app.runs.loop import Cancel, Fail, Think, next_step, out_of_time
@@ -123,6 +123,8 @@ class Engine:
             claim = await in_db(lease.claim, self._owner, run_id)
             if claim is None:
                 return
+            for tell in hooks.on_claim:
+                tell(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with context.bind(
                 request_id=claim.run.request_id, actor=f"agent:{claim.run.agent.agent_id}",
                 session_id=str(claim.run.conversation_id), run_id=str(claim.run.id),

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app.models import OPEN, Run
-from agents_app.runs import lease, transitions
+from agents_app.runs import hooks, lease, transitions
 from audit_app import services as audit
 from audit_app.kernel import nudge
 from audit_app.kernel.database import in_db
@@ -35,6 +35,8 @@ class Reaper:
         tools.sweep(self._observer)
         self._ring_forgotten()
         self._tell_untold()
+        for sweep in hooks.sweeps:
+            sweep(self._observer)
 
     def _free_dead(self) -> None:
         held = list(Run.objects.select_related("agent").filter(owner__isnull=False, status__in=OPEN))

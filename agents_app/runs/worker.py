@@ -11,7 +11,7 @@ from django.conf import settings
 
 from agents_app.models import ModelProvider
 from agents_app.providers import registry
-from agents_app.runs import reaper
+from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
 from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE = "runs"
 _LOOK_SECONDS = 0.5
+_CHORES_END_SECONDS = 3.0
 
 
 class EngineThread:
@@ -31,6 +32,7 @@ class EngineThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._engine: Engine | None = None
         self._chores: list[asyncio.Task[None]] = []
+        self._guests: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         owner = liveness.start("runs")
@@ -53,12 +55,17 @@ class EngineThread:
         await in_db(_load_providers)
         self._engine = Engine(owner)
         self._chores = [asyncio.create_task(reaper.loop()), asyncio.create_task(self._look(self._engine))]
+        self._guests = [asyncio.create_task(chore()) for chore in hooks.chores]
 
     async def _close(self) -> None:
         for chore in self._chores:
             chore.cancel()
         if self._engine:
             await self._engine.drain(settings.KOMAND_DRAIN_SECONDS)
+        for guest in self._guests:
+            guest.cancel()
+        if self._guests:
+            await asyncio.wait(self._guests, timeout=_CHORES_END_SECONDS)
         await registry.aclose_all()
 
     async def _look(self, engine: Engine) -> None:

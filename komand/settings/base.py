@@ -82,6 +82,7 @@ KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
+KOMAND_CALLBACK_ALLOW_PRIVATE = env.listing("KOMAND_CALLBACK_ALLOW_PRIVATE")
 KOMAND_LOG_FORMAT = env.text("KOMAND_LOG_FORMAT", "text")
 
 KOMAND_PROVIDERS = {
@@ -89,6 +90,10 @@ KOMAND_PROVIDERS = {
     "demo": "agents_app.providers.demo.DemoProvider",
     "scripted": "agents_app.providers.scripted.ScriptedProvider",
 }
+KOMAND_CHANNELS = [
+    "sessions_app.channels.telegram.adapter.Telegram",
+    "sessions_app.channels.webhook.Webhook",
+]
 KOMAND_TOOLS = [
     "tools_app.builtin.echo.Echo",
     "tools_app.builtin.calculator.Calculator",

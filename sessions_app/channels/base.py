@@ -4,16 +4,20 @@ An adapter knows its platform and nothing of Komand: no models, no settings, no 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, ClassVar
 
-from audit_app.kernel.errors import AppError
+from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
 from sessions_app.channels.messages import Capabilities, Chat, Happening, Outgoing, Rendered, Target
 
 MIB = 1024 * 1024
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -60,31 +64,31 @@ class Checked:
     learned: Mapping[str, Any] = field(default_factory=dict)
 
 
-class NotProven(AppError):
+class NotProven(Forbidden):
     """The request does not prove where it comes from."""
 
     code = "not_proven"
 
 
-class NotReadable(AppError):
+class NotReadable(InvalidInput):
     """The body cannot be read."""
 
     code = "not_readable"
 
 
-class WrongMediaType(AppError):
+class WrongMediaType(InvalidInput):
     """The body must be JSON."""
 
     code = "wrong_media_type"
 
 
-class WrongShape(AppError):
+class WrongShape(InvalidInput):
     """The body has not the fields that are expected."""
 
     code = "wrong_shape"
 
 
-class Unsupported(AppError):
+class Unsupported(InvalidInput):
     """The channel cannot do this. Its capabilities say so."""
 
     code = "unsupported"
@@ -129,9 +133,15 @@ class ChannelAdapter(ABC):
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, account: AccountSettings) -> None:
+    def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:
         """Raises InvalidInput when the configuration or a secret is missing or unusable."""
         self.account = account
+        self.clock = clock
+        missing = [name for name in self.required_secrets if not account.secrets.get(name)]
+        unknown = sorted({*account.config} - {*self.config_fields}) + sorted({*account.secrets} - {*self.secret_fields})
+        if missing or unknown:
+            problems = [f"{name} is missing" for name in missing] + [f"{name} is not known" for name in unknown]
+            raise InvalidInput(f"{self.name}: {', '.join(problems)}.", code="bad_account")
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -151,7 +161,7 @@ class ChannelAdapter(ABC):
         Raises WrongMediaType, NotReadable (no JSON, no UTF-8), WrongShape.
         """
 
-    def acknowledge(self, happenings: Sequence[Happening]) -> Acknowledgement:
+    def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
         """What the platform is answered when everything was taken in."""
         return Acknowledgement()
 

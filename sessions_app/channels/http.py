@@ -1,4 +1,4 @@
-"""HTTP to platforms: a client whose faults say what is known of the message, and one that reaches public addresses alone.
+"""HTTP to platforms: a client whose faults say what became of the message, and one that reaches public addresses only.
 
 Error texts never hold a URL: for some platforms it contains the token.
 """
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import httpcore2
 import httpx2
@@ -88,7 +88,6 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         target = netguard.check_url(str(request.url), allowed_private=self._reachable)
-        assert isinstance(request.stream, httpx2.AsyncByteStream)
         try:
             answer = await self._pool.handle_async_request(
                 httpcore2.Request(
@@ -98,7 +97,7 @@ class _GuardedTransport(httpx2.AsyncBaseTransport):
                         target=target.url.raw_path,
                     ),
                     headers=request.headers.raw,
-                    content=request.stream,
+                    content=cast(httpx2.AsyncByteStream, request.stream),
                     extensions=request.extensions,
                 )
             )  # fmt: skip

@@ -5,6 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+COMMANDS = ("/new", "/stop", "/help", "/status", "/pair", "/start")
+
+
+def is_command(text: str) -> bool:
+    """Whether the text begins with a command that every text channel knows."""
+    return text.split(maxsplit=1)[:1] in ([command] for command in COMMANDS)
+
 
 @dataclass(frozen=True)
 class Chat:
@@ -62,7 +69,6 @@ class Press:
     message_id: str
     press_id: str
     keys: tuple[str, ...]
-    sent_at: datetime
 
 
 @dataclass(frozen=True)

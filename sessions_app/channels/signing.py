@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 TOLERANCE_SECONDS = 300
-_SECRET, _PUBLIC = "whsec_", "whpk_"  # noqa: S105 - prefixes, not secrets
+_SECRET, _PUBLIC = "whsec_", "whpk_"
 _LEAST_BYTES, _MOST_BYTES = 24, 64
 _MOST_SIGNATURES = 20
 
@@ -60,7 +60,8 @@ def is_signed(
     entries = [entry.partition(",") for entry in signatures.split(" ")[:_MOST_SIGNATURES]]
     given = [(version, raw) for version, comma, text in entries if comma and (raw := _decoded(text)) is not None]
     # No early end: how long it takes must not tell which key was nearly right.
-    return any([_matches(key, version, raw, content) for key in keys for version, raw in given])
+    matches = [_matches(key, version, raw, content) for key in keys for version, raw in given]
+    return any(matches)
 
 
 def _matches(key: str, version: str, signature: bytes, content: bytes) -> bool:

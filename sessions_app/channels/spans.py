@@ -47,7 +47,7 @@ def read_markdown(markdown: str, signs: Signs) -> tuple[Span, ...]:
 
 
 def read_fences(markdown: str) -> tuple[Span, ...]:
-    """The Markdown itself as spans, only its outer code blocks marked, so that they can be closed and opened at a cut."""
+    """The Markdown itself as spans, only its outer code blocks marked: they can be closed and opened at a cut."""
     lines = markdown.split("\n")
     spans: list[Span] = []
     done = 0

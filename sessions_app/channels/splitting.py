@@ -59,7 +59,11 @@ def is_grapheme_border(text: str, index: int) -> bool:
     before, after = text[index - 1], text[index]
     if after in (_JOINER, _KEYCAP) or before == _JOINER or unicodedata.category(after) in ("Mn", "Me", "Mc"):
         return False
-    if "\U0001f3fb" <= after <= "\U0001f3ff" or "\U000e0020" <= after <= "\U000e007f" or (before, after) == ("\r", "\n"):
+    if (
+        "\U0001f3fb" <= after <= "\U0001f3ff"
+        or "\U000e0020" <= after <= "\U000e007f"
+        or (before, after) == ("\r", "\n")
+    ):
         return False
     if "\u1160" <= after <= "\u11ff":  # a Korean syllable spelled in parts
         return False

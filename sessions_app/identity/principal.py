@@ -17,7 +17,7 @@ SCOPES = {
 }
 
 
-class Unauthenticated(AppError):  # noqa: N818 - a condition, like its siblings in kernel/errors
+class Unauthenticated(AppError):
     """Log in, or send a valid token or API key as `Authorization: Bearer …`."""
 
     code = "unauthenticated"

@@ -39,6 +39,17 @@ _STATUS: tuple[tuple[type[AppError], int], ...] = (
 )
 _RETRY_SOON = {"Retry-After": "1"}
 
+# How databases say that they cannot store: SQLite and PostgreSQL when the disk is full, SQLite when it is read-only.
+_FULL = ("storage_full", "The disk of this installation is full. An operator must make room; nothing was stored.")
+_STORAGE = {
+    "disk is full": _FULL,
+    "No space left on device": _FULL,
+    "readonly database": (
+        "storage_read_only",
+        "The database file cannot be written. An operator must make it writable; nothing was stored.",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -68,8 +79,7 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
         return Failure(400, "bad_request", "The request cannot be understood.")
     if isinstance(error, OperationalError | InterfaceError):
-        logger.warning("the database did not answer: %s", error)
-        return Failure(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
+        return _of_database(error)
     logger.error("unexpected error", exc_info=error)
     return Failure(500, "internal_error", "Something went wrong here. The log has it under the request id.")
 
@@ -84,6 +94,16 @@ def _of_app_error(error: AppError) -> Failure:
         headers["WWW-Authenticate"] = 'Bearer realm="komand"'
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
     return Failure(status, error.code, error.message, headers, error.extra)
+
+
+def _of_database(error: Exception) -> Failure:
+    """The disk is told apart from a server that is away: trying again mends only the latter."""
+    for words, (code, message) in _STORAGE.items():
+        if words in str(error):
+            logger.error("nothing can be stored: %s", error)
+            return Failure(503, code, message)
+    logger.warning("the database did not answer: %s", error)
+    return Failure(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
 
 
 def _of_validation(error: ValidationError) -> Failure:

@@ -38,7 +38,7 @@ _CLIENT_CLOSED = 499  # what the access log shows when the client left before th
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
-class ClientGone(Exception):  # noqa: N818 - a condition, not a fault
+class ClientGone(Exception):
     """The client closed the connection."""
 
 

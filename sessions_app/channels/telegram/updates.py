@@ -18,6 +18,7 @@ from sessions_app.channels.messages import (
     Incoming,
     Press,
     StopAsked,
+    is_command,
 )
 
 Json = Mapping[str, Any]
@@ -81,7 +82,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
     is_reply = str(reply.get("from", {}).get("id", "")) == bot.id
     chat = _chat(message)
     native = f"{chat.id}:{int(message['message_id'])}"
-    is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or text.startswith("/")
+    is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or is_command(text)
     return Incoming(
         message_id=native, sender_id=str(sender["id"] if sender else author["id"]), sender_name=_name(message),
         text=text, sent_at=_moment(message["date"]), chat=chat, keys=(key, f"message:{native}"),
@@ -103,7 +104,6 @@ def _read_press(query: Json, key: str, bot: Bot) -> Happening:
     return Press(
         action_id=str(query["data"]), sender_id=str(who["id"]), sender_name=_person(who), chat=chat,
         message_id=f"{chat.id}:{message['message_id']}", press_id=str(query["id"]), keys=(key,),
-        sent_at=datetime.now(UTC),
     )  # fmt: skip
 
 
@@ -147,17 +147,14 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
         raise TypeError("the text is no text")
     units = text.encode("utf-16-le", "surrogatepass")
     addressing, removed = _Addressing(), []
-    us = f"@{bot.username}".lower() if bot.username else None
     for entity in message.get("entities") or message.get("caption_entities") or ():
         start, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
         words = units[2 * start : 2 * end].decode("utf-16-le", "replace")
         command, at, addressee = words.partition("@")
-        if entity["type"] == "mention" and us and words.lower() == us:
+        if _is_mention(entity, words, bot):
             removed.append((start, end))
-        elif entity["type"] == "text_mention" and str(entity.get("user", {}).get("id", "")) == bot.id:
-            removed.append((start, end))
-        elif entity["type"] == "bot_command" and at and us:
-            if f"@{addressee}".lower() == us:
+        elif entity["type"] == "bot_command" and at and bot.username:
+            if addressee.lower() == bot.username.lower():
                 removed.append((start + len(command), end))
             elif start == 0:
                 addressing.for_other_bot = True
@@ -167,6 +164,12 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
     for start, end in sorted(removed, reverse=True):
         units = units[: 2 * start] + units[2 * end :]
     return units.decode("utf-16-le", "replace").strip(), addressing
+
+
+def _is_mention(entity: Json, words: str, bot: Bot) -> bool:
+    if entity["type"] == "mention":
+        return bool(bot.username) and words.lower() == f"@{bot.username}".lower()
+    return entity["type"] == "text_mention" and str(entity.get("user", {}).get("id", "")) == bot.id
 
 
 def _attachments(message: Json) -> tuple[Attachment, ...]:

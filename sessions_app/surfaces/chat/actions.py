@@ -119,7 +119,7 @@ def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
 def _exchange(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{session.id}")
-    return render(request, "chat/_exchange.html", {"exchange": reading.find_exchange(session, run_id)})
+    return render(request, "chat/_exchange.html", {"exchange": reading.find_new_exchange(session, run_id)})
 
 
 def _done(request: PageRequest, session: Session) -> HttpResponse:

@@ -18,7 +18,8 @@ from sessions_app.watch import Seen
 
 @dataclass(frozen=True)
 class ShowExchange:
-    """Show a run's exchange if it is not there yet. message_id: the sender's own id of the message, if it has one."""
+    """Show a run's exchange, or its question anew if it is there already. message_id: the sender's own id of the
+    message, if it has one."""
 
     run_id: UUID
     message_id: str = ""
@@ -93,13 +94,15 @@ Act = ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus 
 
 
 class Projection:
-    """Turns what one viewer sees into acts. texts: shared by the viewers of this process."""
+    """Turns what one viewer sees into acts. texts: shared by the viewers of this process; queued: the runs that the
+    page shows as waiting in line."""
 
-    def __init__(self, texts: LiveTexts) -> None:
+    def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = ()) -> None:
         self._texts = texts
+        self._queued = set(queued)
         self._steps: dict[tuple[UUID, int], _StepShown] = {}
         self._calls: dict[UUID, dict[str, str]] = {}
-        self._message_ids: dict[UUID, str] = {}
+        self._asked: set[UUID] = set()
 
     def acts(self, batch: Iterable[Seen]) -> list[Act]:
         """The acts for a batch, in order; text that comes in one go is told in one act."""
@@ -131,21 +134,27 @@ class Projection:
             return self._replace(run_id, seen.step, seen.cursor, payload.get("text", ""))
         match seen.type:
             case "message.received":
-                self._message_ids[run_id] = payload.get("message_id", "")
-                return []
-            case "run.queued":  # told together with the message, or alone when an older message is tried again
-                return [ShowExchange(run_id, self._message_ids.pop(run_id, ""))]
+                self._asked.add(run_id)
+                return [ShowExchange(run_id, payload.get("message_id", ""))]
+            case "run.queued":  # told right after the message, or alone when an older message is tried again
+                self._queued.add(run_id)
+                return [] if run_id in self._asked else [ShowExchange(run_id)]
             case "run.started":
-                return [ShowStatus(run_id, Status(THINKING), is_news=True), ShowQueue()]
+                return [ShowStatus(run_id, Status(THINKING), is_news=True), *self._leave_queue(run_id)]
             case "run.waiting":
                 return [ShowStatus(run_id, _waiting(payload), is_news=True)]
             case "message.completed":
                 self._forget_run(run_id)
-                return [ShowAnswer(run_id), ShowQueue()]
+                return [ShowAnswer(run_id), *self._leave_queue(run_id)]
             case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
                 return self._call(seen.type, run_id, seen.step or 0, payload)
             case _:
                 return []
+
+    def _leave_queue(self, run_id: UUID) -> list[Act]:
+        """The run waits no longer, so that others may move up."""
+        self._queued.discard(run_id)
+        return [ShowQueue()] if self._queued else []
 
     def _call(self, kind: str, run_id: UUID, step: int, payload: dict[str, Any]) -> list[Act]:
         if kind == "tool.started":
@@ -174,6 +183,7 @@ class Projection:
 
     def _forget_run(self, run_id: UUID) -> None:
         self._calls.pop(run_id, None)
+        self._asked.discard(run_id)
         for key in [key for key in self._steps if key[0] == run_id]:
             del self._steps[key]
 

@@ -82,6 +82,8 @@ class ChatSocket(AsyncWebsocketConsumer):
         """Do the work; close with the code it returns, or as failed."""
         try:
             code = await work
+        except _ViewerGone:
+            return
         except Exception:
             logger.exception("a viewer of session %s was not served", self.session.id)
             code = FAILED
@@ -99,18 +101,23 @@ class ChatSocket(AsyncWebsocketConsumer):
     async def _tell(self, cursor: str) -> int:
         async with Viewer(self.session.id, cursor) as viewer:
             await self._send({})  # tells the page that it is let in
-            projection = Projection(_texts)
+            queued = await in_db(_queue_of, self.session.id)
+            projection = Projection(_texts, [status.run_id for status in queued])
             async for batch in viewer.frames():
                 frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act)]
                 await self._send({"cursor": _kept(batch[-1].cursor), "acts": frames})
         return TOO_SLOW
 
     async def _send(self, message: Frame) -> None:
-        await self.send(text_data=json.dumps(message, ensure_ascii=False, separators=(",", ":")))
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        try:
+            await self.send(text_data=text)
+        except Exception as error:  # each server has its own for a connection that is closed by now
+            raise _ViewerGone from error
 
     async def _frames_of(self, act: Act) -> list[Frame]:
         if isinstance(act, ShowExchange):
-            exchange = await in_db(reading.find_exchange, self.session, act.run_id)
+            exchange = await in_db(reading.find_new_exchange, self.session, act.run_id)
             return [exchange_frame(exchange, act.message_id)] if exchange else []
         if isinstance(act, ShowAnswer):
             return await self._answer(act.run_id)
@@ -131,7 +138,11 @@ class ChatSocket(AsyncWebsocketConsumer):
         return [frame]
 
 
-class _NotLoggedIn(Exception):  # noqa: N818 - a condition, not a fault
+class _ViewerGone(Exception):
+    """The connection was closed while there was something to send."""
+
+
+class _NotLoggedIn(Exception):
     """Nobody is logged in on the page."""
 
 

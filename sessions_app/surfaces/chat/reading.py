@@ -1,7 +1,7 @@
 """Reads what the page shows. Every function is synchronous and costs a number of queries that does not grow."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
@@ -36,13 +36,13 @@ def read_newest(session: Session) -> Page:
     """The newest turns with what is going on now. Read the cursor of the timeline before this, never after."""
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return Page(_exchanges(session, turns, runs), older_than)
+    return Page(_exchanges(turns, runs, _stored_html(turns)), older_than)
 
 
 def read_older(session: Session, before: int) -> Page:
     """The turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
-    return Page(_exchanges(session, turns, ()), older_than)
+    return Page(_exchanges(turns, (), _stored_html(turns)), older_than)
 
 
 def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
@@ -54,8 +54,20 @@ def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
         if run_id not in {run.id for run in runs}:
             # It has ended, now or without having been stored yet.
             turns = list(Turn.objects.filter(session=session, run_id=run_id).order_by("ordinal", "part"))
-    found = _exchanges(session, turns, runs)
+    # Nothing is stored here: this runs at the end of every answer, when others wait to write.
+    found = _exchanges(turns, runs, _html_of(turns)[0])
     return next((exchange for exchange in found if exchange.run_id == run_id), None)
+
+
+def find_new_exchange(session: Session, run_id: UUID) -> Exchange | None:
+    """The exchange of a run that has just been queued: the question, and its place in line. What comes after is told
+    by itself. Two queries: it stands between a message and its first word."""
+    runs = agents.list_open_runs(session.id)
+    run = next((run for run in runs if run.id == run_id), None)
+    if run is None:
+        return find_exchange(session, run_id)
+    turns = list(Turn.objects.filter(session=session, run_id=run_id, role="user").order_by("part"))
+    return open_exchange(run, turns, None, markdown.render, place=_place_of(run, runs))
 
 
 def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:
@@ -73,15 +85,16 @@ def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int |
     return [turn for turn in turns if turn.ordinal == first], first
 
 
-def _exchanges(session: Session, turns: Sequence[Turn], open_runs: Sequence[RunView]) -> tuple[Exchange, ...]:
+def _exchanges(
+    turns: Sequence[Turn], open_runs: Sequence[RunView], html: Mapping[UUID, SafeString]
+) -> tuple[Exchange, ...]:
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
     executions = _executions(turns)
-    html = _stored_html(turns)
-    queue = [run.id for run in open_runs if run.status is RunStatus.QUEUED]
     found: dict[int, Exchange] = {}
     for run in open_runs:
-        place = queue.index(run.id) + 1 if run.id in queue else 1
-        found[run.ordinal] = _open_exchange(run, groups.get(run.ordinal, []), place)
+        transcript = None if run.status is RunStatus.QUEUED else agents.get_transcript(run.id)
+        own = groups.get(run.ordinal, [])
+        found[run.ordinal] = open_exchange(run, own, transcript, markdown.render, place=_place_of(run, open_runs))
     for ordinal, group in groups.items():
         if ordinal in found:
             continue
@@ -92,9 +105,9 @@ def _exchanges(session: Session, turns: Sequence[Turn], open_runs: Sequence[RunV
     return tuple(found[ordinal] for ordinal in sorted(found))
 
 
-def _open_exchange(run: RunView, turns: Sequence[Turn], place: int) -> Exchange:
-    transcript = None if run.status is RunStatus.QUEUED else agents.get_transcript(run.id)
-    return open_exchange(run, turns, transcript, markdown.render, place=place)
+def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:
+    """A queued run's place in line, from 1."""
+    return 1 + sum(other.status is RunStatus.QUEUED and other.ordinal < run.ordinal for other in open_runs)
 
 
 def _untold_exchange(run_id: UUID, turns: Sequence[Turn]) -> Exchange:
@@ -109,14 +122,20 @@ def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
 
 
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:
-    """The rendering of each assistant turn, by its id; those that had none yet are stored for the next reader."""
+    """As `_html_of`; what was rendered now is stored for the next reader."""
+    html, fresh = _html_of(turns)
+    if fresh:
+        _store(fresh)
+    return html
+
+
+def _html_of(turns: Sequence[Turn]) -> tuple[dict[UUID, SafeString], list[Turn]]:
+    """The rendering of each assistant turn, by its id, and the turns that had none by the present rules."""
     said = [turn for turn in turns if turn.role == "assistant" and turn.content]
     fresh = [turn for turn in said if not turn.html.startswith(markdown.VERSION)]
     for turn in fresh:
         turn.html = markdown.VERSION + markdown.render(turn.content)
-    if fresh:
-        _store(fresh)
-    return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in said}  # noqa: S308 - sanitised
+    return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in said}, fresh  # noqa: S308 - sanitised
 
 
 def _store(turns: Sequence[Turn]) -> None:

@@ -28,7 +28,7 @@ export class Log {
 
   // Show an exchange that came as the answer to a request of ours.
   show(html) {
-    const exchange = new DOMParser().parseFromString(html, "text/html").querySelector(".exchange");
+    const exchange = parsed(html, ".exchange");
     if (exchange) this.apply([{ do: "exchange", run: exchange.dataset.run, place: exchange.dataset.place, html }]);
   }
 
@@ -81,7 +81,11 @@ export class Log {
 
   #showExchange({ run, place, message, html }) {
     if (message) byId(`sending-${message}`)?.remove();
-    if (byId(`exchange-${run}`)) return;
+    const shown = byId(`exchange-${run}`);
+    if (shown) {
+      askAnew(shown, html);
+      return;
+    }
     byId("welcome")?.remove();
     const next = [...this.#root.querySelectorAll(".exchange")].find((other) => Number(other.dataset.place) > Number(place));
     if (next) swap(next, html, "beforebegin");
@@ -193,6 +197,17 @@ export class Log {
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
     }
   }
+}
+
+// Something was added to a question while it is being answered.
+function askAnew(exchange, html) {
+  const question = parsed(html, ".question");
+  const shown = exchange.querySelector(".question");
+  if (question && shown?.textContent !== question.textContent) swap(shown, question.outerHTML, "outerHTML");
+}
+
+function parsed(html, selector) {
+  return new DOMParser().parseFromString(html, "text/html").querySelector(selector);
 }
 
 // Show a step's open block: its draft, then its text. Code looks like code before its block is closed.

@@ -151,6 +151,20 @@ async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
     return messages
 
 
+async def test_words_that_steer_a_run_join_its_question(rig: EngineRig, _follower: None) -> None:
+    await in_db(rig.agent, Reply(("so",), hangs=True), busy_policy="steer")
+    session = await in_db(make_session, rig.owner)
+    async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
+        await in_db(_send, rig, session)
+        await tab.until("text")
+        await in_db(_send, rig, session, "m-2")
+        acts = [act for message in await tab.until("exchange") for act in message.get("acts", ())]
+    assert len(tab.page.exchanges) == 1
+    (again,) = (act for act in acts if act["do"] == "exchange")
+    assert again["message"] == "m-2" and again["html"].count("hello") == 2
+    await in_db(cancel_session_runs, session, reason="Stopped.")
+
+
 async def test_a_page_is_told_when_the_connection_stands(session: Session, _follower: None) -> None:
     async with Tab(session, await in_db(_cookie, session.owner), "0") as tab:
         assert await tab.receive() == {}

@@ -28,6 +28,24 @@ async def test_a_token_that_is_shown_again_counts_once() -> None:
     assert not tally.done.done()
 
 
+async def test_tokens_sent_in_the_same_millisecond_all_count() -> None:
+    tally = Tally(3)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(stamps(now), time.monotonic())
+    tally.see(stamps(now, now), time.monotonic())
+    assert tally.done.done()
+
+
+async def test_of_a_text_told_again_only_what_is_new_counts() -> None:
+    tally = Tally(3)
+    now = int(tally.started_at * 1000) + 5
+    tally.see(stamps(now, now + 1), time.monotonic())
+    tally.see(b"<p>" + stamps(now, now + 1, now + 9) + b"</p> copy " + stamps(now, now + 1, now + 9), time.monotonic())
+    assert tally.done.done()
+    assert len(tally.lags_ms) == 3
+    assert tally.sent_last_ms == now + 9
+
+
 async def test_tokens_of_an_earlier_answer_do_not_count() -> None:
     tally = Tally(1)
     tally.see(stamps(int(tally.started_at * 1000) - 500), time.monotonic())

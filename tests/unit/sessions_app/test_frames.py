@@ -101,6 +101,11 @@ def test_a_message_shows_its_exchange_with_the_senders_id(projection: Projection
     assert acts == [ShowExchange(RUN, "m-1")]
 
 
+def test_words_added_to_a_running_message_show_its_question_anew(projection: Projection) -> None:
+    projection.acts([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
+    assert projection.acts([_seen("message.received", message_id="m-2")]) == [ShowExchange(RUN, "m-2")]
+
+
 def test_a_retry_shows_an_exchange_without_a_message(projection: Projection) -> None:
     assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowExchange(RUN)]
 

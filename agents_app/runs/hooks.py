@@ -1,0 +1,17 @@
+"""Where apps above hang in what must live on the engine's loop or with the reaper. `komand.wiring` fills the lists."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+from audit_app.kernel.liveness import Observer
+
+# Coroutines started beside the engine and cancelled when it has drained; each has a moment to end in order.
+chores: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+# Called by every reaper about each second: guarded, idempotent, in transactions of their own.
+sweeps: list[Callable[[Observer], None]] = []
+
+# Told of each run that the engine here has claimed, on its loop: run id, conversation id, session key. Must return at
+# once.
+on_claim: list[Callable[[UUID, UUID, str], None]] = []

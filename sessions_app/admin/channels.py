@@ -1,0 +1,170 @@
+"""Channel accounts in the admin: set up, switched, paired. Secrets are typed in, sealed and never shown again."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import AuditedAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import visible
+from audit_app.adminkit.theme import act
+from audit_app.kernel.errors import AppError
+from sessions_app import accounts, pairing
+from sessions_app.channels.registry import channels
+from sessions_app.models import ChannelAccount, Pairing
+
+PAGE = "admin:sessions_app_channelaccount_change"
+
+links.register_page("channel account", PAGE)
+
+
+class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """An account. What it is made of is tried out before it is stored."""
+
+    channel = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    config = forms.JSONField(
+        required=False, initial=dict, widget=UnfoldAdminTextareaWidget,
+        help_text="A JSON object; its fields are listed in docs/channels.md.",
+    )  # fmt: skip
+    new_secrets = forms.JSONField(
+        required=False, widget=UnfoldAdminTextareaWidget,
+        help_text='A JSON object such as {"bot_token": "…"}. Replaces what it names; an empty text removes it.',
+    )  # fmt: skip
+    allowed_senders = forms.CharField(
+        required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, with commas between."
+    )
+
+    class Meta:
+        model = ChannelAccount
+        fields = ["channel", "account_id", "agent", "access", "allowed_senders", "config", "is_enabled"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "channel" in self.fields:
+            self.fields["channel"].choices = [(name, name) for name in channels.names()]  # type: ignore[attr-defined]
+        if self.instance.pk:
+            self.initial["allowed_senders"] = ", ".join(self.instance.allowed_senders)
+
+    def clean_config(self) -> dict[str, Any]:
+        return _checked_object(self.cleaned_data["config"])
+
+    def clean_new_secrets(self) -> dict[str, Any]:
+        return _checked_object(self.cleaned_data["new_secrets"])
+
+    def clean_allowed_senders(self) -> list[str]:
+        return [sender.strip() for sender in self.cleaned_data["allowed_senders"].split(",") if sender.strip()]
+
+    def clean(self) -> dict[str, Any]:
+        asked = super().clean() or self.cleaned_data
+        if self.errors:
+            return asked
+        account = self.instance
+        account.channel = asked.get("channel") or account.channel
+        account.account_id, account.config = asked.get("account_id") or account.account_id, asked["config"]
+        secrets = asked["new_secrets"]
+        try:
+            made = {} if account.secrets_sealed else accounts.missing_secrets(account.channel, secrets)
+            account.secrets_sealed = accounts.sealed_secrets(account, {**made, **secrets})
+        except AppError as error:
+            raise ValidationError(error.message) from None
+        return asked
+
+
+def _checked_object(value: Any) -> dict[str, Any]:
+    if value in (None, ""):
+        return {}
+    if not isinstance(value, dict):
+        raise ValidationError("This must be a JSON object.")
+    return value
+
+
+@admin.register(ChannelAccount)
+class ChannelAccountAdmin(AuditedAdmin):
+    noun = "ChannelAccount"
+    form = ChannelAccountForm
+    list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "problem")
+    list_select_related = ("agent",)
+    search_fields = ("channel", "account_id")
+    readonly_fields = ("webhook", "stored_secrets", "last_inbound_at", "problem")
+    actions_detail: Any = ("make_code",)
+    fieldsets = (
+        (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"))}),
+        ("Who may write", {"fields": ("access", "allowed_senders")}),
+        ("Connection", {"fields": ("config", "stored_secrets", "new_secrets", "last_inbound_at", "problem")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Its URL is known to the platform: the names of which it is made stay."""
+        return (*self.readonly_fields, "channel", "account_id") if obj else self.readonly_fields
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if form.cleaned_data["new_secrets"]:
+            with acting(request):
+                names = sorted(form.cleaned_data["new_secrets"])
+                audit.record("CredentialStored", details={"account": str(obj), "names": names})
+
+    @act(
+        "Pair a sender",
+        path="pair",
+        icon="link",
+        permissions=["change"],
+        question="Make a pairing code?",
+        explanation="One sender may use it within fifteen minutes, by writing /pair and the code.",
+        submit="Make it",
+    )
+    def make_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        account = self.get_object(request, object_id)
+        if account is None:
+            raise Http404
+        with acting(request):
+            code = pairing.make_code(account)
+        messages.success(request, f"The sender writes: /pair {code}")
+        return back_to(request, PAGE, object_id)
+
+    @display(description="Account")
+    def name(self, account: ChannelAccount) -> str:
+        return visible(account)
+
+    @display(description="Agent")
+    def answering(self, account: ChannelAccount) -> str:
+        return links.link("agent", account.agent.agent_id) if account.agent else "default"
+
+    @display(description="Last error")
+    def problem(self, account: ChannelAccount) -> str:
+        return f"{account.last_error_at:%Y-%m-%d %H:%M}: {visible(account.last_error)}" if account.last_error else "–"
+
+    @display(description="Webhook")
+    def webhook(self, account: ChannelAccount) -> str:
+        return accounts.webhook_url(account.channel, account.account_id) if account.channel else "shown when saved"
+
+    @display(description="Stored secrets")
+    def stored_secrets(self, account: ChannelAccount) -> str:
+        try:
+            return ", ".join(accounts.secret_names(account)) or "none"
+        except AppError:
+            return "this installation's vault key cannot open them: enter them again"
+
+
+@admin.register(Pairing)
+class PairingAdmin(AuditedAdmin):
+    noun = "Pairing"
+    list_display = ("sender", "account", "created_at", "paired_at", "expires_at")
+    list_select_related = ("account",)
+    search_fields = ("sender_id", "sender_name")
+    fields = ("account", "sender_id", "sender_name", "created_at", "paired_at", "expires_at")
+    readonly_fields = fields
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @display(description="Sender")
+    def sender(self, row: Pairing) -> str:
+        return visible(row.sender_name or row.sender_id or "an open code")

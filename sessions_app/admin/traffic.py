@@ -1,0 +1,135 @@
+"""What came in through channels and what goes out, in the admin: read only, but what was given up can be sent again."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
+from unfold.decorators import display
+
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import MOST_SELECTED, confirmation, confirmed
+from audit_app.adminkit.text import json_block, shortened, visible
+from audit_app.adminkit.theme import bulk_act
+from sessions_app.delivery import transitions
+from sessions_app.models import Delivery, InboundMessage
+
+_AGAIN_SECONDS = 3600.0
+
+
+@admin.register(InboundMessage)
+class InboundMessageAdmin(ReadOnlyAdmin):
+    list_display = ("line", "sender", "account", "outcome", "received_at")
+    list_filter = (("account", RelatedDropdownFilter), ("reason", FieldTextFilter))
+    list_select_related = False
+    search_fields = ("=message_id", "=sender_id")
+    search_help_text = "An id, or the platform's id of a message or sender"
+    fields = (
+        "account", "message_id", "sender", "chat_id", "words", "outcome", "session_link", "run_link", "details",
+        "files", "payload", "sent_at", "received_at",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
+        return super().get_queryset(request).prefetch_related("account")
+
+    @display(description="Message")
+    def line(self, row: InboundMessage) -> str:
+        return visible(shortened(row.text or row.message_id, 80))
+
+    @display(description="Sender")
+    def sender(self, row: InboundMessage) -> str:
+        return visible(f"{row.sender_name} ({row.sender_id})" if row.sender_name else row.sender_id)
+
+    @display(description="Text")
+    def words(self, row: InboundMessage) -> str:
+        return visible(row.text)
+
+    @display(description="Outcome")
+    def outcome(self, row: InboundMessage) -> str:
+        return visible(row.reason) or "answered by a run"
+
+    @display(description="Session")
+    def session_link(self, row: InboundMessage) -> str:
+        return links.link("session", row.session_id)
+
+    @display(description="Run")
+    def run_link(self, row: InboundMessage) -> str:
+        return links.link("run", row.run_id)
+
+    @display(description="Metadata")
+    def details(self, row: InboundMessage) -> str:
+        return json_block(row.metadata)
+
+    @display(description="Attachments")
+    def files(self, row: InboundMessage) -> str:
+        return json_block(row.attachments)
+
+    @display(description="Payload")
+    def payload(self, row: InboundMessage) -> str:
+        return json_block(row.raw) if row.raw else "kept for seven days"
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnlyAdmin):
+    search_ids = ("run",)
+    list_display = ("line", "account", "state", "tries", "created_at", "sent_at")
+    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
+    list_select_related = False
+    list_disable_select_all = False
+    search_fields = ("=provider_message_id", "=lane")
+    search_help_text = "A run's id, or the platform's id of a message"
+    actions = ("send_again",)
+    fields = (
+        "account", "session_link", "run_link", "kind", "part", "parts", "words", "state", "tries", "provider_message_id",
+        "problem", "created_at", "ready_at", "sent_at", "expires_at",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
+        return super().get_queryset(request).prefetch_related("account")
+
+    def has_resend_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("sessions_app.change_delivery")
+
+    @bulk_act("Send again", permissions=["resend"])
+    def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
+        if not confirmed(request):
+            question = "Send these again? What may have arrived would then arrive twice."
+            return confirmation(request, self, queryset, act="send_again", question=question, submit="Send again")
+        with acting(request):
+            rows = list(queryset[:MOST_SELECTED])
+            count = transitions.send_again(rows, _AGAIN_SECONDS)
+            audit.record("DeliveriesSentAgain", details={"deliveries": [row.pk for row in rows], "count": count})
+        messages.success(request, f"{count} will be sent again. What was sent, or waits, was left alone.")
+        return None
+
+    @display(description="Message")
+    def line(self, row: Delivery) -> str:
+        return visible(shortened(row.text or row.filename or row.kind, 80))
+
+    @display(description="Text")
+    def words(self, row: Delivery) -> str:
+        return visible(row.text)
+
+    @display(
+        description="Status",
+        label={"sent": "success", "failed": "danger", "unknown": "warning", "expired": "danger", "pending": "info"},
+    )
+    def state(self, row: Delivery) -> Any:
+        return row.status
+
+    @display(description="Error")
+    def problem(self, row: Delivery) -> str:
+        return visible(row.error) or "–"
+
+    @display(description="Session")
+    def session_link(self, row: Delivery) -> str:
+        return links.link("session", row.session_id)
+
+    @display(description="Run")
+    def run_link(self, row: Delivery) -> str:
+        return links.link("run", row.run_id)

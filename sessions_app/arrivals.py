@@ -1,0 +1,114 @@
+"""A message as it arrived from a channel: stored beside what became of it, once for all the keys it may come by."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Self
+from uuid import UUID
+
+from django.utils import timezone
+
+from audit_app.kernel.ids import first_id_at, new_id
+from sessions_app.channels.messages import Attachment, Chat, Incoming
+from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """keys: by which the platform may deliver it again; row: not stored yet."""
+
+    row: InboundMessage
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of_message(cls, account: ChannelAccount, incoming: Incoming, raw: bytes) -> Self:
+        chat = incoming.chat
+        metadata = {
+            "chatId": chat.id, "chatType": chat.type, "threadId": chat.thread_id or None,
+            "replyToMessageId": incoming.reply_to_message_id or None, "mentionsBot": incoming.mentions_bot,
+            "eventId": incoming.event_id, **incoming.metadata,
+        }  # fmt: skip
+        row = new_row(
+            account, chat, incoming.sender_id, incoming.sender_name, incoming.message_id, metadata, raw,
+            text=incoming.text.replace("\0", ""), sent_at=incoming.sent_at,
+            attachments=[_attachment(attachment) for attachment in incoming.attachments],
+        )  # fmt: skip
+        return cls(row, incoming.keys)
+
+    def claim_keys(self) -> None:
+        """In the caller's transaction; raises IntegrityError when the message has arrived before."""
+        InboundKey.objects.bulk_create(
+            InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk)
+            for key in self.keys
+        )
+
+    def store(self, *, turn: Turn | None = None, reason: str = "") -> None:
+        """In the same transaction: what became of it, a user turn with its run or the reason why there is none."""
+        row = self.row
+        if turn is not None:
+            row.turn, row.run_id, row.session_id = turn, turn.run_id, turn.session_id
+        row.reason = reason
+        row.save(force_insert=True)
+
+    def find_earlier(self) -> InboundMessage | None:
+        """The same message as it arrived the first time."""
+        rows = InboundMessage.objects.select_related("turn", "session").filter(
+            keys__account_id=self.row.account_id, keys__key__in=[storable_key(key) for key in self.keys]
+        )
+        return rows.first()
+
+
+def new_row(
+    account: ChannelAccount,
+    chat: Chat,
+    sender_id: str,
+    sender_name: str,
+    message_id: str,
+    metadata: dict[str, Any],
+    raw: bytes,
+    **fields: Any,
+) -> InboundMessage:
+    now = timezone.now()
+    return InboundMessage(
+        id=new_id(), account=account, message_id=message_id[:_LONGEST], sender_id=sender_id[:_LONGEST],
+        sender_name=clean_name(sender_name), chat_id=chat.id[:_LONGEST], metadata=_storable(metadata),
+        raw=raw.decode("utf-8", "replace").replace("\0", ""), received_at=now, **{"sent_at": now, **fields},
+    )  # fmt: skip
+
+
+def clean_name(name: str) -> str:
+    """A display name without control characters, of a length that fits."""
+    return "".join(character for character in name if character.isprintable()).strip()[:_LONGEST]
+
+
+def storable_key(key: str) -> str:
+    return key if len(key) <= _LONGEST else f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def count_refused(account_id: UUID, sender_id: str, reasons: Sequence[str], within: timedelta) -> int:
+    """How often the sender was refused for one of these reasons lately."""
+    since = first_id_at(timezone.now() - within)
+    rows = InboundMessage.objects.filter(account_id=account_id, sender_id=sender_id, id__gte=since)
+    return rows.exclude(reason="").filter(reason__in=reasons).count()
+
+
+def _attachment(attachment: Attachment) -> dict[str, Any]:
+    fields = asdict(attachment)
+    return {
+        "id": fields["id"], "kind": fields["kind"], "filename": fields["filename"], "mimeType": fields["mime_type"],
+        "sizeBytes": fields["size_bytes"], "url": fields["url"], "auth": fields["auth"],
+    }  # fmt: skip
+
+
+def _storable(value: Any) -> Any:
+    """JSON without NUL characters, which PostgreSQL refuses."""
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    if isinstance(value, dict):
+        return {_storable(str(key)): _storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value

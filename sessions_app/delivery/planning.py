@@ -1,0 +1,178 @@
+"""Writes the rows of the outbox: an answer's parts in the transaction that ends its run, and notices of our own."""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from audit_app.kernel.errors import AppError
+from sessions_app import accounts
+from sessions_app.channels.messages import Capabilities, Chat, Rendered, Target
+from sessions_app.delivery import bell
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_LANE = 200
+# Channels whose messages are read where they are stored: nothing has to be sent.
+STORED_CHANNELS = ("WebChat",)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the answer of a run goes: stored with the message that it answers, never guessed."""
+
+    account: ChannelAccount
+    target: Target
+
+    @property
+    def lane(self) -> str:
+        return lane_of(self.account.pk, self.target.chat)
+
+
+def lane_of(account_id: UUID, chat: Chat) -> str:
+    """One conversation of an account: within it, one message at a time and in order."""
+    place = f"{chat.id}:{chat.thread_id}" if chat.thread_id else chat.id
+    if len(place) > _LONGEST_LANE:
+        place = f"sha256:{hashlib.sha256(place.encode()).hexdigest()}"
+    return f"{account_id}:{place}"
+
+
+def find_destination(session: Session, run_id: UUID) -> Destination | None:
+    """Where the run's answer goes; None when no channel's message led to it."""
+    if session.channel in STORED_CHANNELS:
+        return None
+    rows = InboundMessage.objects.select_related("account").filter(session=session)
+    # A run that tries again what another one failed at has no message of its own: it answers the session's last.
+    origin = rows.filter(run_id=run_id).order_by("-id").first() or rows.filter(reason="").order_by("-id").first()
+    if origin is None:
+        return None
+    metadata = origin.metadata
+    chat = Chat(origin.chat_id, metadata.get("chatType") or "direct", metadata.get("threadId") or "")
+    return Destination(origin.account, Target(chat, reply_to=origin.message_id))
+
+
+def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:
+    """Store what is to go out when a run ends; the count of its parts, 0 when nothing has to be sent.
+
+    markdown: all that the agent said; failure: why the run failed, in words for people. In the caller's transaction; a
+    preview that is shown already becomes the first part. A second call for the same run changes nothing.
+    """
+    destination = find_destination(session, run_id)
+    if destination is None:
+        return 0
+    draft = Delivery.objects.filter(dedupe_key=dedupe_key(run_id, 0, destination.lane)).first()
+    if draft is not None and draft.status != "draft":
+        return draft.parts
+    said = [part for part in (markdown.strip(), f"⚠️ {failure}" if failure else "") if part]
+    if not said and draft is None:
+        return 0
+    parts, capabilities = _render("\n\n".join(said) or "Stopped.", destination)
+    rows = [
+        _row(destination, capabilities, rendered, dedupe_key(run_id, index, destination.lane), run_id, session,
+             kind="failure" if failure else "answer", part=index, parts=len(parts))
+        for index, rendered in enumerate(parts)
+    ]  # fmt: skip
+    if draft is not None:
+        first = rows.pop(0)
+        fields = ("kind", "parts", "text", "body", "filename", "ready_at", "expires_at", "status")
+        Delivery.objects.filter(pk=draft.pk, status="draft").update(**{name: getattr(first, name) for name in fields})
+    Delivery.objects.bulk_create(rows)
+    bell.ring()
+    return len(parts)
+
+
+def plan_notice(
+    destination: Destination, key: str, markdown: str, *, session: Session | None = None, kind: str = "notice"
+) -> None:
+    """Store a message of our own, no agent's. key: makes it once. In the caller's transaction."""
+    parts, capabilities = _render(markdown, destination)
+    rows = [
+        _row(
+            destination,
+            capabilities,
+            rendered,
+            f"{key}:{index}",
+            None,
+            session,
+            kind=kind,
+            part=index,
+            parts=len(parts),
+        )
+        for index, rendered in enumerate(parts)
+    ]
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+    bell.ring()
+
+
+def move_chat(account: ChannelAccount, old: str, new: str) -> None:
+    """The platform gave a chat another id: answers that are still to come, or to be sent, go there."""
+    with transaction.atomic():
+        InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)
+        for row in Delivery.objects.filter(account=account, status__in=["draft", "pending"], target__chat=old):
+            target = {**row.target, "chat": new}
+            lane = lane_of(account.pk, Target.from_json(target).chat)
+            Delivery.objects.filter(pk=row.pk).update(target=target, lane=lane)
+
+
+def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
+    """The row in whose place this process may show a preview of the run's answer; None: another one does, or it is
+    over. Owns it until `release_draft`."""
+    key = dedupe_key(run_id, 0, destination.lane)
+    row = _row(destination, Capabilities(), Rendered("", ""), key, run_id, session, kind="answer", part=0, parts=1)
+    row.status = "draft"
+    Delivery.objects.bulk_create([row], ignore_conflicts=True)
+    if not Delivery.objects.filter(dedupe_key=key, status="draft", owner=None).update(owner=owner):
+        return None
+    return Delivery.objects.select_related("account", "session").get(dedupe_key=key)
+
+
+def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
+    """The preview is a message there now: the answer is to be written into it."""
+    Delivery.objects.filter(pk=delivery_id, owner=owner).update(provider_message_id=provider_message_id)
+
+
+def release_draft(delivery_id: int, owner: UUID) -> None:
+    """This process shows no more previews there; the sender may go on."""
+    Delivery.objects.filter(pk=delivery_id, owner=owner, status__in=["draft", "pending"]).update(owner=None)
+    bell.ring()
+
+
+def dedupe_key(run_id: UUID, part: int, lane: str) -> str:
+    return f"{run_id}:{part}:{hashlib.sha256(lane.encode()).hexdigest()[:32]}"
+
+
+def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered], Capabilities]:
+    chat = destination.target.chat
+    try:
+        adapter = accounts.pure.get(destination.account)
+        return adapter.render(markdown, chat), adapter.capabilities(chat)
+    except AppError as error:  # an account that is broken must not keep a run from ending; the sender tells
+        logger.warning("%s cannot be used: %s", destination.account, error.message)
+        return [Rendered(markdown, markdown)], Capabilities()
+
+
+def _row(
+    destination: Destination,
+    capabilities: Capabilities,
+    rendered: Rendered,
+    key: str,
+    run_id: UUID | None,
+    session: Session | None,
+    *,
+    kind: str,
+    part: int,
+    parts: int,
+) -> Delivery:
+    # By the database's clock, which also decides when it is due.
+    return Delivery(
+        dedupe_key=key, account=destination.account, session=session, run_id=run_id, lane=destination.lane,
+        target=destination.target.as_json(), kind=kind, part=part, parts=parts, text=rendered.text, body=rendered.body,
+        filename=rendered.filename, status="pending", ready_at=Now(), created_at=Now(),
+        expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),
+    )  # fmt: skip

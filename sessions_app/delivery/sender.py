@@ -1,0 +1,184 @@
+"""Sends what is due, from one event loop: one message at a time in each lane, many lanes at once.
+
+It holds nothing that is not in the database. Dying in mid-send leaves the message in doubt, which the reaper tells.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
+from sessions_app import accounts
+from sessions_app.accounts import Adapters
+from sessions_app.channels.base import ChannelAdapter, Fate, SendError
+from sessions_app.channels.messages import Outgoing, Rendered, Target
+from sessions_app.delivery import bell, transitions
+from sessions_app.delivery.deciding import decide
+from sessions_app.delivery.pacing import LOOP_SECONDS, Pacing
+from sessions_app.models import Delivery
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_POLL_SECONDS = 1.0
+_MOST_AT_ONCE = 50
+_GRACE_SECONDS = 1.5
+_LONGEST_DATABASE_PAUSE = 5.0
+
+
+class Sender:
+    """adapters, pacing: shared with what shows previews on the same loop."""
+
+    def __init__(self, owner: UUID, adapters: Adapters, pacing: Pacing) -> None:
+        self._owner = owner
+        self._adapters = adapters
+        self._pacing = pacing
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._sending: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; what is being sent then has a moment to end."""
+        bell.listen(self.ring)
+        try:
+            while True:
+                try:
+                    await self._send_due()
+                except Exception:
+                    logger.exception("looking for what is to be sent failed; again in a moment")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), _POLL_SECONDS)
+                self._woken.clear()
+        finally:
+            bell.unlisten(self.ring)
+            if self._sending:
+                await asyncio.wait(self._sending.values(), timeout=_GRACE_SECONDS)
+
+    def ring(self) -> None:
+        """There may be something to send. From any thread."""
+        with suppress(RuntimeError):  # the loop has just ended
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def _send_due(self) -> None:
+        if len(self._sending) >= _MOST_AT_ONCE:
+            return
+        due = await in_db(transitions.list_due, _MOST_AT_ONCE)
+        room = _MOST_AT_ONCE - len(self._sending)
+        ready = [row for row in due if row.lane not in self._sending and self._may_send(row)][:room]
+        claimed = await in_db(transitions.claim, [row.pk for row in ready], self._owner) if ready else set()
+        for row in ready:
+            if row.pk in claimed:
+                row.tries += 1
+                task = self._sending[row.lane] = self._loop.create_task(self._send(row))
+                task.add_done_callback(partial(self._end, row.lane))
+
+    def _end(self, lane: str, task: asyncio.Task[None]) -> None:
+        del self._sending[lane]
+        self._woken.set()
+
+    def _may_send(self, row: Delivery) -> bool:
+        target = Target.from_json(row.target)
+        try:
+            capabilities = self._adapters.get(row.account).capabilities(target.chat)
+        except AppError:
+            return True  # so that it fails, and is told
+        wait = self._pacing.take((row.account_id, target.chat.id), capabilities)
+        if wait:
+            self._loop.call_later(wait, self._woken.set)
+        return wait == 0
+
+    async def _send(self, row: Delivery) -> None:
+        try:
+            adapter = self._adapters.get(row.account)
+            message_id = await self._transmit(adapter, row)
+        except SendError as error:
+            await self._after_error(row, error)
+        except AppError as error:
+            await self._after_error(row, SendError(error.message, Fate.REFUSED))
+        except Exception as error:
+            logger.exception("sending delivery %s broke off", row.pk)
+            await self._after_error(row, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
+        else:
+            if not await self._persist(transitions.mark_sent, row, self._owner, message_id):
+                logger.warning("delivery %s was sent after it had been given up", row.pk)
+
+    async def _transmit(self, adapter: ChannelAdapter, row: Delivery) -> str:
+        message = outgoing_of(row)
+        chat = (row.account_id, message.target.chat.id)
+        if self._pacing.is_looping(chat) and not await in_db(transitions.has_inbound_since, row, LOOP_SECONDS):
+            logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
+            raise SendError("Too many messages into a chat where nobody writes: it looks like a loop.", Fate.REFUSED)
+        try:
+            async with asyncio.timeout(adapter.capabilities(message.target.chat).send_seconds + 5.0):
+                return await self._edit_or_send(adapter, message, row.provider_message_id)
+        except TimeoutError:
+            raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
+
+    @staticmethod
+    async def _edit_or_send(adapter: ChannelAdapter, message: Outgoing, shown_id: str) -> str:
+        """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
+        if shown_id and not message.rendered.filename:
+            try:
+                await adapter.edit(message, shown_id)
+                return shown_id
+            except SendError as error:
+                if error.fate is not Fate.REFUSED or error.ends_account:
+                    raise
+                logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
+        return await adapter.send(message)
+
+    async def _after_error(self, row: Delivery, error: SendError) -> None:
+        target = Target.from_json(row.target)
+        try:
+            capabilities = self._adapters.get(row.account).capabilities(target.chat)
+        except AppError:
+            await self._persist(transitions.give_up, row, self._owner, "failed", error.message)
+            return
+        if error.retry_after_seconds:
+            self._pacing.hold((row.account_id, target.chat.id), error.retry_after_seconds)
+        verdict = decide(
+            error.fate, capabilities, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
+            is_repeatable=capabilities.can_repeat or bool(row.provider_message_id),
+            retry_after_seconds=error.retry_after_seconds,
+        )  # fmt: skip
+        logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
+        if verdict.status == "pending":
+            await self._persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
+            self._loop.call_later(verdict.seconds + 0.02, self._woken.set)
+        else:
+            await self._persist(transitions.give_up, row, self._owner, verdict.status, error.message)
+        if error.ends_account:
+            await self._persist(accounts.set_enabled, row.account, False, why=error.message)
+        else:
+            await self._persist(accounts.note_error, row.account, error.message)
+
+    async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A write that must not be lost: while the database is away, wait and try again."""
+        pause = 0.25
+        while True:
+            try:
+                return await in_db(write, *args, **kwargs)
+            except (OperationalError, InterfaceError) as error:
+                logger.error("the database does not take a write, trying again in %.1f s: %s", pause, error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_DATABASE_PAUSE)
+
+
+def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
+    """What an adapter sends for a row. rendered: something else in its place, such as a preview."""
+    known: dict[str, Any] = {"session_key": row.session.key} if row.session else {}
+    return Outgoing(
+        key=f"msg_{row.dedupe_key.replace(':', '_')}", target=Target.from_json(row.target), kind=row.kind,
+        rendered=rendered or Rendered(row.text, row.body, row.filename), part=row.part, parts=row.parts,
+        run_id=str(row.run_id or ""), **known,
+    )  # fmt: skip

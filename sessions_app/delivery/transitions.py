@@ -1,0 +1,138 @@
+"""The only writer of a delivery's status: guarded updates whose row count is the verdict, and the facts they make."""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Min, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.kernel.ids import first_id_at
+from audit_app.vocabulary import EventType, Fact
+from sessions_app import events
+from sessions_app.delivery import bell
+from sessions_app.models import Delivery, InboundMessage
+
+_WORDS = {
+    "failed": "it was refused",
+    "unknown": "it may have been delivered",
+    "expired": "it could not be delivered in time",
+}
+
+
+def list_due(limit: int) -> list[Delivery]:
+    """What could be sent now: the first open message of each lane, if it is ready and nobody is at it."""
+    heads = Delivery.objects.filter(status__in=Delivery.OPEN).order_by().values("lane").annotate(head=Min("id"))
+    due = Delivery.objects.filter(
+        pk__in=heads.values("head"), status="pending", owner=None, ready_at__lte=Now(), expires_at__gt=Now(),
+        account__is_enabled=True,
+    )  # fmt: skip
+    return list(due.select_related("account", "session__agent").order_by("id")[:limit])
+
+
+def claim(delivery_ids: Collection[int], owner: UUID) -> set[int]:
+    """Begin to send: those of them that are this process's now. From here on a crash leaves them in doubt."""
+    with transaction.atomic():
+        rows = Delivery.objects.filter(pk__in=delivery_ids, status="pending", owner=None)
+        return {pk for pk in rows.values_list("pk", flat=True) if _take(pk, owner)}
+
+
+def _take(pk: int, owner: UUID) -> bool:
+    rows = Delivery.objects.filter(pk=pk, status="pending", owner=None)
+    return rows.update(status="sending", owner=owner, tries=F("tries") + 1) == 1
+
+
+def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool:
+    """The platform has taken it. False: it was given up meanwhile. Tells `delivery.sent` with the last part."""
+    with transaction.atomic():
+        moved = _ours(delivery, owner).update(
+            status="sent", owner=None, provider_message_id=provider_message_id, sent_at=Now(), error=""
+        )
+        if not moved:
+            return False
+        if _is_told(delivery) and not _siblings(delivery).exclude(status="sent").exists():
+            ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
+            payload = {"channel": delivery.account.channel, "parts": delivery.parts, "provider_message_ids": ids}
+            audit.emit([_fact(delivery, events.DELIVERY_SENT, payload)])
+        return True
+
+
+def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str) -> bool:
+    """It was not sent; it may be tried again after that long."""
+    ready_at = Now() + timedelta(seconds=seconds)
+    with transaction.atomic():
+        return bool(_ours(delivery, owner).update(status="pending", owner=None, ready_at=ready_at, error=error[:500]))
+
+
+def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> bool:
+    """Nothing more is done for it: failed, unknown or expired. Later parts of the same answer go with it, unless it
+    may have arrived. Tells `delivery.failed`."""
+    with transaction.atomic():
+        rows = Delivery.objects.filter(pk=delivery.pk, owner=owner, status__in=Delivery.OPEN)
+        if not rows.update(status=status, owner=None, error=error[:500]):
+            return False
+        if status != "unknown" and delivery.parts > 1:
+            later = _siblings(delivery).filter(part__gt=delivery.part, status="pending", owner=None)
+            later.update(status=status, error="An earlier part was not delivered.")
+        if _is_told(delivery):
+            payload = {
+                "channel": delivery.account.channel, "code": status, "part": delivery.part + 1,
+                "parts": delivery.parts, "message": f"{error} ({_WORDS[status]})" if error else _WORDS[status],
+            }  # fmt: skip
+            audit.emit([_fact(delivery, events.DELIVERY_FAILED, payload)])
+        bell.ring()
+        return True
+
+
+def free(delivery: Delivery) -> bool:
+    """Its process died before it began to send, or where doing it twice does no harm."""
+    rows = Delivery.objects.filter(pk=delivery.pk, owner=delivery.owner, status=delivery.status)
+    status = "pending" if delivery.status == "sending" else delivery.status
+    return bool(rows.update(status=status, owner=None))
+
+
+def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
+    """An operator wants what was given up to go out after all. The count of those that will."""
+    with transaction.atomic():
+        rows = Delivery.objects.filter(
+            pk__in=[delivery.pk for delivery in deliveries], status__in=["failed", "unknown", "expired"], owner=None
+        )
+        count = rows.update(
+            status="pending", ready_at=Now(), expires_at=Now() + timedelta(seconds=lifetime_seconds), tries=0, error=""
+        )
+        bell.ring()
+        return count
+
+
+def has_inbound_since(delivery: Delivery, seconds: float) -> bool:
+    """Whether somebody wrote in that chat lately."""
+    since = first_id_at(timezone.now() - timedelta(seconds=seconds))
+    rows = InboundMessage.objects.filter(account_id=delivery.account_id, id__gte=since)
+    return rows.filter(chat_id=delivery.target["chat"]).exists()
+
+
+def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:
+    return Delivery.objects.filter(pk=delivery.pk, status="sending", owner=owner)
+
+
+def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
+    return Delivery.objects.filter(run=delivery.run_id, lane=delivery.lane)
+
+
+def _is_told(delivery: Delivery) -> bool:
+    """Notices of our own have no run; nobody follows them."""
+    return delivery.run_id is not None and delivery.session_id is not None
+
+
+def _fact(delivery: Delivery, event_type: EventType, payload: dict[str, Any]) -> Fact:
+    session = delivery.session
+    assert session is not None and delivery.run_id is not None  # noqa: S101 - see _is_told
+    agent_id = session.agent.agent_id
+    return Fact(
+        event_type, session.id, payload, run_id=delivery.run_id, actor=f"agent:{agent_id}", agent_id=agent_id,
+        session_key=session.key,
+    )  # fmt: skip

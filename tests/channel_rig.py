@@ -1,0 +1,87 @@
+"""Channels on a whole gateway in one process: requests reach the real webhook, answers go to fake platforms."""
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from channels.routing import URLRouter
+from django.conf import settings
+
+from sessions_app import accounts, webhooks
+from sessions_app.models import ChannelAccount, Delivery
+from tests.engine_rig import EngineRig, until
+from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
+from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+
+TELEGRAM_SECRET = "telegram-secret-0123456789"
+_application = URLRouter(webhooks.live_routes)
+
+
+def add_telegram(server: FakeTelegram, **options: Any) -> ChannelAccount:
+    config = {"api_url": server.url, "bot_username": BOT_NAME, "chat_seconds": 0, **options.pop("config", {})}
+    secrets = {"bot_token": TOKEN, "webhook_secret": TELEGRAM_SECRET}
+    account, _ = accounts.add_account(
+        "telegram", "main", config=config, secrets=secrets, access=options.pop("access", "open"), **options
+    )
+    return account
+
+
+def add_webhook(server: WebhookReceiver, **options: Any) -> ChannelAccount:
+    settings.KOMAND_CALLBACK_ALLOW_PRIVATE = [server.address]
+    config = {"callback_url": f"{server.url}/callback", **options.pop("config", {})}
+    account, _ = accounts.add_account(
+        "webhook", "crm", config=config, secrets={"secret": SECRET}, access=options.pop("access", "open"), **options
+    )
+    return account
+
+
+async def request(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
+    """The status and JSON body of the webhook's answer."""
+    scope = {
+        "type": "http", "method": method, "path": path, "query_string": b"",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+    }  # fmt: skip
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await _application(scope, receive, send)
+    answer = b"".join(message.get("body", b"") for message in sent)
+    return sent[0]["status"], json.loads(answer) if answer else None
+
+
+def post(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
+    webhooks._accounts.__init__()  # type: ignore[misc] # forget accounts of the last test
+    return asyncio.run(request(path, body, headers, method))
+
+
+def telegram(update: Any, secret: str = TELEGRAM_SECRET) -> int:
+    headers = {"content-type": "application/json", "x-telegram-bot-api-secret-token": secret}
+    return post("/channels/telegram/main/webhook", json.dumps(update).encode(), headers)[0]
+
+
+def webhook(text: str, message_id: str, *, sender: str = "u-42", **data: Any) -> tuple[int, Any]:
+    body = json.dumps({"type": "message.received", "data": {"senderId": sender, "text": text, **data}}).encode()
+    return post("/channels/webhook/crm/webhook", body, signed_headers(message_id, body))
+
+
+def all_settled(count: int | None = None) -> bool:
+    """Whether no delivery is under way, and there are as many as expected."""
+    rows = list(Delivery.objects.values_list("status", flat=True))
+    is_done = all(status not in (*Delivery.OPEN, "draft") for status in rows)
+    return is_done and len(rows) >= (1 if count is None else count)
+
+
+def settle(rig: EngineRig, count: int | None = None, seconds: float = 20) -> list[str]:
+    """Wait until everything is sent or given up; the statuses in the order of sending."""
+    until(lambda: all_settled(count), seconds)
+    return list(Delivery.objects.order_by("id").values_list("status", flat=True))
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc

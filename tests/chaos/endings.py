@@ -1,0 +1,108 @@
+"""How a session ended, in a form that two sessions can be compared by: no ids, no times."""
+
+import json
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import redis
+
+from agents_app.models import Run, Step
+from audit_app import stream
+from audit_app.models import AuditEntry, Event
+from sessions_app.models import Turn
+from tools_app.models import Approval, ToolExecution
+
+_PLACE = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Ending:
+    runs: list[Any]
+    steps: list[Any]
+    turns: list[Any]
+    executions: list[Any]
+    approvals: list[Any]
+    events: "Counter[Any]"
+    audit: "Counter[Any]"
+    last_events: list[str]
+
+
+def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozenset[str]) -> Ending:
+    """unknown: executions (step, call) whose process died in them, which are allowed to have no known outcome: how
+    these ended is left out; ignored: event types that are not compared."""
+    events = list(Event.objects.filter(session_id=session_id).exclude(type__in=ignored).order_by("seq"))
+    executions = list(ToolExecution.objects.filter(session_id=session_id).order_by("run_id", "step", "call_index"))
+    hidden = {str(execution.id) for execution in executions if (execution.step, execution.call_index) in unknown}
+    order = {run.id: run.ordinal for run in Run.objects.filter(conversation_id=session_id)}
+    return Ending(
+        runs=[
+            (run.ordinal, run.status, run.answer, run.error_code, run.error_message, run.tries, run.words)
+            + (run.input_tokens, run.output_tokens, run.waiting_on, run.owner, run.conversation_told)
+            # a recorded step forgives the crashes before it; a run that recorded none keeps its count
+            + (run.crashes if run.status == "completed" else 0,)
+            for run in Run.objects.filter(conversation_id=session_id).order_by("ordinal")
+        ],
+        steps=[
+            (order[step.run_id], step.index, step.text, step.tool_calls, step.finish_reason, step.words_seen)
+            for step in Step.objects.filter(run_id__in=order).order_by("run__ordinal", "index")
+        ],
+        turns=[_turn(turn, hidden) for turn in Turn.objects.filter(session_id=session_id).order_by("ordinal", "part")],
+        executions=[
+            (order[one.run_id], one.step, one.call_index, one.call_id, one.tool, one.arguments, one.owner, one.ring_at)
+            + (() if str(one.id) in hidden else (one.status, one.output, one.error))
+            for one in executions
+        ],
+        approvals=[
+            (approval.execution.tool, approval.status, approval.decided_by)
+            for approval in Approval.objects.filter(execution__in=executions).select_related("execution")
+        ],
+        events=Counter(_event(event, hidden) for event in events),
+        audit=Counter(_entry(entry, hidden) for entry in AuditEntry.objects.filter(session_id=session_id)),
+        last_events=[event.type for event in events if event.type.startswith(("run.", "message."))],
+    )
+
+
+def live_text(valkey: "redis.Redis", run_id: UUID) -> dict[int, str]:
+    """What a viewer has of each step who knows the live stream alone. Fails at a gap or a double."""
+    texts: dict[int, str] = {}
+    for _, fields in valkey.xrange(stream.run_key(run_id)):
+        entry = json.loads(fields["e"])
+        step = entry.get("step", 0)
+        match entry["type"]:
+            case "message.reset":
+                texts[step] = ""
+            case "snapshot":
+                texts[step] = entry["text"]
+            case "text.delta":
+                so_far = texts.get(step, "")
+                assert entry["offset"] == len(so_far), f"a gap or a double in step {step} of run {run_id}"
+                texts[step] = so_far + entry["text"]
+    return texts
+
+
+def _turn(turn: Turn, hidden: set[str]) -> Any:
+    is_hidden = turn.role == "tool" and bool(hidden & set(turn.tool_call_ids or ()))
+    return (
+        turn.ordinal, turn.part, turn.role, "" if is_hidden else turn.content, turn.state, turn.error_code,
+        turn.error_message, turn.is_answer, json.dumps(turn.tool_calls), turn.tool_call_id,
+        len(turn.tool_call_ids or ()),
+    )  # fmt: skip
+
+
+def _event(event: Event, hidden: set[str]) -> Any:
+    payload = event.payload
+    if payload.get("execution_id") in hidden and event.type in ("tool.completed", "tool.failed"):
+        return ("tool ended", event.step, payload["call_id"])
+    told = [payload.get(name) for name in ("tool", "call_id", "status", "code", "state", "text_length", "ordinal")]
+    return (event.type, event.step, event.actor, *told, json.dumps(payload.get("usage")))
+
+
+def _entry(entry: AuditEntry, hidden: set[str]) -> Any:
+    if entry.details.get("execution_id") in hidden and entry.action.startswith("ToolExecution"):
+        is_start = entry.action == "ToolExecutionStarted"
+        return ("started" if is_start else "ended", entry.details["call_id"])
+    told = [entry.details.get(name) for name in ("call_id", "status", "code", "state")]
+    return (entry.action, entry.actor, entry.agent_id, *told)

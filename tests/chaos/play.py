@@ -1,0 +1,108 @@
+"""Plays a scenario in a gateway whose power may go, and judges how it ended."""
+
+import time
+from dataclasses import replace
+from functools import cache
+from uuid import UUID
+
+import pytest
+
+from agents_app.models import Agent, ModelProvider, Run
+from agents_app.providers.scripted import ScriptedProvider
+from sessions_app.services import receive
+from tests.chaos.endings import Ending, ending_of, live_text
+from tests.chaos.power import Gateway
+from tests.chaos.scenarios import Ledger, Scenario, StatefulScript, deeds, person_of
+from tools_app.models import ToolExecution
+from tools_app.registry import tools
+from tools_app.types import Effect
+
+_STUCK_SECONDS = 5.0
+
+
+class Play:
+    """One scenario, played in a new session each time."""
+
+    def __init__(self, scenario: Scenario, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> None:
+        self.scenario = scenario
+        self.gateway = gateway
+        self.ledger = Ledger()
+        self.script = StatefulScript(scenario)
+        self._valkey = valkey
+        self._person = person_of("alice")
+        self._count = 0
+        for deed in deeds(gateway, self.ledger):
+            monkeypatch.setitem(tools._items, deed.spec.name, deed)
+        provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
+        Agent.objects.update_or_create(
+            agent_id="default",
+            defaults={"name": "A", "provider": provider, "model_id": "play", "retry_first_seconds": 0.0},
+        )
+
+    def run(self, *cuts: int) -> UUID:
+        """Play it to its end with these cuts; returns the session's id."""
+        session_id = self.begin(*cuts)
+        self.settle(session_id)
+        return session_id
+
+    def begin(self, *cuts: int) -> UUID:
+        """Take its messages in, with these cuts ahead; returns the session's id."""
+        self._count += 1
+        self.ledger.lines.clear()
+        self.script = ScriptedProvider.scripts["play"] = StatefulScript(self.scenario)
+        gateway = self.gateway
+        gateway.inbound = replace(gateway.inbound, thread_id=f"{self.scenario.name} {self._count}")
+        gateway.arm(*cuts)
+        for number, text in enumerate(self.scenario.messages):
+            message = replace(gateway.inbound, text=text)
+            key = f"{message.thread_id} {number}"
+            accepted = gateway.insist("web", lambda m=message, k=key: receive(m, owner=self._person, idempotency_key=k))
+        found: UUID = accepted.session_id
+        return found
+
+    def settle(self, session_id: UUID) -> None:
+        """Let everyone work until the session rests."""
+        deadline = time.monotonic() + _STUCK_SECONDS
+        while not self._at_rest(session_id):
+            assert time.monotonic() < deadline, f"stuck: {Run.objects.filter(conversation_id=session_id).values()}"
+            self.scenario.person(self.gateway, session_id, self.gateway.broker[0][0] if self.gateway.broker else "")
+            if self.gateway.broker:
+                self.gateway.deliver()
+            else:
+                self.gateway.sweep()
+        self.gateway.sweep()  # and nothing comes after the end
+
+    def _at_rest(self, session_id: UUID) -> bool:
+        runs = Run.objects.filter(conversation_id=session_id)
+        return not self.gateway.broker and not runs.exclude(ended_at__isnull=False, conversation_told=True).exists()
+
+    def check(self, session_id: UUID, usual: UUID, usual_calls: int, cuts: int) -> None:
+        """It ended as the usual session did; at most the calls of once-tools may have no known outcome."""
+        unknown = self._check_effects(session_id)
+        assert len(unknown) <= cuts
+        assert ending_of(session_id, unknown=unknown, ignored=self.scenario.ignored) == self._usual(
+            usual, frozenset(unknown)
+        )
+        assert len(self.script.requests) <= usual_calls + cuts
+        for run in Run.objects.filter(conversation_id=session_id):
+            seen = live_text(self._valkey, run.id)
+            for step in run.steps.all():
+                assert seen.get(step.index, "") == step.text
+
+    @cache  # noqa: B019 - lives as long as its test
+    def _usual(self, session_id: UUID, unknown: frozenset[tuple[int, int]]) -> Ending:
+        return ending_of(session_id, unknown=unknown, ignored=self.scenario.ignored)
+
+    def _check_effects(self, session_id: UUID) -> set[tuple[int, int]]:
+        unknown = set()
+        for one in ToolExecution.objects.filter(session_id=session_id):
+            happened = self.ledger.count(one.tool)
+            assert len(self.ledger.keys(one.tool)) <= 1
+            if one.effect == Effect.ONCE:
+                assert happened <= 1
+            if one.status == "Unknown":
+                assert one.effect == Effect.ONCE
+                unknown.add((one.step, one.call_index))
+            elif one.status == "Completed":
+                assert happened >= 1
+        return unknown

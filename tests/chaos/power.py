@@ -1,0 +1,239 @@
+"""Power cuts: a whole gateway on one thread, whose processes can be ended between any two of their acts.
+
+A web process, a runs worker, a tools worker and a reaper take turns; nudges wait in a list in place of the broker. Each
+write to the database, each COMMIT (before and after it), each live entry, hint, nudge and side effect is a point, found
+by passing through it. At a chosen point the process that is running ends: nothing of it happens any more, and what it
+had not committed is rolled back.
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings
+from django.db import connections
+from redis.exceptions import ResponseError
+
+from agents_app.runs import engine as engine_module
+from agents_app.runs import reaper as reaper_module
+from audit_app import stream
+from audit_app.kernel import liveness, nudge, valkey
+from audit_app.stream import LiveStream, StreamWriter
+from sessions_app.services import Inbound
+from tools_app import bell, conf
+from tools_app import services as tools
+
+_WRITES = ("INSERT", "UPDATE", "DELETE")
+
+
+class PowerCutError(BaseException):
+    """The process ends here. Not an Exception: no `except Exception` of the product lives on after it."""
+
+
+@dataclass
+class Process:
+    kind: str
+    id: UUID = field(default_factory=uuid4)
+    alive: bool = True
+    engine: "engine_module.Engine | None" = None
+    runner: asyncio.Runner | None = None
+
+
+class Gateway:
+    """`inside` runs something in a process; `advance` delivers what is in the broker; `sweep` is a reaper's pass.
+
+    points: what was passed since `arm`; cuts: at which of them (by number) the process that passes ends; inbound: the
+    sender of the messages, in the present session; on_cut: what else happens then; doubled: each nudge comes twice.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.points: list[str] = []
+        self.cuts: frozenset[int] = frozenset()
+        self.inbound = Inbound("WebChat", "default", "alice", "Alice", "")
+        self.broker: deque[tuple[str, UUID]] = deque()
+        self.on_cut: Callable[[], None] = lambda: None
+        self.doubled = False
+        self.dead: set[UUID] = set()
+        self._running: Process | None = None
+        self._processes: dict[str, Process] = {}
+        self._instrument(monkeypatch)
+
+    def arm(self, *cuts: int) -> None:
+        """Begin to count, with these cuts ahead."""
+        self.points, self.cuts = [], frozenset(cuts)
+        self.broker.clear()
+
+    def point(self, label: str) -> None:
+        process = self._running
+        if process is None:
+            return
+        if not process.alive:
+            raise PowerCutError
+        self.points.append(f"{process.kind}: {label}")
+        if len(self.points) - 1 in self.cuts:
+            process.alive = False
+            self.dead.add(process.id)
+            self.on_cut()
+            raise PowerCutError
+
+    @contextmanager
+    def inside(self, kind: str) -> Iterator[Process]:
+        """The block is the work of the process of that kind; a new one is started when the last one died."""
+        process = self._processes.get(kind)
+        if process is None or not process.alive:
+            process = self._processes[kind] = Process(kind)
+        self._running = process
+        try:
+            yield process
+        except PowerCutError:
+            pass
+        finally:
+            self._running = process
+            if not process.alive and process.runner:
+                process.runner.close()
+            self._running = None
+
+    def insist(self, kind: str, act: Callable[[], Any]) -> Any:
+        """What a caller does whose connection breaks: ask again, of a new process, until there is an answer."""
+        while True:
+            with self.inside(kind):
+                return act()
+
+    def deliver(self) -> None:
+        """Hand the oldest nudge to its worker and let that work until it rests."""
+        task, subject = self.broker.popleft()
+        if task == bell.EXECUTE:
+            with self.inside("tools"):
+                tools.execute(subject)
+        else:
+            with self.inside("runs") as process:
+                self._start_engine(process)
+                assert process.engine and process.runner
+                process.runner.run(_drive(process.engine, subject))
+
+    def sweep(self) -> None:
+        with self.inside("reaper"):
+            reaper_module.Reaper().sweep()
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            if process.runner and process.alive:
+                process.runner.close()
+
+    @staticmethod
+    def _start_engine(process: Process) -> None:
+        if process.engine is None:
+
+            async def start() -> engine_module.Engine:
+                return engine_module.Engine(process.id)
+
+            process.runner = asyncio.Runner()
+            process.engine = process.runner.run(start())
+
+    def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The engine works on this very thread and connection, so that what it does has one order.
+        monkeypatch.setattr(engine_module, "in_db", _here)
+        monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
+        monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
+        monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)
+        monkeypatch.setattr(nudge, "send", self._send)
+        monkeypatch.setattr(bell, "_revoke", lambda task_ids: self.point("revoke"))
+        append_hint = stream._append_hint
+        monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))
+        # The sweepers' patience, which is for nudges that are on their way: here none is when they look.
+        monkeypatch.setattr(reaper_module, "_LOST_NUDGE_SECONDS", 0)
+        monkeypatch.setattr(conf, "RING_AGAIN_SECONDS", 0)
+        monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
+        wrapper = connections["default"]
+        commit = wrapper.commit
+        monkeypatch.setattr(wrapper, "commit", lambda: self._commit(commit))
+        monkeypatch.setattr(wrapper, "execute_wrappers", [*wrapper.execute_wrappers, self._see_statement])
+
+    def _see_statement(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        verb, *words = sql.split(maxsplit=3)
+        if verb in _WRITES:
+            self.point(f"{verb} {next(word for word in words if word not in ('INTO', 'FROM')).strip(chr(34))}")
+        return execute(sql, params, many, context)
+
+    def _commit(self, commit: Callable[[], None]) -> None:
+        wrapper = connections["default"]
+        try:
+            self.point("before COMMIT")
+        except PowerCutError:
+            wrapper.rollback()
+            raise
+        commit()
+        try:
+            self.point("after COMMIT")
+        except PowerCutError:
+            wrapper.run_on_commit = []
+            raise
+
+    def _send(self, task: str, args: tuple[str, ...], **options: Any) -> None:
+        self.point(f"nudge {task}")
+        self.broker.extend([(task, UUID(args[0]))] * (2 if self.doubled else 1))
+
+
+async def _here(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call it as synchronous code of this thread: seen from inside a loop, Django would open another connection."""
+    loop = asyncio.get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        asyncio._set_running_loop(loop)
+
+
+async def _drive(engine: engine_module.Engine, run_id: UUID) -> None:
+    engine.offer(run_id)
+    while engine._tasks:
+        done, _ = await asyncio.wait(engine._tasks)
+        for task in done:
+            task.exception()  # a cut has been noted already
+
+
+class _Verdict:
+    """An observer that knows at once."""
+
+    def __init__(self, dead: set[UUID]) -> None:
+        self._dead = dead
+
+    def dead(self, owners: Any) -> set[UUID]:
+        return set(owners) & self._dead
+
+
+class _InstantStream(LiveStream):
+    """Each piece of text is an entry of its own, so that their number does not depend on time."""
+
+    def append_text(self, event_type: str, step: int, offset: int, text: str) -> None:
+        self.append({"type": event_type, "step": step, "offset": offset, "text": text})
+
+
+class _InstantWriter(StreamWriter):
+    """Sends each entry as it is posted, with the same command as the real one."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(valkey.async_client())
+        self._gateway = gateway
+
+    def open(self, run_id: UUID, fence: int, first: dict[str, Any]) -> LiveStream:
+        opened = _InstantStream(self, run_id, fence)
+        opened.append(first, create=True)
+        return opened
+
+    def post(self, entry: Any) -> None:
+        self._gateway.point(f"append {entry.fields['type']}")
+        answer: Any
+        try:
+            answer = valkey.sync_client().xadd(
+                entry.stream.key, {"e": json.dumps(entry.fields)}, id=entry.id, nomkstream=not entry.create
+            )
+        except ResponseError as error:
+            answer = error
+        entry.stream.sent(entry, answer)

@@ -1,0 +1,146 @@
+"""What happens in a session while the power is cut: the messages, the model's replies, and what a person does.
+
+A scenario is data, so that a new kind of step is one more entry here and is cut at every point of its own.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from agents_app import services as runs
+from agents_app.providers.scripted import Reply, Script
+from agents_app.types import ModelRequest, Usage
+from sessions_app.services import receive
+from tests.chaos.power import Gateway
+from tools_app.approving import AlreadyDecided
+from tools_app.models import Approval, ToolExecution
+from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
+
+# What people do before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
+Person = Callable[[Gateway, UUID, str], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """replies: by how often the model has spoken in what it is shown, the last one for ever; faults: what comes the
+    first time instead; ignored: event types whose number may differ, because a cut comes before or after them."""
+
+    name: str
+    replies: tuple[Reply, ...]
+    messages: tuple[str, ...] = ("go",)
+    faults: dict[int, Reply] = field(default_factory=dict)
+    person: Person = lambda gateway, session_id, task: None
+    ignored: frozenset[str] = frozenset()
+
+
+class StatefulScript(Script):
+    """Replies by what the request shows, not by how often it was asked: a call that is made again gets the same."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario.replies)
+        self._faults = dict(scenario.faults)
+
+    def take(self, request: ModelRequest) -> Reply:
+        self.requests.append(request)
+        said = sum(message.role == "assistant" for message in request.messages)
+        return self._faults.pop(said, None) or self.replies[min(said, len(self.replies) - 1)]
+
+
+@dataclass
+class Ledger:
+    """The outside world: what tools did to it, which no rollback takes back."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def count(self, tool: str) -> int:
+        return sum(1 for name, _ in self.lines if name == tool)
+
+    def keys(self, tool: str) -> set[str]:
+        return {key for name, key in self.lines if name == tool}
+
+
+class Deed(Tool):
+    """Does something that can be counted."""
+
+    def __init__(self, name: str, effect: Effect, risk: Risk, gateway: Gateway, ledger: Ledger) -> None:
+        self.spec = ToolSpec(name, f"Does a {name}.", {"type": "object"}, effect, risk)
+        self._gateway = gateway
+        self._ledger = ledger
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        self._gateway.point(f"before the effect of {self.spec.name}")
+        self._ledger.lines.append((self.spec.name, context.effect_key))
+        self._gateway.point(f"after the effect of {self.spec.name}")
+        return {"done": self.spec.name}
+
+
+def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed]:
+    """One tool of each effect class, and one that a person has to approve."""
+    kinds = [
+        ("peek", Effect.READ, Risk.LOW), ("file", Effect.KEYED, Risk.LOW), ("send", Effect.ONCE, Risk.LOW),
+        ("pay", Effect.ONCE, Risk.HIGH),
+    ]  # fmt: skip
+    return [Deed(name, effect, risk, gateway, ledger) for name, effect, risk in kinds]
+
+
+def call(name: str, number: int) -> ToolCall:
+    return ToolCall(f"call_{number}", name, json.dumps({"number": number}))
+
+
+def approve_all(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """A person who approves what is asked."""
+    asked = Approval.objects.filter(execution__session_id=session_id, status="pending")
+    for approval_id in asked.values_list("id", flat=True):
+        gateway.insist("web", lambda found=approval_id: _approve(found))
+
+
+def _approve(approval_id: UUID) -> None:
+    with suppress(AlreadyDecided):  # by the same person, whose connection broke before the answer
+        runs.decide_approval(approval_id, approve=True, actor="user:7")
+
+
+def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """A person who stops the run as soon as tools are about to run."""
+    waiting = ToolExecution.objects.filter(session_id=session_id, status="Pending").values_list("run_id", flat=True)
+    if task == "tools.execute":
+        for run_id in set(waiting):
+            gateway.insist("web", lambda found=run_id: runs.cancel_run(found, reason="Stopped."))
+
+
+def steer_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """A person who adds something while tools are about to run."""
+    if task == "tools.execute":
+        said = replace(gateway.inbound, text="and this")
+        key = f"{said.thread_id} steered"
+        gateway.insist("web", lambda: receive(said, owner=person_of(), busy="steer", idempotency_key=key))
+
+
+_TOOLS_AND_APPROVAL = (
+    Reply(("Let me ", "look. "), tool_calls=(call("peek", 1), call("file", 2)), usage=Usage(10, 5)),
+    Reply(("Now ", "for good. "), tool_calls=(call("send", 3), call("pay", 4)), usage=Usage(30, 7)),
+    Reply(("All ", "is ", "done."), usage=Usage(50, 3)),
+)
+
+SCENARIOS = (
+    Scenario("two tool rounds, an approval and an answer", _TOOLS_AND_APPROVAL, person=approve_all),
+    Scenario("two messages in line", (Reply(("An ", "answer.")),), messages=("one", "two")),
+    Scenario(
+        "a fault of the model that passes", (Reply(("Here ", "it is.")),),
+        faults={0: Reply(("Half",), error="model_error")}, ignored=frozenset({"run.waiting"}),
+    ),
+    Scenario("a fault of the model that lasts", (Reply(("Half",), error="model_auth"),)),
+    Scenario("a person stops the run at its tools", _TOOLS_AND_APPROVAL, person=stop_at_the_tools),
+    Scenario(
+        "a person steers the run at its tools",
+        (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Both ", "done."))), person=steer_at_the_tools,
+    ),
+)  # fmt: skip
+
+
+def person_of(username: str = "alice") -> User:
+    return User.objects.get_or_create(username=username)[0]

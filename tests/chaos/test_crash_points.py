@@ -1,0 +1,92 @@
+"""The power goes at every point of a run: whatever is left, the sweeper brings it to the same end.
+
+Each scenario is played undisturbed once, which finds its points; then once for each of them with a cut there; then with
+two cuts, the second in the recovery from the first.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from sessions_app.invariants import find_violations
+from tests.chaos.play import Play
+from tests.chaos.power import Gateway
+from tests.chaos.scenarios import SCENARIOS
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+_SEED = 2026
+_SAMPLE = 20
+
+
+@pytest.fixture
+def gateway(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    gateway = Gateway(monkeypatch)
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture(params=SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
+def play(request, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
+    return Play(request.param, gateway, monkeypatch, valkey)
+
+
+@pytest.fixture
+def main_play(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
+    return Play(SCENARIOS[0], gateway, monkeypatch, valkey)
+
+
+def play_all(play: Play, choose: Callable[[int], Iterable[tuple[int, ...]]]) -> None:
+    """Undisturbed once, then with each choice of cuts among so many points; a failure is told with its points."""
+    usual = play.run()
+    points, calls = list(play.gateway.points), len(play.script.requests)
+    failures, done = [], 0
+    for cuts in choose(len(points)):
+        try:
+            play.check(play.run(*cuts), usual, calls, len(cuts))
+        except AssertionError as error:
+            named = [points[cut] if cut < len(points) else "in the recovery" for cut in cuts]
+            failures.append(f"cut at {cuts} {named}: {str(error)[:2000]}")
+        done += 1
+    assert done
+    assert not failures, f"{len(failures)} of {done}:\n" + "\n".join(failures[:5])
+    assert find_violations() == []
+
+
+def test_a_cut_at_any_point_changes_nothing(play: Play) -> None:
+    play_all(play, lambda count: [(cut,) for cut in range(count)])
+
+
+def test_the_points_are_all_kinds_of_acts(main_play: Play) -> None:
+    """Else the test above would be about less than it says."""
+    main_play.run()
+    kinds = {" ".join(point.split()[:3]) for point in main_play.gateway.points}
+    assert {point.split(":")[0] for point in main_play.gateway.points} == {"web", "runs", "tools"}
+    assert {
+        f"runs: INSERT komand_{table}" for table in ("step", "tool_execution", "approval", "turn", "event")
+    } <= kinds
+    assert {"tools: UPDATE komand_tool_execution", "web: INSERT komand_turn", "web: UPDATE komand_approval"} <= kinds
+    assert {"runs: append text.delta", "runs: nudge tools.execute", "tools: nudge agents.advance_run"} <= kinds
+    assert {f"{kind}: {when} COMMIT" for kind in ("web", "runs", "tools") for when in ("before", "after")} <= kinds
+    assert len(main_play.gateway.points) > 100
+
+
+def test_a_second_cut_in_the_recovery_changes_nothing(main_play: Play) -> None:
+    random_of = random.Random(_SEED)
+
+    def pairs(count: int) -> list[tuple[int, int]]:
+        firsts = random_of.sample(range(count), _SAMPLE)
+        return [(first, first + random_of.randint(1, 12)) for first in firsts]
+
+    play_all(main_play, pairs)
+
+
+def test_losing_the_broker_with_the_process_changes_nothing(main_play: Play) -> None:
+    main_play.gateway.on_cut = main_play.gateway.broker.clear
+    play_all(main_play, lambda count: [(cut,) for cut in random.Random(_SEED).sample(range(count), _SAMPLE)])
+
+
+def test_nudges_that_come_twice_change_nothing(main_play: Play) -> None:
+    main_play.gateway.doubled = True
+    play_all(main_play, lambda count: [(), *((cut,) for cut in random.Random(_SEED).sample(range(count), _SAMPLE))])

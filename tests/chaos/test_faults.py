@@ -1,0 +1,209 @@
+"""Single faults, each caused on purpose in one process: zombies, late and double results, a disk that takes nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import OperationalError, connection
+
+from agents_app.errors import Fenced
+from agents_app.models import Run, Step
+from agents_app.runs import lease, recording
+from agents_app.runs.loop import Cancel
+from agents_app.runs.recording import Spent
+from agents_app.types import ModelResponse
+from audit_app import stream
+from audit_app.kernel import valkey as valkey_module
+from audit_app.models import Event
+from sessions_app.invariants import find_violations
+from sessions_app.models import Session, Turn
+from sessions_app.services import receive
+from sessions_app.surfaces.failures import failure_of
+from tests.chaos.play import Play
+from tests.chaos.power import Gateway
+from tests.chaos.scenarios import SCENARIOS, person_of
+from tools_app import executing
+from tools_app import services as tools
+from tools_app.executing import Outcome
+from tools_app.models import ToolExecution
+from tools_app.types import ExecutionStatus
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def gateway(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    gateway = Gateway(monkeypatch)
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture
+def play(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
+    """Two tool rounds, an approval and an answer."""
+    return Play(SCENARIOS[0], gateway, monkeypatch, valkey)
+
+
+@pytest.fixture
+def zombie(play: Play, gateway: Gateway) -> lease.Claim:
+    """A claim whose process was taken for dead, while the run went on elsewhere and ended."""
+    play.begin()
+    owner = uuid4()
+    claim = lease.claim(owner)
+    assert claim is not None
+    gateway.broker.clear()
+    gateway.dead.add(owner)
+    play.settle(claim.run.conversation_id)
+    return claim
+
+
+def rows() -> list[Any]:
+    """Everything that a zombie could spoil."""
+    tables = (Run, Step, Turn, ToolExecution, Event)
+    return [list(table.objects.order_by("pk").values()) for table in tables]
+
+
+def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
+    before, spent = rows(), Spent(1.0, zombie.run.created_at)
+    writes = [
+        lambda: recording.record_step(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
+        lambda: recording.end_early(zombie, Cancel(), partial="I live!", spent=spent),
+        lambda: recording.settle(zombie, zombie.snapshot, Cancel()),
+        lambda: recording.park_for_retry(zombie, 1.0, code="x", reason="x", spent=spent),
+    ]
+    for write in writes:
+        with pytest.raises(Fenced):
+            write()
+    assert not lease.release(zombie.run, zombie.owner, active_seconds=1.0)
+    assert not lease.take_from_dead(replace_owner(zombie))
+    assert rows() == before
+    assert find_violations() == []
+
+
+def replace_owner(claim: lease.Claim) -> Run:
+    """The row as a second reaper read it before the first one freed it."""
+    claim.run.owner = claim.owner
+    return claim.run
+
+
+def test_a_zombie_adds_nothing_to_the_live_stream(zombie: lease.Claim, valkey: Any) -> None:
+    key = stream.run_key(zombie.run.id)
+    before = valkey.xrange(key)
+    with pytest.raises(Exception, match="equal or smaller"):
+        valkey_module.sync_client().xadd(key, {"e": "{}"}, id=f"{zombie.fence}-99")
+    assert valkey.xrange(key) == before
+
+
+@pytest.fixture
+def begun(play: Play, gateway: Gateway) -> UUID:
+    """The session of a run whose first two calls, a read and a keyed one, are planned and rung for."""
+    session_id = play.begin()
+    gateway.deliver()
+    return session_id
+
+
+def hold(gateway: Gateway, tool: str) -> ToolExecution:
+    """Begin the call in a process that then says nothing; returns its row as that process has it."""
+    row = ToolExecution.objects.get(tool=tool, status="Pending")
+    with gateway.inside("tools") as process:
+        claimed = executing._claim(row.id)
+    process.alive = False
+    assert claimed is not None
+    return claimed
+
+
+def test_of_two_results_for_one_call_the_first_counts(begun: UUID, play: Play, gateway: Gateway) -> None:
+    hung = hold(gateway, "peek")
+    gateway.dead.add(hung.owner)
+    play.settle(begun)
+    before = rows()
+    assert ToolExecution.objects.get(pk=hung.pk).attempts == 2
+    executing.record(hung, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    assert rows() == before
+    assert find_violations() == []
+
+
+def test_a_given_up_attempt_cannot_end_the_one_that_replaced_it(begun: UUID, play: Play, gateway: Gateway) -> None:
+    first = hold(gateway, "peek")
+    gateway.dead.add(first.owner)
+    gateway.sweep()
+    second = hold(gateway, "peek")
+    executing.record(first, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    assert ToolExecution.objects.get(pk=first.pk).status == "Running"
+    executing.record(second, Outcome(ExecutionStatus.COMPLETED, output='"alive"'))
+    play.settle(begun)
+    assert ToolExecution.objects.get(pk=first.pk).output == '"alive"'
+    assert Turn.objects.get(tool_call_id="call_1").content == '"alive"'
+
+
+def test_a_result_after_the_time_limit_is_dropped_and_the_model_told_of_the_limit(
+    begun: UUID, play: Play, gateway: Gateway
+) -> None:
+    slow = hold(gateway, "file")
+    ToolExecution.objects.filter(pk=slow.pk).update(timeout_seconds=0, started_at="2020-01-01T00:00:00Z")
+    gateway.sweep()
+    executing.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
+    play.settle(begun)
+    assert ToolExecution.objects.get(pk=slow.pk).status == "TimedOut"
+    assert Turn.objects.get(tool_call_id="call_2").content.startswith("[TimedOut]")
+    assert find_violations() == []
+
+
+def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
+    begun: UUID, play: Play, gateway: Gateway
+) -> None:
+    slow = hold(gateway, "peek")
+    assert tools.cancel_execution(slow.id)
+    executing.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
+    play.settle(begun)
+    assert Turn.objects.get(tool_call_id="call_1").content == "[Cancelled] A person cancelled this call."
+    assert Run.objects.get(conversation_id=begun).status == "completed"
+    assert find_violations() == []
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """SQLite takes no page more than it has."""
+    with connection.cursor() as cursor:
+        pages = cursor.execute("PRAGMA page_count").fetchone()[0]
+        usual = cursor.execute("PRAGMA max_page_count").fetchone()[0]
+        cursor.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            yield
+        finally:
+            cursor.execute(f"PRAGMA max_page_count = {usual}")
+
+
+@contextmanager
+def read_only_file() -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA query_only = ON")
+        try:
+            yield
+        finally:
+            cursor.execute("PRAGMA query_only = OFF")
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    ("trouble", "code"),
+    [(full_disk, "storage_full"), (read_only_file, "storage_read_only")],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
+    play: Play, gateway: Gateway, trouble: Any, code: str
+) -> None:
+    play.run()
+    before = (Session.objects.count(), Turn.objects.count(), Run.objects.count())
+    message = replace(gateway.inbound, thread_id="later", text="x" * 10_000)
+    with trouble(), pytest.raises(OperationalError) as refused:
+        receive(message, owner=person_of("alice"))
+    failure = failure_of(refused.value)
+    assert (failure.status, failure.code) == (503, code)
+    assert "operator" in failure.message
+    assert (Session.objects.count(), Turn.objects.count(), Run.objects.count()) == before
+    assert find_violations() == []
+    play.run()

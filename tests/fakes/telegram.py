@@ -1,0 +1,137 @@
+"""Telegram's Bot API over real HTTP: what a bot calls is kept and checked as Telegram would, with faults on demand."""
+
+import json
+import time
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+from tests.fakes.http_protocol import HttpRequest
+from tests.fakes.http_server import FakeServer, Fault
+
+TOKEN = "123456789:AAaaBBbbCCccDDddEEeeFFffGGgg"
+BOT_ID, BOT_NAME = 123456789, "komand_test_bot"
+_JSON = {"content-type": "application/json"}
+_TAGS = {"b", "strong", "i", "em", "u", "s", "del", "code", "pre", "a", "blockquote"}
+
+
+@dataclass
+class Call:
+    """One call as received. at: monotonic seconds."""
+
+    method: str
+    fields: dict[str, Any]
+    at: float = field(default_factory=time.monotonic)
+
+
+class FakeTelegram(FakeServer):
+    """calls: all that were taken; messages: what each chat shows now, by chat and message id."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.calls: list[Call] = []
+        self.messages: dict[int, dict[int, str]] = {}
+        self.webhook: dict[str, Any] = {}
+
+    def chat(self, chat_id: int) -> list[str]:
+        """The texts that the chat shows, oldest first."""
+        return list(self.messages.get(chat_id, {}).values())
+
+    def methods(self, *but: str) -> list[str]:
+        return [call.method for call in self.calls if call.method not in but]
+
+    def throttle(self, seconds: int, only: str = "") -> None:
+        self.faults.append(Fault("status", 429, retry_after=seconds, only=only, description="Too Many Requests"))
+
+    def refuse(self, fault: Fault) -> tuple[int, dict[str, str], bytes]:
+        return self._failure(fault.status, fault.description, retry_after=fault.retry_after)
+
+    def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
+        _, prefix, method = request.path.split("/", 2)
+        if prefix != f"bot{TOKEN}":
+            return self._failure(401, "Unauthorized")
+        is_json = request.headers.get("content-type", "").startswith("application/json")
+        fields = json.loads(request.body) if is_json else {"multipart": request.body.decode(errors="replace")}
+        if fields.get("parse_mode") == "HTML" and (problem := _html_problem(fields["text"])):
+            return self._failure(400, f"Bad Request: can't parse entities: {problem}")
+        self.calls.append(Call(method, fields))
+        handler = getattr(self, f"_{method}", None)
+        return handler(fields) if handler else self._success(True)
+
+    def _getMe(self, fields: dict[str, Any]) -> Any:  # noqa: N802 - as Telegram spells it
+        return self._success({"id": BOT_ID, "is_bot": True, "first_name": "Komand", "username": BOT_NAME})
+
+    def _setWebhook(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        self.webhook = fields
+        return self._success(True)
+
+    def _getWebhookInfo(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        return self._success({"url": self.webhook.get("url", ""), "pending_update_count": 0})
+
+    def _sendMessage(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        if not fields["text"].strip():
+            return self._failure(400, "Bad Request: message text is empty")
+        chat = self.messages.setdefault(fields["chat_id"], {})
+        number = len(self.calls) + 1000
+        chat[number] = fields["text"]
+        return self._success({"message_id": number, "chat": {"id": fields["chat_id"]}})
+
+    def _sendDocument(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        return self._success({"message_id": len(self.calls) + 1000})
+
+    def _editMessageText(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        chat = self.messages.get(fields["chat_id"], {})
+        if fields["message_id"] not in chat:
+            return self._failure(400, "Bad Request: message to edit not found")
+        if chat[fields["message_id"]] == fields["text"]:
+            return self._failure(400, "Bad Request: message is not modified")
+        chat[fields["message_id"]] = fields["text"]
+        return self._success({"message_id": fields["message_id"]})
+
+    @staticmethod
+    def _success(result: Any) -> tuple[int, dict[str, str], bytes]:
+        return 200, _JSON, json.dumps({"ok": True, "result": result}).encode()
+
+    @staticmethod
+    def _failure(code: int, description: str, *, retry_after: int = 0) -> tuple[int, dict[str, str], bytes]:
+        body: dict[str, Any] = {"ok": False, "error_code": code, "description": description}
+        if retry_after:
+            body["parameters"] = {"retry_after": retry_after}
+        return code, _JSON, json.dumps(body).encode()
+
+
+def _html_problem(text: str) -> str:
+    """What Telegram would not read in it; empty when all is well."""
+
+    class Checker(HTMLParser):
+        open: list[str] = []
+        problem = ""
+
+        def handle_starttag(self, tag: str, attributes: Any) -> None:
+            if tag not in _TAGS:
+                self.problem = f"unsupported tag {tag}"
+            self.open = [*self.open, tag]
+
+        def handle_endtag(self, tag: str) -> None:
+            if not self.open or self.open[-1] != tag:
+                self.problem = f"unexpected end tag {tag}"
+            self.open = self.open[:-1]
+
+    checker = Checker()
+    checker.feed(text)
+    return checker.problem or ("unclosed tag" if checker.open else "")
+
+
+def private_update(number: int, text: str, *, user: int = 501, name: str = "Zoë", **extra: Any) -> dict[str, Any]:
+    """An update with a message of a person to the bot."""
+    who = {"id": user, "is_bot": False, "first_name": name}
+    message = {"message_id": number, "date": 1_780_000_000, "from": who, "chat": {"id": user, "type": "private"}}
+    return {"update_id": 90_000 + number, "message": {**message, "text": text, **extra}}
+
+
+def group_update(number: int, text: str, *, user: int = 501, chat: int = -100777, **extra: Any) -> dict[str, Any]:
+    """An update with a message of a person in a group."""
+    who = {"id": user, "is_bot": False, "first_name": "Zoë"}
+    place = {"id": chat, "type": "supergroup", "title": "Team"}
+    message = {"message_id": number, "date": 1_780_000_000, "from": who, "chat": place, "text": text}
+    return {"update_id": 90_000 + number, "message": {**message, **extra}}
