@@ -83,7 +83,7 @@ def record(
         datetime.now(UTC),
         redact.masked(details or {}),
     )
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         entry.save(force_insert=True)
 
 

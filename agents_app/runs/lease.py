@@ -85,10 +85,11 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
 
 def load_snapshot(run: Run) -> Snapshot:
     """What `next_step` decides on, read from the recorded rows."""
+    is_new = run.fence == 1  # nobody can have recorded anything yet
     return Snapshot(
         words=tuple(conversations.get().words(run.id)),
-        steps=selectors.list_steps(run.id),
-        executions=tools.list_executions(run.id),
+        steps=() if is_new else selectors.list_steps(run.id),
+        executions=() if is_new else tools.list_executions(run.id),
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,

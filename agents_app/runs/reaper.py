@@ -10,6 +10,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.db.models.functions import Now
 
+from agents_app import selectors
 from agents_app.models import OPEN, Run
 from agents_app.runs import hooks, lease, transitions
 from audit_app import services as audit
@@ -58,7 +59,7 @@ class Reaper:
         ).order_by("ended_at")
         for run_id in untold.values_list("id", flat=True)[:_AT_ONCE]:
             with transaction.atomic():
-                audit.emit(transitions.tell_conversation(run_id))
+                audit.emit(transitions.tell_conversation(selectors.get_transcript(run_id)))
 
 
 async def loop() -> None:

@@ -75,7 +75,7 @@ def _words_now(claim: Claim, snapshot: Snapshot) -> tuple[str, ...]:
 
 def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
     """Do what a decision asks of the database, in one transaction (the caller's, if there is one)."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         match step:
             case Think():
                 return snapshot

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import OPEN, Run
-from agents_app.types import RunStatus, WaitingOn
+from agents_app.types import RunStatus, RunTranscript, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
 from audit_app.vocabulary import EventType, Fact
@@ -48,13 +49,12 @@ def end(
     answer: str = "",
     code: str = "",
     message: str = "",
-    facts: Sequence[Fact] = (),
     **changes: Any,
 ) -> bool:
     """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
 
-    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part; facts: emitted
-    before its own. False (and nothing written) when the run is no longer as `run` says.
+    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part. False (and
+    nothing written) when the run is no longer as `run` says.
     """
     ended = move(
         run.id, to, expect=OPEN, at_fence=run.fence, held_by=held_by, owner=None, waiting_on="", ready_at=None,
@@ -62,13 +62,13 @@ def end(
     )  # fmt: skip
     if not ended:
         return False
-    told = [
-        *facts,
-        *tools.cancel_executions(run.id, reason=message or "The run ended."),
-        *tell_conversation(run.id),
-    ]
-    usage = Run.objects.values("input_tokens", "output_tokens").get(pk=run.id)
-    audit.emit([*told, fact_of(run, _ENDS[to], {"code": code, "message": message, "usage": usage})])
+    told: list[Fact] = []
+    if to is not RunStatus.COMPLETED:  # which none of its calls can outlast
+        told += tools.cancel_executions(run.id, reason=message or "The run ended.")
+    transcript = selectors.get_transcript(run.id)
+    told += tell_conversation(transcript)
+    payload = {"code": code, "message": message, "usage": asdict(transcript.run.usage)}
+    audit.emit([*told, fact_of(run, _ENDS[to], payload)])
     ring_next(run.conversation_id)
     return True
 
@@ -79,15 +79,17 @@ def approvals_settled(run_id: UUID) -> None:
     waiting.update(waiting_on=WaitingOn.TOOLS)
 
 
-def tell_conversation(run_id: UUID) -> Sequence[Fact]:
-    """Have the conversation store the ended run. A fault there is left to the sweeper: the run still ends."""
+def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
+    """Have the conversation store an ended run. A fault there is left to the sweeper: the run still ends."""
     try:
         with transaction.atomic():
-            facts = conversations.get().run_ended(selectors.get_transcript(run_id))
-            Run.objects.filter(pk=run_id).update(conversation_told=True)
+            facts = conversations.get().run_ended(transcript)
+            Run.objects.filter(pk=transcript.run.id).update(conversation_told=True)
             return facts
     except Exception:
-        logger.exception("the conversation could not store the end of run %s; the sweeper tries again", run_id)
+        logger.exception(
+            "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
+        )
         return ()
 
 
