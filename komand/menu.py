@@ -20,6 +20,8 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
                 _item("Tool executions", "build", "tools_app", "toolexecution"),
                 _approvals(request),
                 _item("Sessions", "chat", "sessions_app", "session"),
+                _item("Inbound messages", "move_to_inbox", "sessions_app", "inboundmessage"),
+                _item("Deliveries", "outbox", "sessions_app", "delivery"),
             ],
         },
         {
@@ -27,6 +29,8 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
             "items": [
                 _item("Agents", "smart_toy", "agents_app", "agent"),
                 _item("Model providers", "neurology", "agents_app", "modelprovider"),
+                _item("Channels", "forum", "sessions_app", "channelaccount"),
+                _item("Paired senders", "link", "sessions_app", "pairing"),
                 _item("API keys", "key", "sessions_app", "apikey"),
             ],
         },

@@ -10,8 +10,10 @@ import json
 import logging
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
+from autobahn.exception import Disconnected
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
@@ -121,7 +123,8 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         """One message of the application to the client. Waits while the client is slow."""
         transport = protocol.transport
         if transport is None or not hasattr(transport, "dataBuffer") or await drained(transport):
-            await super().handle_reply(protocol, message)
+            with suppress(Disconnected):  # the client left between our look and the send; its disconnect is on the way
+                await super().handle_reply(protocol, message)
 
     def kill_all_applications(self) -> Any:
         """At the end: sockets are told to come back, applications cancelled, all within _STOP_SECONDS."""
