@@ -16,7 +16,7 @@ _MODULES = ("sqlite3", "ssl", "ctypes")
 _SQLITE_LEAST = (3, 35, 0)
 
 
-class NotReady(Exception):  # noqa: N818 - a condition, not a fault
+class NotReady(Exception):
     """Komand cannot start here; the message says why and what to do."""
 
 

@@ -21,7 +21,7 @@ _VALKEY_STOP_SECONDS = 0.7
 _STOP_MARGIN_SECONDS = 1.0
 
 
-class StartFailed(Exception):  # noqa: N818 - a condition, not a fault
+class StartFailed(Exception):
     """A part did not start; the message says which."""
 
 
