@@ -19,7 +19,7 @@ LONG_TURNS = 1000
 _POLL_SECONDS = 0.05
 
 
-class NotFinished(Exception):  # noqa: N818 - a condition
+class NotFinished(Exception):
     """Runs did not end in time, or did not end well."""
 
 

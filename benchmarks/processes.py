@@ -24,7 +24,7 @@ _NO_LIMIT = "1000000/60"
 _OURS = ("KOMAND_", "OPENAI_", "REDIS_URL", "DATABASE_URL", "DJANGO_", "NOTIFY_SOCKET", "PYTHONDONTWRITEBYTECODE")
 
 
-class NotStarted(Exception):  # noqa: N818 - a condition
+class NotStarted(Exception):
     """A process did not come up; the message holds its last words."""
 
 

@@ -60,9 +60,9 @@ class Tally:
         return self.sent_first_ms - self.started_at * 1000
 
     @property
-    def pace(self) -> float:
-        """Tokens a second as they were seen."""
-        return (len(self.lags_ms) - 1) / (self.last_at - self.first_at)
+    def kept_up(self) -> float:
+        """How fast the viewer had the whole answer, as a share of the model's pace. 1: the last token had no lag."""
+        return (self.sent_last_ms - self.sent_first_ms) / (self.last_at * 1000 - self.sent_first_ms)
 
     @property
     def sent_pace(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 _READ_BYTES = 65536
 
 
-class Refused(Exception):  # noqa: N818 - a condition
+class Refused(Exception):
     """The server did not do what was asked."""
 
 

@@ -33,7 +33,7 @@ class Arrival:
         }  # fmt: skip
         row = new_row(
             account, chat, incoming.sender_id, incoming.sender_name, incoming.message_id, metadata, raw,
-            text=incoming.text.replace("\0", ""), sent_at=incoming.sent_at,
+            text=incoming.text, sent_at=incoming.sent_at,
             attachments=[_attachment(attachment) for attachment in incoming.attachments],
         )  # fmt: skip
         return cls(row, incoming.keys)
@@ -74,7 +74,7 @@ def new_row(
     now = timezone.now()
     return InboundMessage(
         id=new_id(), account=account, message_id=message_id[:_LONGEST], sender_id=sender_id[:_LONGEST],
-        sender_name=clean_name(sender_name), chat_id=chat.id[:_LONGEST], metadata=_storable(metadata),
+        sender_name=clean_name(sender_name), chat_id=chat.id[:_LONGEST], metadata=metadata,
         raw=raw.decode("utf-8", "replace").replace("\0", ""), received_at=now, **{"sent_at": now, **fields},
     )  # fmt: skip
 
@@ -101,14 +101,3 @@ def _attachment(attachment: Attachment) -> dict[str, Any]:
         "id": fields["id"], "kind": fields["kind"], "filename": fields["filename"], "mimeType": fields["mime_type"],
         "sizeBytes": fields["size_bytes"], "url": fields["url"], "auth": fields["auth"],
     }  # fmt: skip
-
-
-def _storable(value: Any) -> Any:
-    """JSON without NUL characters, which PostgreSQL refuses."""
-    if isinstance(value, str):
-        return value.replace("\0", "")
-    if isinstance(value, dict):
-        return {_storable(str(key)): _storable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
-    return value

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 
 from audit_app.kernel.errors import AppError, RateLimited
 from sessions_app import commands, pairing
-from sessions_app.arrivals import Arrival, count_refused, new_row
+from sessions_app.arrivals import Arrival, clean_name, count_refused, new_row
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.messages import (
     Chat,
@@ -119,7 +119,7 @@ def _receive(
 
 def _party(incoming: Incoming) -> str:
     title = incoming.metadata.get("chatTitle")
-    return str(title) if incoming.chat.type != "direct" and title else incoming.sender_name
+    return clean_name(str(title) if incoming.chat.type != "direct" and title else incoming.sender_name)
 
 
 def _is_allowed(account: ChannelAccount, incoming: Incoming) -> bool:

@@ -72,6 +72,11 @@ class Accounts:
             self._known[key] = (now, account)
         return account
 
+    def forget(self) -> None:
+        """As in a new process."""
+        self._known.clear()
+        self._noted.clear()
+
     def note_inbound(self, account: ChannelAccount) -> None:
         """For the operator's view. Seldom, so that it costs busy accounts nothing. Synchronous."""
         now = time.monotonic()
@@ -80,7 +85,7 @@ class Accounts:
             ChannelAccount.objects.filter(pk=account.pk).update(last_inbound_at=timezone.now())
 
 
-_accounts = Accounts()
+known_accounts = Accounts()
 
 
 class WebhookConsumer(AsyncHttpConsumer):
@@ -136,11 +141,11 @@ class WebhookConsumer(AsyncHttpConsumer):
 
 def _take_in(account: ChannelAccount, adapter: ChannelAdapter, happenings: Any, raw: bytes) -> None:
     intake.take_in(account, adapter, happenings, raw)
-    _accounts.note_inbound(account)
+    known_accounts.note_inbound(account)
 
 
 async def _find(channel: str, account_id: str) -> tuple[ChannelAccount, ChannelAdapter]:
-    account = await _accounts.find(channel, account_id)
+    account = await known_accounts.find(channel, account_id)
     if account is None:
         raise Refused(404, "not_found", "There is nothing here.")
     try:

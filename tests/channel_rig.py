@@ -56,7 +56,7 @@ async def request(path: str, body: bytes, headers: dict[str, str], method: str =
 
 
 def post(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
-    webhooks._accounts.__init__()  # type: ignore[misc] # forget accounts of the last test
+    webhooks.known_accounts.forget()
     return asyncio.run(request(path, body, headers, method))
 
 

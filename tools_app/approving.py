@@ -36,12 +36,15 @@ class ApprovalExpired(Conflict):
 
 
 def request_approval(row: ToolExecution, reason: str) -> Approval:
-    """The request for an execution that is being planned; the caller stores both. It binds the arguments as shown."""
-    now = timezone.now()
-    return Approval(
-        execution=row, run_id=row.run_id, digest=digest_of(row), reason=reason[:200], created_at=now,
-        expires_at=now + timedelta(minutes=conf.approval_minutes()),
+    """Store the request for an execution that was planned in this transaction. It binds the arguments as shown, and
+    expires by the database's clock."""
+    approval = Approval(
+        execution=row, run_id=row.run_id, digest=digest_of(row), reason=reason[:200], created_at=timezone.now(),
+        expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
     )  # fmt: skip
+    approval.save(force_insert=True)
+    approval.refresh_from_db(fields=["expires_at"])
+    return approval
 
 
 def decide_approval(approval_id: UUID, *, approve: bool, actor: str, note: str = "") -> ApprovalView:

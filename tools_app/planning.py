@@ -11,7 +11,7 @@ from audit_app.kernel import context
 from audit_app.vocabulary import Fact
 from tools_app import bell, conf, facts, schema, selectors, transitions
 from tools_app.approving import request_approval
-from tools_app.models import Approval, ToolExecution
+from tools_app.models import ToolExecution
 from tools_app.policy import Ask, Deny, decide, refuse_tool
 from tools_app.registry import tools
 from tools_app.types import AgentPolicy, Effect, ExecutionStatus, ExecutionView, Risk, Tool, ToolCall, ToolSpec
@@ -79,7 +79,6 @@ def plan_executions(
     rows = [_row(index, call, plan, origin) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
     ToolExecution.objects.bulk_create(rows)
     asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
-    Approval.objects.bulk_create(asked.values())
     told: list[Fact] = []
     for row in rows:
         told.append(facts.requested(row, text_length=text_length))

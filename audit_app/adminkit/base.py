@@ -107,4 +107,6 @@ class AuditedAdmin(ModelAdmin):
     def _record(self, request: HttpRequest, what: str, obj: Model, **details: Any) -> None:
         with acting(request):
             facts = {"id": str(obj.pk), "name": str(obj), **details}
-            services.record(f"{self.noun}{what}", details=facts, agent_id=getattr(obj, "agent_id", ""))
+            # An agent's public id is text; the key of a row's agent is not.
+            agent_id = getattr(obj, "agent_id", "")
+            services.record(f"{self.noun}{what}", details=facts, agent_id=agent_id if isinstance(agent_id, str) else "")

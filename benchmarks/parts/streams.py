@@ -1,7 +1,7 @@
 """Whether many answers stream at once without falling behind, every one watched, and what a token costs.
 
-Held means: the slowest stream arrives nearly as fast as the model sends. CPU seconds are compared with those of the
-bare relay under the same load.
+Held means: even the slowest stream is shown to its end nearly as fast as the model sends it. CPU seconds are compared
+with those of the bare relay under the same load.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ async def _stream(installation: Installation, viewers: Sequence[Viewer], tokens:
 def _figures(count: int, passed: Load, relayed: Load) -> list[Figure]:
     lags = [lag for tally in passed.tallies for lag in tally.lags_ms]
     relay_lags = [lag for tally in relayed.tallies for lag in tally.lags_ms]
-    slowest = min(100 * tally.pace / tally.sent_pace for tally in passed.tallies)
+    slowest = min(100 * tally.kept_up for tally in passed.tallies)
     sent = 100 * p50([tally.sent_pace for tally in passed.tallies]) / RATE
     gateway = [name for name in passed.cost_us if name not in ("model", "relay", "client")]
     cost, relay_cost = passed.cost_of(*gateway), relayed.cost_of("relay")

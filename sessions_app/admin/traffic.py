@@ -84,8 +84,8 @@ class DeliveryAdmin(ReadOnlyAdmin):
     search_help_text = "A run's id, or the platform's id of a message"
     actions = ("send_again",)
     fields = (
-        "account", "session_link", "run_link", "kind", "part", "parts", "words", "state", "tries", "provider_message_id",
-        "problem", "created_at", "ready_at", "sent_at", "expires_at",
+        "account", "session_link", "run_link", "kind", "part", "parts", "words", "state", "tries",
+        "provider_message_id", "problem", "created_at", "ready_at", "sent_at", "expires_at",
     )  # fmt: skip
     readonly_fields = fields
 

@@ -12,7 +12,9 @@ def read_json(request: WebhookRequest) -> Any:
     if not request.is_json:
         raise WrongMediaType
     try:
-        return json.loads(request.body.decode("utf-8"))
+        text = request.body.decode("utf-8")
+        value = json.loads(text)
+        return _storable(value) if "\\u" in text else value
     except RecursionError:
         raise NotReadable("The JSON is nested too deeply.") from None
     except ValueError:
@@ -25,3 +27,12 @@ def read_object(request: WebhookRequest) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise NotReadable("The body is not a JSON object.")
     return value
+
+
+def _storable(value: Any) -> Any:
+    """Without what JSON can spell and no database stores: NUL characters and half surrogate pairs."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_storable(name): _storable(item) for name, item in value.items()}
+    return [_storable(item) for item in value] if isinstance(value, list) else value

@@ -16,6 +16,7 @@ from sessions_app.channels.base import (
     Fate,
     NotProven,
     SendError,
+    Unsupported,
     WebhookRequest,
     WrongShape,
 )
@@ -110,6 +111,8 @@ class Webhook(ChannelAdapter):
         return message.key
 
     async def draft(self, message: Outgoing, draft_id: int) -> None:
+        if not self.account.config.get("deltas"):
+            raise Unsupported("This account does not ask for deltas.")
         now = self.clock()
         await self._post("message.delta", message, f"{message.key}-{int(now.timestamp() * 1000)}")
 

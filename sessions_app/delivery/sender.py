@@ -127,7 +127,8 @@ class Sender:
     @staticmethod
     async def _edit_or_send(adapter: ChannelAdapter, message: Outgoing, shown_id: str) -> str:
         """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
-        if shown_id and not message.rendered.filename:
+        can_edit = adapter.capabilities(message.target.chat).edit_sent
+        if shown_id and can_edit and not message.rendered.filename:
             try:
                 await adapter.edit(message, shown_id)
                 return shown_id

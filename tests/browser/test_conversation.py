@@ -95,6 +95,7 @@ def _cut_after(page: Page, messages: int) -> list[str]:
 
 
 def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: LiveKomand) -> None:
+    chat.expects_refusals = True
     answer = chat.ask(tokens=240, rate=40)
     expect(answer).to_contain_text("tok5", timeout=SOON)
     pid = live_komand.kill("web")
@@ -102,6 +103,7 @@ def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: Li
     live_komand.wait_healthy("web", other_than=pid)
     chat.wait_finished()
     assert answer.locator(".markdown").inner_text() == tokens(240)
+    expect(chat.page.locator("#note")).to_be_empty()
 
 
 def test_the_page_gives_up_after_ten_tries_and_offers_to_reconnect(chat: ChatPage) -> None:

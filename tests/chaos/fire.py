@@ -47,6 +47,9 @@ class Fire:
         self._client = httpx2.Client(base_url=komand.url, timeout=30)
         self._token = ""
 
+    def close(self) -> None:
+        self._client.close()
+
     # Clients
 
     def send(self, text: str, *, account: str = "", key: str = "", seconds: float = 60) -> Sent:
@@ -87,10 +90,10 @@ class Fire:
         """The cookie of a page that admin has logged in to."""
         with httpx2.Client(base_url=self.komand.url, timeout=30) as browser:
             browser.get("/login")
-            token = browser.cookies["csrftoken"]
+            [token] = dict(browser.cookies).values()
             form = {"username": "admin", "password": self.komand.password, "csrfmiddlewaretoken": token}
             browser.post("/login", data=form, headers={"Referer": self.komand.url})
-            return f"sessionid={browser.cookies['sessionid']}"
+            return "; ".join(f"{name}={value}" for name, value in dict(browser.cookies).items())
 
     # Rows
 
@@ -176,6 +179,16 @@ class Fire:
             psutil.Process(pid).send_signal(number)
         return int(pid)
 
+    def strike_holder(self, run_id: UUID, number: int = signal.SIGKILL) -> int:
+        """Send a signal to the process that holds the run; returns its id."""
+        owner = UUID(str(self.run(run_id)["owner"]))
+        if self._database:
+            pid = self.rows(f"SELECT pid FROM komand_process_life WHERE id = '{owner}'")[0]["pid"]
+        else:
+            pid = json.loads((self.komand.data_dir / "alive" / str(owner)).read_text())["pid"]
+        psutil.Process(pid).send_signal(number)
+        return int(pid)
+
     def wait_well(self, seconds: float = 40) -> None:
         wait_for(lambda: self.komand.manage("status").returncode == 0, seconds, "an installation that is well")
 
@@ -186,9 +199,11 @@ def open_fire(folder: Path, model: ModelServer, database: str = "", **environmen
     extra = {"DATABASE_URL": database} if database else {}
     settings = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake", **extra}
     komand = start_komand(folder, **settings, **environment)
+    fire = Fire(komand, model, database)
     try:
-        yield Fire(komand, model, database)
+        yield fire
     finally:
+        fire.close()
         komand.stop()
 
 
@@ -196,7 +211,7 @@ def open_fire(folder: Path, model: ModelServer, database: str = "", **environmen
 class Watching:
     """A page that watches one session and comes back with its cursor whenever the connection breaks or is dropped.
 
-    answers: by run, the words of the answer as the page ends up showing them; drops: connections so far.
+    answers: by run, the text of the answer as the page ends up having it; drops: connections so far.
     """
 
     fire: Fire
@@ -243,10 +258,11 @@ class Watching:
                 message = json.loads(socket.recv())
                 for act in message.get("acts", []):
                     if act["do"] == "answer":
-                        self.answers[act["run"]] = plain_words(act["html"])
+                        self.answers[act["run"]] = source_of(act["html"])
                 self._cursor = message.get("cursor", self._cursor)
 
 
-def plain_words(page: str) -> str:
-    """The words of a piece of HTML."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+def source_of(answer: str) -> str:
+    """The text of an answer as the page can copy it; empty when it has none."""
+    found = re.search(r'<template class="source">(.*?)</template>', answer, re.DOTALL)
+    return html.unescape(found.group(1)) if found else ""

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.db import OperationalError, connection
+from django.utils import timezone
 
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
@@ -207,3 +209,15 @@ def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
     assert (Session.objects.count(), Turn.objects.count(), Run.objects.count()) == before
     assert find_violations() == []
     play.run()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_process_whose_clock_is_an_hour_off_changes_nothing_but_what_it_says_of_the_time(
+    play: Play, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """What is waited for and what expires goes by the clock of the database, which all processes share."""
+    usual = play.run()
+    calls = len(play.script.requests)
+    real = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: real() + timedelta(hours=hours))
+    play.check(play.run(), usual, calls, 0)

@@ -74,6 +74,10 @@ class ModelServer:
         """Answer the next requests by these directives, one line each, whatever their messages say."""
         self._script.extend(lines)
 
+    def clear_script(self) -> None:
+        """Forget what is left of the script."""
+        self._script.clear()
+
     def __enter__(self) -> Self:
         self._thread.start()
         self._started.wait()

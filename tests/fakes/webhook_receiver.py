@@ -1,4 +1,4 @@
-"""A program that receives signed callbacks over real HTTP: it verifies, keeps and deduplicates them; faults on demand."""
+"""A program that receives signed callbacks over real HTTP, verifies and keeps them; with faults on demand."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ class Callback:
 
 
 class WebhookReceiver(FakeServer):
-    """callbacks: every one that was taken; messages: texts, each id once, as a receiver that deduplicates shows them."""
+    """callbacks: every one that was taken; messages: texts, each id once, as a receiver that knows doubles shows."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""Sets channels up from the command line: accounts are added, listed, tried, switched off and on; senders are paired."""
+"""Sets channels up from the command line: accounts are added, listed, tried and switched; senders are paired."""
 
 from pathlib import Path
 from typing import Any

@@ -107,8 +107,8 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
 def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:
     """Whether the last line of the fence closes it: an open one runs on to the end of the text."""
     last = _line_after(fence) - 1
-    line = _line(text, line_ends, last).strip()
-    return last > _first_line(fence) and len(line) >= len(fence.markup) and not line.strip(fence.markup[0])
+    closing = rf" {{0,3}}{re.escape(fence.markup[0])}{{{len(fence.markup)},}}[ \t\r\n]*"
+    return last > _first_line(fence) and bool(re.fullmatch(closing, _line(text, line_ends, last)))
 
 
 def _first_line(token: Token) -> int:

@@ -9,14 +9,19 @@ export function setUpRequests() {
     detail.headers["X-Request-Id"] = newId();
   });
   for (const name of ["htmx:responseError", "htmx:sendError"]) {
-    body.addEventListener(name, ({ detail, target }) => {
-      if (!target.classList.contains("sending")) explain(detail.xhr, document.getElementById("note"));
+    body.addEventListener(name, (event) => {
+      if (isAsked(event)) explain(event.detail.xhr, document.getElementById("note"));
     });
   }
-  body.addEventListener("htmx:beforeRequest", ({ target }) => {
-    if (!target.classList.contains("sending")) document.getElementById("note").textContent = "";
+  body.addEventListener("htmx:beforeRequest", (event) => {
+    if (isAsked(event)) document.getElementById("note").textContent = "";
   });
   body.addEventListener("htmx:confirm", askFirst);
+}
+
+// Did a person ask for it, and does nothing else say what became of it?
+function isAsked({ detail, target }) {
+  return detail.requestConfig.triggeringEvent?.type !== "refresh" && !target.classList.contains("sending");
 }
 
 // Put into an element why a request failed, and what to do.

@@ -33,6 +33,8 @@ def _split(text: str, size: int) -> tuple[list[Block], BlockSplitter]:
         ("```\ncode\n\n", []),
         ("```\ncode\n```\n", ["```\ncode\n```\n"]),
         ("````\n```\n", []),
+        ("```\ncode\n    ```\n", []),
+        ("```\ncode\n   ```` \n", ["```\ncode\n   ```` \n"]),
         ("```\n", []),
         ("> quoted\n\n", []),
         ("a | b\n--|--\n1 | 2\n", []),

@@ -1,0 +1,287 @@
+"""What every channel adapter promises, whatever its platform. A new channel adds one entry to CHANNELS."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.channels.base import (
+    AccountSettings,
+    ChannelAdapter,
+    Fate,
+    NotProven,
+    NotReadable,
+    SendError,
+    Unsupported,
+    WebhookRequest,
+    WrongMediaType,
+    WrongShape,
+)
+from sessions_app.channels.fake import Fake
+from sessions_app.channels.messages import Chat, Incoming, Outgoing, Rendered, Target
+from sessions_app.channels.telegram.adapter import Telegram
+from sessions_app.channels.webhook import Webhook
+from tests.fakes.http_server import Fault
+from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
+from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class Bench:
+    """An account of a channel with its platform. sign: the headers of a body; message: the body of a text message with
+    this id; shown: the texts that the platform took, as its people see them; fail: make the next call go wrong."""
+
+    adapter: ChannelAdapter
+    sign: Callable[[bytes], Mapping[str, str]]
+    message: Callable[[str, str], Any]
+    shown: Callable[[], list[str]]
+    fail: Callable[[Fault], None]
+    chat: Chat
+
+
+@contextmanager
+def telegram() -> Iterator[Bench]:
+    with FakeTelegram() as server:
+        config = {"api_url": server.url, "bot_username": BOT_NAME}
+        account = AccountSettings("a", config, {"bot_token": TOKEN, "webhook_secret": "secret-of-16-chars"})
+        headers = {**JSON, "x-telegram-bot-api-secret-token": "secret-of-16-chars"}
+        yield Bench(
+            Telegram(account), lambda body: headers, lambda number, text: private_update(int(number), text),
+            lambda: server.chat(501), server.faults.append, Chat("501"),
+        )  # fmt: skip
+
+
+@contextmanager
+def webhook() -> Iterator[Bench]:
+    with WebhookReceiver() as server:
+        config, reachable = {"callback_url": f"{server.url}/in"}, frozenset({server.address})
+        account = AccountSettings("a", config, {"secret": SECRET}, reachable=reachable)
+        yield Bench(
+            Webhook(account, clock=lambda: NOW),
+            lambda body: signed_headers(_id_in(body), body, at=NOW.timestamp()),
+            lambda number, text: {"type": "message.received", "n": number, "data": {"senderId": "501", "text": text}},
+            lambda: server.messages, server.faults.append, Chat("501"),
+        )  # fmt: skip
+
+
+@contextmanager
+def fake() -> Iterator[Bench]:
+    Fake.platforms.clear()
+    adapter = Fake(AccountSettings("a", {}, {"token": "t"}))
+
+    def fail(fault: Fault) -> None:
+        fate = {"status": Fate.NOT_SENT, "drop": Fate.UNKNOWN, "accept_and_drop": Fate.UNKNOWN}[fault.what]
+        refused = fault.what == "status" and fault.status == 400
+        waits = float(fault.retry_after) or None
+        error = SendError("on demand", Fate.REFUSED if refused else fate, retry_after_seconds=waits)
+        adapter.platform.faults.append(error)
+
+    yield Bench(
+        adapter, lambda body: {**JSON, "x-fake-token": "t"},
+        lambda number, text: {"id": number, "sender": "501", "text": text},
+        lambda: list(adapter.platform.messages.values()), fail, Chat("501"),
+    )  # fmt: skip
+
+
+CHANNELS = {"telegram": telegram, "webhook": webhook, "fake": fake}
+
+
+@pytest.fixture(params=sorted(CHANNELS))
+async def bench(request: pytest.FixtureRequest) -> Any:
+    with CHANNELS[request.param]() as made:
+        yield made
+        await made.adapter.aclose()
+
+
+def _id_in(body: bytes) -> str:
+    try:
+        return f"msg_{json.loads(body)['n']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "msg_1"
+
+
+def asked(bench: Bench, body: bytes, **headers: str) -> WebhookRequest:
+    given = {**bench.sign(body), **headers}
+    return WebhookRequest(body, {name: [value] for name, value in given.items()})
+
+
+def message(bench: Bench, number: str = "1", text: str = "hello") -> WebhookRequest:
+    return asked(bench, json.dumps(bench.message(number, text)).encode())
+
+
+def outgoing(bench: Bench, text: str, **fields: Any) -> Outgoing:
+    return Outgoing(f"key-{text}", Target(bench.chat), Rendered(text, text), **fields)
+
+
+def test_every_channel_has_its_bench_here() -> None:
+    installed = {import_string(path).slug for path in settings.KOMAND_CHANNELS}
+    assert installed | {"fake"} == set(CHANNELS)
+
+
+# What comes in.
+
+
+def test_its_own_requests_are_proven(bench: Bench) -> None:
+    bench.adapter.verify(message(bench), NOW)
+
+
+@pytest.mark.parametrize("value", ["", "x", "v1,", "v1,AAAA", "é", "0" * 5000, "\x00"])
+def test_a_request_with_any_proof_missing_or_changed_is_not(bench: Bench, value: str) -> None:
+    good = message(bench)
+    for name in good.headers:
+        if name == "content-type":
+            continue
+        for headers in ({**good.headers, name: [value]}, {**good.headers, name: []}):
+            with pytest.raises(NotProven):
+                bench.adapter.verify(replace(good, headers=headers), NOW)
+
+
+def test_a_proof_given_twice_proves_nothing(bench: Bench) -> None:
+    good = message(bench)
+    for name in set(good.headers) - {"content-type"}:
+        with pytest.raises(NotProven):
+            bench.adapter.verify(replace(good, headers={**good.headers, name: [*good.headers[name]] * 2}), NOW)
+
+
+def test_a_message_is_read(bench: Bench) -> None:
+    [found] = bench.adapter.parse(message(bench, "7", "Zoë 👩‍👩‍👧 \u202eRTL"), NOW)
+    assert isinstance(found, Incoming)
+    assert found.text == "Zoë 👩‍👩‍👧 \u202eRTL" and found.sender_id == "501"
+    assert found.message_id and found.keys and all(found.keys) and found.sent_at.tzinfo is not None
+    assert found.chat.type == "direct" and found.is_addressed
+
+
+def test_the_same_message_has_the_same_keys_and_another_has_others(bench: Bench) -> None:
+    [one], [again], [other] = (bench.adapter.parse(message(bench, number), NOW) for number in ("1", "1", "2"))
+    assert one.keys == again.keys and not set(one.keys) & set(other.keys)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b'"\\ud800', b"[" * 100_000])
+def test_what_is_no_json_is_told_apart(bench: Bench, body: bytes) -> None:
+    with pytest.raises(NotReadable):
+        bench.adapter.parse(asked(bench, body), NOW)
+
+
+def test_another_content_type_is_refused(bench: Bench) -> None:
+    with pytest.raises((WrongMediaType, NotReadable)):
+        bench.adapter.parse(asked(bench, b"a=b", **{"content-type": "application/x-www-form-urlencoded"}), NOW)
+
+
+@pytest.mark.parametrize("value", [7, None, "text", [], {}, {"type": 7}, {"update_id": "x"}, {"data": []}])
+def test_odd_shapes_raise_nothing_unexpected(bench: Bench, value: Any) -> None:
+    try:
+        found = bench.adapter.parse(asked(bench, json.dumps(value).encode()), NOW)
+    except (NotReadable, WrongShape):
+        return
+    assert not [happening for happening in found if isinstance(happening, Incoming)]
+
+
+def test_it_says_what_it_needs(bench: Bench) -> None:
+    kind, account = type(bench.adapter), bench.adapter.account
+    assert set(account.config) <= set(kind.config_fields) and set(account.secrets) <= set(kind.secret_fields)
+    with pytest.raises(InvalidInput):
+        kind(replace(account, secrets={}))
+    with pytest.raises(InvalidInput):
+        kind(replace(account, config={**account.config, "colour": "red"}))
+
+
+# What goes out.
+
+
+async def test_what_is_sent_arrives_once_and_in_order(bench: Bench) -> None:
+    ids = [await bench.adapter.send(outgoing(bench, f"text {number}")) for number in range(3)]
+    assert bench.shown() == ["text 0", "text 1", "text 2"] and len(set(ids)) == 3
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_a_platform_that_is_busy_has_taken_nothing(bench: Bench, status: int) -> None:
+    bench.fail(Fault("status", status, retry_after=7 if status == 429 else 0))
+    with pytest.raises(SendError) as raised:
+        await bench.adapter.send(outgoing(bench, "text"))
+    assert raised.value.fate is Fate.NOT_SENT and bench.shown() == []
+    assert status != 429 or raised.value.retry_after_seconds == 7.0
+    await bench.adapter.send(outgoing(bench, "text"))
+    assert bench.shown() == ["text"]
+
+
+async def test_a_refusal_is_final(bench: Bench) -> None:
+    bench.fail(Fault("status", 400))
+    with pytest.raises(SendError) as raised:
+        await bench.adapter.send(outgoing(bench, "text"))
+    assert raised.value.fate is Fate.REFUSED
+
+
+@pytest.mark.parametrize("what", ["drop", "accept_and_drop"])
+async def test_a_connection_that_breaks_leaves_a_doubt(bench: Bench, what: str) -> None:
+    bench.fail(Fault(what))
+    with pytest.raises(SendError) as raised:
+        await bench.adapter.send(outgoing(bench, "text"))
+    assert raised.value.fate is Fate.UNKNOWN
+
+
+async def test_errors_never_show_secrets(bench: Bench) -> None:
+    for fault in (Fault("status", 400), Fault("drop")):
+        bench.fail(fault)
+        with pytest.raises(SendError) as raised:
+            await bench.adapter.send(outgoing(bench, "text"))
+        assert not [
+            secret
+            for secret in bench.adapter.account.secrets.values()
+            if len(secret) > 5 and secret in str(raised.value)
+        ]
+
+
+async def test_it_can_edit_if_and_only_if_it_says_so(bench: Bench) -> None:
+    message_id = await bench.adapter.send(outgoing(bench, "old"))
+    if bench.adapter.capabilities(bench.chat).edit_sent:
+        for _ in range(2):
+            await bench.adapter.edit(outgoing(bench, "new"), message_id)
+        assert bench.shown() == ["new"]
+    else:
+        with pytest.raises(Unsupported):
+            await bench.adapter.edit(outgoing(bench, "new"), message_id)
+
+
+async def test_it_shows_typing_if_and_only_if_it_says_so(bench: Bench) -> None:
+    if bench.adapter.capabilities(bench.chat).typing:
+        await bench.adapter.typing(Target(bench.chat))
+    else:
+        with pytest.raises(Unsupported):
+            await bench.adapter.typing(Target(bench.chat))
+    assert bench.shown() == []
+
+
+async def test_it_has_previews_if_and_only_if_it_says_so(bench: Bench) -> None:
+    if bench.adapter.capabilities(bench.chat).drafts == "native":
+        await bench.adapter.draft(outgoing(bench, "so far"), 1)
+    else:
+        with pytest.raises(Unsupported):
+            await bench.adapter.draft(outgoing(bench, "so far"), 1)
+    assert bench.shown() == []
+
+
+def test_text_is_cut_into_parts_that_it_takes(bench: Bench) -> None:
+    capabilities = bench.adapter.capabilities(bench.chat)
+    text = "\n\n".join("word " * 40 for _ in range(capabilities.max_text // 100))
+    parts = bench.adapter.render(text, bench.chat)
+    assert len(parts) > 1
+    assert all(len(part.text) <= capabilities.max_text for part in parts)
+    assert [part.text for part in bench.adapter.render("short", bench.chat)] == ["short"]
+
+
+def test_the_matrix_in_the_docs_names_it(bench: Bench) -> None:
+    page = Path(settings.BASE_DIR, "docs", "channels.md").read_text()
+    kind = type(bench.adapter)
+    for name in (*kind.config_fields, *kind.secret_fields):
+        assert kind.slug == "fake" or f"`{name}`" in page, name

@@ -1,0 +1,96 @@
+"""Channels in the admin: accounts are set up there, traffic is read there, and secrets never come back."""
+
+import json
+
+import pytest
+from django.utils import timezone
+
+from audit_app.models import AuditEntry
+from sessions_app import accounts
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
+from tests.fakes.telegram import TOKEN
+
+pytestmark = pytest.mark.django_db
+
+ACCOUNTS = "/admin/sessions_app/channelaccount/"
+DELIVERIES = "/admin/sessions_app/delivery/"
+INBOUND = "/admin/sessions_app/inboundmessage/"
+
+
+def fields(**changed):
+    given = {"channel": "telegram", "account_id": "main", "access": "open", "allowed_senders": "", "config": "{}",
+             "new_secrets": json.dumps({"bot_token": TOKEN}), "is_enabled": "on"}  # fmt: skip
+    return {**given, **changed}
+
+
+@pytest.fixture
+def account(db):
+    made, _ = accounts.add_account("telegram", "main", config={}, secrets={"bot_token": TOKEN}, access="open")
+    return made
+
+
+@pytest.fixture
+def delivery(account):
+    now = timezone.now()
+    return Delivery.objects.create(
+        dedupe_key="k", account=account, lane="l", target={"chat": "1", "type": "direct", "thread": ""},
+        status="unknown", text="<b>hello</b>", ready_at=now, expires_at=now, created_at=now,
+    )  # fmt: skip
+
+
+def test_an_account_is_made_and_its_secrets_are_not_shown_again(pages):
+    pages.post(f"{ACCOUNTS}add/", fields())
+    account = ChannelAccount.objects.get()
+    assert set(accounts.secret_names(account)) == {"bot_token", "webhook_secret"}
+    secret = accounts.make_adapter(account).account.secrets["webhook_secret"]
+    for address in (ACCOUNTS, f"{ACCOUNTS}{account.pk}/change/"):
+        shown = pages.get(address).content.decode()
+        assert TOKEN not in shown and secret not in shown
+    assert TOKEN not in str(list(AuditEntry.objects.values()))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"new_secrets": "{}"}, {"new_secrets": "[]"}, {"config": '{"colour": 1}'}, {"config": "{"}]
+)
+def test_what_cannot_work_is_not_stored(pages, changed):
+    assert pages.post(f"{ACCOUNTS}add/", fields(**changed)).status_code == 200
+    assert not ChannelAccount.objects.exists()
+
+
+def test_an_account_is_changed_and_keeps_its_secrets(pages, account):
+    change = fields(new_secrets="{}", allowed_senders="1, 2", access="allow_list", config='{"read_all_groups": true}')
+    pages.post(f"{ACCOUNTS}{account.pk}/change/", change)
+    account.refresh_from_db()
+    assert account.allowed_senders == ["1", "2"] and account.config == {"read_all_groups": True}
+    assert "bot_token" in accounts.secret_names(account)
+
+
+def test_a_pairing_code_is_made(pages, account):
+    pages.post(f"{ACCOUNTS}{account.pk}/pair/", {"_form_submitted": "True"})
+    assert Pairing.objects.get().account == account
+
+
+def test_traffic_is_shown_as_text(pages, account, delivery):
+    now = timezone.now()
+    row = InboundMessage.objects.create(
+        account=account, message_id="1:1", sender_id="1", sender_name="<i>Eve", chat_id="1", text="<u>evil",
+        raw='{"a": "<img>"}', sent_at=now, received_at=now, reason="no_text",
+    )  # fmt: skip
+    for address in (INBOUND, f"{INBOUND}{row.pk}/change/", DELIVERIES, f"{DELIVERIES}{delivery.pk}/change/"):
+        shown = pages.get(address).content.decode()
+        assert not [text for text in ("<u>evil", "<i>Eve", "<b>hello", "<img>") if text in shown]
+
+
+def test_what_was_given_up_is_sent_again_after_a_question(pages, delivery):
+    asked = {"action": "send_again", "_selected_action": [delivery.pk]}
+    assert "twice" in pages.post(DELIVERIES, asked).content.decode()
+    assert Delivery.objects.get().status == "unknown"
+    pages.post(DELIVERIES, {**asked, "confirmed": "yes"})
+    assert Delivery.objects.get().status == "pending"
+    assert AuditEntry.objects.filter(action="DeliveriesSentAgain").exists()
+
+
+def test_who_may_only_look_sends_nothing_again(staff, delivery):
+    client = staff("sessions_app.view_delivery")
+    client.post(DELIVERIES, {"action": "send_again", "_selected_action": [delivery.pk], "confirmed": "yes"})
+    assert Delivery.objects.get().status == "unknown"

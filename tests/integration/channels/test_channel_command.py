@@ -1,0 +1,101 @@
+"""`manage.py channel`: accounts added, listed, tried, switched; senders paired."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import override_settings
+
+from sessions_app import accounts
+from sessions_app.models import ChannelAccount, Pairing
+from tests.fakes.http_server import Fault
+from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
+from tests.fakes.webhook_receiver import SECRET, WebhookReceiver
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def channel(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    call_command("channel", *arguments)
+    return capsys.readouterr().out
+
+
+def files(folder: Path, config: dict[str, Any], secrets: dict[str, Any]) -> list[str]:
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "secrets.json").write_text(json.dumps(secrets))
+    return ["--config", str(folder / "config.json"), "--secrets", str(folder / "secrets.json")]
+
+
+def test_a_bot_is_added_tried_and_registered(
+    platform: FakeTelegram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = files(tmp_path, {"api_url": platform.url}, {"bot_token": TOKEN})
+    with override_settings(KOMAND_PUBLIC_URL="https://komand.example.org"):
+        told = channel(capsys, "add", "telegram", "main", *given)
+        assert "https://komand.example.org/channels/telegram/main/webhook" in told
+        assert f"@{BOT_NAME}" in channel(capsys, "test", "telegram", "main")
+    account = ChannelAccount.objects.get()
+    assert account.config["bot_username"] == BOT_NAME and account.access == "paired"
+    assert platform.webhook["url"].endswith("/channels/telegram/main/webhook")
+    assert platform.webhook["secret_token"] in told
+    assert TOKEN not in account.secrets_sealed
+
+
+def test_adding_again_replaces_what_the_files_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    channel(capsys, "add", "telegram", "main", *files(tmp_path, {"known_bots": [5]}, {"bot_token": TOKEN}))
+    channel(capsys, "add", "telegram", "main", *files(tmp_path, {}, {"webhook_secret": "another-secret-of-ours"}))
+    account = ChannelAccount.objects.get()
+    assert account.config == {}
+    assert accounts.make_adapter(account).account.secrets == {
+        "bot_token": TOKEN, "webhook_secret": "another-secret-of-ours",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "secrets", "why"),
+    [
+        ({}, {}, "bot_token is missing"),
+        ({}, {"bot_token": "nonsense"}, "does not look like"),
+        ({}, {"bot_token": TOKEN, "webhook_secret": "short"}, "webhook_secret has"),
+        ({"colour": "red"}, {"bot_token": TOKEN}, "colour is not known"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], config: dict[str, Any], secrets: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(CommandError, match=why):
+        channel(capsys, "add", "telegram", "main", *files(tmp_path, config, secrets))
+    assert not ChannelAccount.objects.exists()
+
+
+@pytest.mark.parametrize("url", ["", "ftp://e.org/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"])
+def test_a_callback_must_lead_outside(tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    with pytest.raises(CommandError, match="Webhook: "):
+        channel(capsys, "add", "webhook", "crm", *files(tmp_path, {"callback_url": url}, {"secret": SECRET}))
+
+
+def test_a_signed_test_reaches_the_callback(
+    receiver: WebhookReceiver, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with override_settings(KOMAND_CALLBACK_ALLOW_PRIVATE=[receiver.address]):
+        given = files(tmp_path, {"callback_url": receiver.url}, {"secret": SECRET})
+        channel(capsys, "add", "webhook", "crm", *given)
+        assert "with success" in channel(capsys, "test", "webhook", "crm")
+        receiver.faults.append(Fault("status", 500))
+        with pytest.raises(CommandError, match="status 500"):
+            channel(capsys, "test", "webhook", "crm")
+    assert [callback.is_signed for callback in receiver.callbacks] == [True]
+
+
+def test_accounts_are_listed_switched_and_paired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    channel(capsys, "add", "telegram", "main", *files(tmp_path, {}, {"bot_token": TOKEN}))
+    channel(capsys, "disable", "telegram", "main")
+    assert "telegram/main  off  paired" in channel(capsys, "list")
+    channel(capsys, "enable", "telegram", "main")
+    assert "telegram/main  on" in channel(capsys, "list")
+    code = channel(capsys, "pair", "telegram", "main").split()[1]
+    assert len(code) == 8 and Pairing.objects.get().code_digest and code not in Pairing.objects.get().code_digest
+    with pytest.raises(CommandError, match="no account telegram/other"):
+        channel(capsys, "pair", "telegram", "other")

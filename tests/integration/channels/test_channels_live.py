@@ -1,0 +1,56 @@
+"""Channels on all processes of Komand: a bot is added from the command line, written to, and answers."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
+from tests.live import LiveKomand, wait_for
+
+SECRET = "live-secret-0123456789"
+
+
+@pytest.fixture
+def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> str:
+    """The name of an account of its own for each test."""
+    name = f"bot{time.monotonic_ns()}"
+    config = {"api_url": platform.url, "bot_username": BOT_NAME, "chat_seconds": 0}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "secrets.json").write_text(json.dumps({"bot_token": TOKEN, "webhook_secret": SECRET}))
+    files = ["--config", str(tmp_path / "config.json"), "--secrets", str(tmp_path / "secrets.json")]
+    added = live_komand.manage("channel", "add", "telegram", name, *files, "--access", "open")
+    assert added.returncode == 0, added.stderr
+    return name
+
+
+def send(komand: LiveKomand, bot: str, update: dict[str, Any]) -> int:
+    headers = {"x-telegram-bot-api-secret-token": SECRET}
+    return httpx2.post(f"{komand.url}/channels/telegram/{bot}/webhook", json=update, headers=headers).status_code
+
+
+def test_a_message_is_answered(live_komand: LiveKomand, platform: FakeTelegram, bot: str) -> None:
+    for _ in range(3):
+        assert send(live_komand, bot, private_update(1, "hello [[tokens=5]]")) == 200
+    wait_for(lambda: platform.chat(501), 20, "the answer")
+    assert platform.chat(501) == ["tok0 tok1 tok2 tok3 tok4"]
+
+
+def test_a_command_is_answered_without_delay(live_komand: LiveKomand, platform: FakeTelegram, bot: str) -> None:
+    began = time.monotonic()
+    assert send(live_komand, bot, private_update(1, "/status")) == 200
+    wait_for(lambda: platform.chat(501), 20, "the notice")
+    assert time.monotonic() - began < 5
+
+
+def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
+    live_komand: LiveKomand, platform: FakeTelegram, bot: str
+) -> None:
+    send(live_komand, bot, private_update(1, "hello [[tokens=60 rate=20]]"))
+    wait_for(lambda: "sendMessageDraft" in platform.methods(), 20, "a preview")
+    live_komand.kill("runs-1")
+    wait_for(lambda: platform.chat(501), 40, "the answer")
+    assert platform.chat(501) == [" ".join(f"tok{number}" for number in range(60))]

@@ -1,0 +1,244 @@
+"""Sending through platforms that throttle, fail, break off and are slow; and through processes that die."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from agents_app.providers.scripted import Reply
+from audit_app.kernel import liveness
+from audit_app.kernel.liveness import Observer
+from audit_app.models import AuditEntry
+from sessions_app.channels.messages import Chat, Target
+from sessions_app.delivery import planning, sweeping, transitions
+from sessions_app.delivery.planning import Destination
+from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage
+from tests.channel_rig import add_telegram, add_webhook, all_settled, settle, telegram, webhook
+from tests.engine_rig import EngineRig, until
+from tests.fakes.http_server import Fault
+from tests.fakes.telegram import FakeTelegram, private_update
+from tests.fakes.webhook_receiver import WebhookReceiver
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SEND = "sendMessage"
+QUIET = {"drafts": False}
+
+
+def audited(action: str) -> list[dict[str, object]]:
+    return list(AuditEntry.objects.filter(action=action).order_by("id").values_list("details", flat=True))
+
+
+class DeadObserver(Observer):
+    """Everyone but this process is dead."""
+
+    def __init__(self) -> None:
+        self.alive = liveness.start("runs")
+
+    def dead(self, owners: object) -> set:
+        return {owner for owner in owners if owner != self.alive}  # type: ignore[attr-defined]
+
+
+def test_a_throttled_message_waits_as_long_as_the_platform_says(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("one",)), Reply(("two",)))
+    add_telegram(platform, config=QUIET)
+    platform.throttle(1, only=SEND)
+    telegram(private_update(1, "a"))
+    telegram(private_update(2, "b"))
+    assert settle(rig, 2) == ["sent", "sent"]
+    assert platform.chat(501) == ["one", "two"], "what follows waits too"
+    sent = [call.at for call in platform.calls if call.method == SEND]
+    first = Delivery.objects.order_by("id")[0]
+    assert first.tries == 2 and first.sent_at and (first.sent_at - first.created_at).total_seconds() >= 1.0
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_platform_that_fails_is_tried_again(rig: EngineRig, platform: FakeTelegram, status: int) -> None:
+    rig.agent(Reply(("one",)))
+    add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("status", status, only=SEND))
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["sent"] and platform.chat(501) == ["one"]
+
+
+def test_a_message_in_doubt_is_marked_and_not_sent_again(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("one",)), Reply(("two",)))
+    add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("accept_and_drop", only=SEND))
+    telegram(private_update(1, "a"))
+    telegram(private_update(2, "b"))
+    assert settle(rig, 2) == ["unknown", "sent"]
+    assert platform.chat(501) == ["one", "two"]
+    assert [entry["code"] for entry in audited("MessageFailed")] == ["unknown"] and len(audited("MessageSent")) == 1
+
+
+def test_a_callback_in_doubt_goes_again_under_the_same_id(
+    rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.channels.webhook.RETRIES", (0.05, 0.05, 0.05))
+    rig.agent(Reply(("one",)))
+    add_webhook(receiver)
+    receiver.faults.extend([Fault("accept_and_drop"), Fault("status", 500), Fault("drop")])
+    webhook("a", "m1")
+    assert settle(rig) == ["sent"]
+    assert len(receiver.callbacks) == 2 and receiver.messages == ["one"]
+    assert len({callback.id for callback in receiver.callbacks}) == 1
+    assert all(callback.is_signed for callback in receiver.callbacks)
+
+
+def test_a_callback_that_fails_each_time_is_given_up(
+    rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessions_app.channels.webhook.RETRIES", (0.02, 0.02))
+    rig.agent(Reply(("one",)))
+    add_webhook(receiver)
+    receiver.faults.extend([Fault("status", 500)] * 3)
+    webhook("a", "m1")
+    assert settle(rig) == ["failed"] and Delivery.objects.get().tries == 3
+    assert audited("MessageFailed")[0]["code"] == "failed" and not audited("MessageSent")
+
+
+def test_a_refused_message_is_final_and_told(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("one",)))
+    account = add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("status", 403, only=SEND, description="Forbidden: bot was blocked by the user"))
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["failed"]
+    assert "blocked by the user" in str(audited("MessageFailed")[0]["message"])
+    until(lambda: "blocked" in ChannelAccount.objects.get(pk=account.pk).last_error)
+    assert ChannelAccount.objects.get(pk=account.pk).is_enabled
+
+
+@pytest.mark.parametrize("status", [301, 400, 404, 422])
+def test_redirects_and_other_refusals_end_a_callback(rig: EngineRig, receiver: WebhookReceiver, status: int) -> None:
+    rig.agent(Reply(("one",)))
+    add_webhook(receiver)
+    receiver.faults.append(Fault("status", status))
+    webhook("a", "m1")
+    assert settle(rig) == ["failed"] and not receiver.callbacks
+
+
+def test_a_callback_that_is_gone_switches_the_account_off(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    rig.agent(Reply(("one",)))
+    account = add_webhook(receiver)
+    receiver.faults.append(Fault("status", 410))
+    webhook("a", "m1")
+    assert settle(rig) == ["failed"]
+    until(lambda: not ChannelAccount.objects.get(pk=account.pk).is_enabled)
+    assert AuditEntry.objects.filter(action="ChannelAccountDisabled").exists()
+
+
+def test_a_callback_never_goes_to_an_address_of_our_own_network(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    rig.agent(Reply(("one",)))
+    account = add_webhook(receiver)
+    ChannelAccount.objects.filter(pk=account.pk).update(config={"callback_url": "http://127.0.0.1:1/"})
+    webhook("a", "m1")
+    until(lambda: not InboundMessage.objects.exists() or all_settled())
+    assert not receiver.callbacks
+
+
+def test_markup_that_the_platform_cannot_read_goes_as_plain_text(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("**bold** & more",)))
+    add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("status", 400, only=SEND, description="Bad Request: can't parse entities: x"))
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["sent"] and platform.chat(501) == ["bold & more"]
+
+
+def test_a_part_that_fails_takes_the_later_parts_with_it(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("word " * 2000,)))
+    add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("status", 400, only=SEND, description="Bad Request"))
+    telegram(private_update(1, "a"))
+    assert settle(rig, 3) == ["failed"] * 3
+    assert len(audited("MessageFailed")) == 1 and platform.chat(501) == []
+
+
+def test_a_very_long_answer_ends_with_a_file(rig: EngineRig, platform: FakeTelegram) -> None:
+    text = "\n\n".join("word " * 150 for _ in range(40))
+    rig.agent(Reply((text,)))
+    add_telegram(platform, config=QUIET)
+    telegram(private_update(1, "a"))
+    assert settle(rig, 3) == ["sent"] * 3
+    assert platform.methods("sendChatAction") == [SEND, SEND, "sendDocument"]
+    assert text[-500:].strip() in platform.calls[-1].fields["multipart"]
+
+
+def test_what_a_dead_process_was_sending_is_in_doubt(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.stop()
+    account = add_telegram(platform, config=QUIET)
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    row = Delivery.objects.get()
+    assert transitions.claim([row.pk], uuid4()) == {row.pk}
+    assert transitions.claim([row.pk], uuid4()) == set(), "one sender at a time"
+    sweeping.sweep(DeadObserver())
+    row.refresh_from_db()
+    assert (row.status, row.owner) == ("unknown", None)
+
+
+def test_a_callback_of_a_dead_process_goes_again(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    account = add_webhook(receiver)
+    planning.plan_notice(Destination(account, Target(Chat("u-1"))), "n1", "hello")
+    assert settle(rig) == ["sent"]
+    Delivery.objects.update(status="sending", owner=uuid4())
+    sweeping.sweep(DeadObserver())
+    assert settle(rig) == ["sent"] and len(receiver.callbacks) == 2 and receiver.messages == ["hello"]
+
+
+def test_what_was_not_sent_in_time_expires(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    rig.agent(Reply(("one",)))
+    ChannelAccount.objects.filter(pk=account.pk).update(is_enabled=True)
+    platform.throttle(3600, only=SEND)
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["expired"]
+    assert audited("MessageFailed")[0]["code"] == "expired"
+
+
+def test_an_account_that_is_off_keeps_what_waits_until_it_expires(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    ChannelAccount.objects.filter(pk=account.pk).update(is_enabled=False)
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    assert transitions.list_due(10) == []
+    Delivery.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    sweeping.sweep(DeadObserver())
+    assert Delivery.objects.get().status == "expired" and platform.chat(501) == []
+
+
+def test_an_operator_may_send_again_what_was_given_up(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("accept_and_drop", only=SEND))
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    assert settle(rig) == ["unknown"]
+    assert transitions.send_again(list(Delivery.objects.all()), 60.0) == 1
+    assert settle(rig) == ["sent"] and platform.chat(501) == ["hello", "hello"]
+    assert transitions.send_again(list(Delivery.objects.all()), 60.0) == 0
+
+
+def test_machines_that_answer_each_other_are_stopped(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    for number in range(25):
+        planning.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", f"text {number}")
+    statuses = settle(rig, 25)
+    assert statuses == ["sent"] * 20 + ["failed"] * 5 and "loop" in Delivery.objects.order_by("-id")[0].error
+
+
+def test_a_lost_ring_costs_a_second(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = add_telegram(platform, config=QUIET)
+    monkeypatch.setattr("sessions_app.delivery.bell.ring_now", lambda: None)
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    assert settle(rig, seconds=5) == ["sent"]
+
+
+def test_old_payloads_and_keys_are_dropped(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.stop()
+    add_telegram(platform)
+    rig.agent(Reply(("one",)))
+    telegram(private_update(1, "a"))
+    sweeping.tidy()
+    assert InboundMessage.objects.get().raw and InboundKey.objects.count() == 2
+    InboundMessage.objects.update(received_at=timezone.now() - timedelta(days=8))
+    sweeping.tidy()
+    assert InboundMessage.objects.get().raw is None and InboundKey.objects.count() == 2

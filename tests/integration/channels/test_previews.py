@@ -1,0 +1,129 @@
+"""Answers under way: typing, previews that vanish, messages that are edited; and that they never cost the answer."""
+
+import pytest
+
+from agents_app.models import Run
+from agents_app.providers.scripted import Reply
+from agents_app.services import cancel_run
+from sessions_app.models import Delivery
+from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
+from tests.engine_rig import EngineRig, until
+from tests.fakes.http_server import Fault
+from tests.fakes.telegram import FakeTelegram, group_update, private_update
+from tests.fakes.webhook_receiver import WebhookReceiver
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PIECES = tuple(f"piece {number} " for number in range(20))
+WHOLE = "".join(PIECES).strip()
+SLOW = Reply(PIECES, delay_seconds=0.06)
+REPLY = {"reply_to_message": {"message_id": 1, "from": {"id": 123456789}}}
+QUICK = {"chat_seconds": 0.1}
+
+
+def test_a_private_chat_sees_typing_then_previews_then_the_answer(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(SLOW)
+    add_telegram(platform)
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["sent"]
+    drafts = [call.fields for call in platform.calls if call.method == "sendMessageDraft"]
+    assert len(drafts) >= 2 and len({draft["draft_id"] for draft in drafts}) == 1 and drafts[0]["draft_id"] > 0
+    assert all(WHOLE.startswith(draft["text"]) for draft in drafts)
+    assert platform.methods()[-1] == "sendMessage" and platform.chat(501) == [WHOLE]
+
+
+def test_typing_shows_while_the_agent_is_silent(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply((), hangs=True))
+    add_telegram(platform)
+    telegram(private_update(1, "a"))
+    until(lambda: "sendChatAction" in platform.methods())
+    cancel_run(Run.objects.get().id)
+    rig.wait(Run.objects.get().id)
+    assert platform.chat(501) == [] and not Delivery.objects.exists()
+
+
+def test_text_before_a_tool_call_stays(rig: EngineRig, platform: FakeTelegram) -> None:
+    call = ToolCall("c1", "echo", '{"text": "x"}')
+    rig.agent(Reply(("Let me look. ",), tool_calls=(call,)), Reply(("Found it.",), delay_seconds=0.3))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    assert settle(rig) == ["sent"]
+    assert platform.chat(-100777) == ["Let me look.\n\nFound it."]
+
+
+def test_a_preview_that_is_throttled_or_fails_costs_nothing(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(SLOW)
+    add_telegram(platform, config=QUICK)
+    platform.throttle(1, only="editMessageText")
+    telegram(group_update(1, "a", **REPLY))
+    assert settle(rig) == ["sent"] and platform.chat(-100777) == [WHOLE]
+
+
+def test_when_previews_are_refused_the_answer_comes_as_a_message(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(SLOW)
+    add_telegram(platform)
+    platform.faults.append(Fault("status", 400, only="sendMessageDraft", description="Bad Request: no drafts here"))
+    telegram(private_update(1, "a"))
+    assert settle(rig) == ["sent"] and platform.chat(501) == [WHOLE]
+    assert "sendMessageDraft" not in platform.methods()
+
+
+def test_a_preview_that_was_deleted_is_sent_anew(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(SLOW)
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    until(lambda: platform.chat(-100777))
+    platform.messages[-100777].clear()
+    assert settle(rig) == ["sent"] and platform.chat(-100777) == [WHOLE]
+
+
+def test_a_preview_in_doubt_leaves_a_whole_answer(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(SLOW)
+    add_telegram(platform, config=QUICK)
+    platform.faults.append(Fault("accept_and_drop", only="sendMessage"))
+    telegram(group_update(1, "a", **REPLY))
+    assert settle(rig) == ["sent"]
+    assert platform.chat(-100777)[-1] == WHOLE
+
+
+def test_a_stopped_answer_keeps_what_was_shown(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("Once upon a time ",), hangs=True))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    until(lambda: platform.chat(-100777))
+    telegram(group_update(2, "/stop"))
+    assert settle(rig, 2) == ["sent", "sent"]
+    assert platform.chat(-100777) == ["Once upon a time", "Stopped."]
+
+
+def test_an_engine_that_stops_lets_another_go_on_with_the_same_message(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("Begun ",), hangs=True), Reply(("Begun and done",)))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    until(lambda: platform.chat(-100777) and Delivery.objects.filter(provider_message_id__gt="").exists())
+    assert rig.engine
+    rig.engine.stop()
+    assert Delivery.objects.get().owner is None
+    rig.start()
+    rig.engine.ring(Run.objects.get().id)
+    assert settle(rig) == ["sent"]
+    assert platform.chat(-100777) == ["Begun and done"]
+
+
+def test_long_answers_are_previewed_by_their_first_part_where_they_stay(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(tuple("word " * 200 for _ in range(10)), delay_seconds=0.1))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    assert set(settle(rig, 3)) == {"sent"}
+    assert " ".join(platform.chat(-100777)).split() == ["word"] * 2000
+
+
+def test_a_program_may_ask_for_deltas(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    rig.agent(Reply(PIECES, delay_seconds=0.1))
+    add_webhook(receiver, config={"deltas": True})
+    webhook("a", "m1")
+    assert settle(rig) == ["sent"]
+    kinds = [callback.body["type"] for callback in receiver.callbacks]
+    assert kinds[-1] == "message.created" and set(kinds[:-1]) == {"message.delta"}
+    assert len({callback.id for callback in receiver.callbacks}) == len(kinds)

@@ -1,0 +1,124 @@
+"""What Telegram's updates mean for us."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from sessions_app.channels.messages import ChatMoved, ChatNoted, Ignored, Incoming, Press, StopAsked
+from sessions_app.channels.telegram.updates import Bot, read_update
+from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
+
+BOT = Bot(str(BOT_ID), BOT_NAME)
+US = {"id": BOT_ID, "is_bot": True, "first_name": "Komand"}
+
+
+def read(update, bot=BOT):
+    return read_update(update, bot)
+
+
+def entity(kind: str, offset: int, length: int, **extra):
+    return {"entities": [{"type": kind, "offset": offset, "length": length, **extra}]}
+
+
+def test_a_private_message():
+    found = read(private_update(7, "Grüße 👋\u200d", user=9_007_199_254_740_993, date=1_780_000_000))
+    assert isinstance(found, Incoming)
+    assert found.message_id == "9007199254740993:7" and found.sender_id == "9007199254740993"
+    assert found.text == "Grüße 👋\u200d" and found.sender_name == "Zoë"
+    assert found.sent_at == datetime.fromtimestamp(1_780_000_000, UTC)
+    assert found.keys == ("update:90007", "message:9007199254740993:7") and found.is_addressed
+    assert found.metadata["telegramChatId"] == "9007199254740993" and found.chat.type == "direct"
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "said", "addressed"),
+    [
+        ("hello all", {}, "hello all", False),
+        ("👍 @komand_test_bot hi", entity("mention", 3, 16), "👍  hi", True),
+        ("@Komand_Test_Bot hi", entity("mention", 0, 16), "hi", True),
+        ("@komand_test_botty hi", entity("mention", 0, 18), "@komand_test_botty hi", False),
+        ("Komand hi", entity("text_mention", 0, 6, user=US), "hi", True),
+        ("/stop", entity("bot_command", 0, 5), "/stop", True),
+        ("/stop@komand_test_bot", entity("bot_command", 0, 21), "/stop", True),
+        ("/ban", entity("bot_command", 0, 4), "/ban", False),
+        ("and then", {"reply_to_message": {"message_id": 3, "from": US}}, "and then", True),
+        ("and then", {"reply_to_message": {"message_id": 3, "from": {"id": 5}}}, "and then", False),
+    ],
+)
+def test_in_a_group_it_must_be_meant_for_us(text, extra, said, addressed):
+    found = read(group_update(7, text, **extra))
+    assert isinstance(found, Incoming) and (found.text, found.is_addressed) == (said, addressed)
+
+
+def test_a_group_can_be_read_whole():
+    assert read(group_update(7, "hello all"), Bot(str(BOT_ID), BOT_NAME, reads_all=True)).is_addressed
+
+
+def test_a_topic_is_a_thread_and_a_chain_of_replies_is_none():
+    assert read(group_update(7, "x", message_thread_id=12, is_topic_message=True)).chat.thread_id == "12"
+    assert read(group_update(7, "x", message_thread_id=12)).chat.thread_id == ""
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        (entity("bot_command", 0, 9) | {"text": "/stop@foo"}, "command_for_other_bot"),
+        ({"new_chat_members": [US]}, "service_message"),
+        ({"from": {"id": 5, "is_bot": True, "first_name": "Other"}}, "other_bot"),
+        ({"from": US}, "own_message"),
+        ({"via_bot": US}, "own_message"),
+        ({"chat": None}, "odd_shape"),
+        ({"text": 7}, "odd_shape"),
+        ({"entities": [{"type": "mention"}]}, "odd_shape"),
+        ({"date": "soon"}, "odd_shape"),
+    ],
+)
+def test_what_is_not_for_us_is_ignored(extra, why):
+    assert read(group_update(7, **{"text": "x", **extra})) == Ignored(why)
+
+
+@pytest.mark.parametrize("kind", ["edited_message", "message_reaction", "poll", "inline_query", "something_new"])
+def test_other_kinds_of_updates_are_ignored(kind):
+    assert read({"update_id": 1, kind: private_update(1, "x")["message"]}) == Ignored("unwanted_kind")
+
+
+@pytest.mark.parametrize("update", [None, 7, "text", [], {}, {"message": {}}, {"update_id": 1, "message": 5}])
+def test_any_nonsense_is_ignored(update):
+    assert isinstance(read(update), Ignored)
+
+
+def test_a_known_bot_may_talk_to_us():
+    other = {"from": {"id": 5, "is_bot": True, "first_name": "Other"}}
+    assert isinstance(read(private_update(7, "x", **other), Bot(str(BOT_ID), known_bots=frozenset({"5"}))), Incoming)
+
+
+def test_an_anonymous_admin_speaks_as_the_group():
+    sender = {"sender_chat": {"id": -100777, "title": "Team"}, "from": {"id": 1087968824, "is_bot": True}}
+    found = read(group_update(7, "/stop", **sender))
+    assert (found.sender_id, found.sender_name) == ("-100777", "Team")
+
+
+def test_files_are_told_once():
+    document = {"file_id": "d", "file_name": "a.gif", "mime_type": "image/gif", "file_size": 5}
+    both = private_update(7, "", animation=document, document=document, caption="look")
+    found = read(both)
+    assert found.text == "look" and [(file.id, file.kind) for file in found.attachments] == [("d", "video")]
+    photos = [{"file_id": "small", "file_size": 1}, {"file_id": "large", "file_size": 9}]
+    assert [file.id for file in read(private_update(7, "", photo=photos)).attachments] == ["large"]
+
+
+def test_a_pressed_button_is_an_action():
+    message = private_update(3, "card")["message"]
+    query = {"id": "77", "from": {"id": 501, "first_name": "Zoë"}, "message": message, "data": "apr:x:y"}
+    found = read({"update_id": 5, "callback_query": query})
+    assert found == Press("apr:x:y", "501", "Zoë", found.chat, "501:3", "77", ("update:5",))
+
+
+def test_membership_stop_and_migration_are_told():
+    change = {"chat": {"id": 5, "type": "private"}, "from": {"id": 5, "first_name": "Z"}, "date": 1,
+              "new_chat_member": {"status": "kicked"}}  # fmt: skip
+    assert isinstance(read({"update_id": 1, "my_chat_member": change}), ChatNoted)
+    assert read({"update_id": 1, "my_chat_member": change}).note == "chat_left"
+    stop = {"chat": {"id": 5, "type": "private"}, "draft_id": 3}
+    assert isinstance(read({"update_id": 1, "stopped_message_generation": stop}), StopAsked)
+    assert read(group_update(7, "", migrate_to_chat_id=-200)) == ChatMoved("-100777", "-200")
