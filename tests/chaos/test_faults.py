@@ -168,8 +168,9 @@ def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """SQLite takes no page more than it has."""
+    """SQLite takes no page more than it has, and has none to spare."""
     with connection.cursor() as cursor:
+        cursor.execute("VACUUM")  # what earlier tests deleted left free pages
         pages = cursor.execute("PRAGMA page_count").fetchone()[0]
         usual = cursor.execute("PRAGMA max_page_count").fetchone()[0]
         cursor.execute(f"PRAGMA max_page_count = {pages}")
