@@ -46,6 +46,7 @@ def _bind_request(task: Any, **_: Any) -> None:
 @signals.worker_ready.connect
 def _tell_ready(**_: Any) -> None:
     parent.tell_ready()
+    parent.show_life()
 
 
 @signals.worker_process_init.connect

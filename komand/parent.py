@@ -1,4 +1,4 @@
-"""A process and whoever started it (systemd, or our supervisor): says when it works, and does not outlive it."""
+"""A process and whoever started it (systemd, or our supervisor): says that it works and lives, and dies with it."""
 
 import ctypes
 import os
@@ -14,12 +14,30 @@ _PR_SET_PDEATHSIG = 1
 
 def tell_ready() -> None:
     """Say that this process works now, in systemd's own protocol. Nothing happens without NOTIFY_SOCKET."""
+    _tell("READY=1")
+
+
+def show_life() -> None:
+    """Go on saying that this process is not stopped and does not hang, if whoever started it wants to know
+    (WATCHDOG_USEC, in systemd's own protocol)."""
+    if os.environ.get("WATCHDOG_USEC"):
+        threading.Thread(target=_show_life, name="watchdog", daemon=True).start()
+
+
+def _show_life() -> None:
+    while True:
+        _tell("WATCHDOG=1")
+        time.sleep(1)
+
+
+def _tell(message: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.setblocking(False)
         notify.connect("\0" + address[1:] if address.startswith("@") else address)
-        notify.send(f"READY=1\nMAINPID={os.getpid()}".encode())
+        notify.send(f"{message}\nMAINPID={os.getpid()}".encode())
 
 
 def die_with_parent() -> None:

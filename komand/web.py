@@ -117,6 +117,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.callWhenRunning(parent.tell_ready)
+        reactor.callWhenRunning(parent.show_life)
         reactor.run(installSignalHandlers=True)
 
     async def handle_reply(self, protocol: Any, message: Any) -> None:

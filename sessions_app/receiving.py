@@ -97,6 +97,8 @@ def receive(
     """
     message = _checked(inbound, owner, session, idempotency_key, arrival)
     if prior := _find_prior(message):
+        # Whoever took it in may have died before it stopped what ran.
+        _interrupt_earlier(prior, busy or _policy_of(prior.session_id))
         return prior
     try:
         with transaction.atomic():
@@ -106,9 +108,18 @@ def receive(
         if prior := _find_prior(message) or _find_earlier(message.arrival):
             return prior
         raise
+    _interrupt_earlier(accepted, policy)
+    return accepted
+
+
+def _interrupt_earlier(accepted: Accepted, policy: str) -> None:
+    """Stop what stands before the message, if that is the policy; a second call finds nothing to stop."""
     if policy == "interrupt":
         runs.cancel_earlier_runs(accepted.session_id, accepted.ordinal, reason="Interrupted by a newer message.")
-    return accepted
+
+
+def _policy_of(session_id: UUID) -> str:
+    return Session.objects.select_related("agent").get(pk=session_id).agent.busy_policy
 
 
 def _accept(message: _Message, session: Session | None, agent_id: str, busy: str) -> tuple[Accepted, str]:

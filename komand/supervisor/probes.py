@@ -23,21 +23,26 @@ async def http_status(host: str, port: int, path: str, seconds: float) -> int:
         return 0
 
 
-class ReadyMessages(asyncio.DatagramProtocol):
-    """Receives systemd's `READY=1` messages; `on_ready` gets the sender's process id."""
+OnMessage = Callable[[int], None]
 
-    def __init__(self, on_ready: Callable[[int], None]) -> None:
-        self._on_ready = on_ready
+
+class LifeMessages(asyncio.DatagramProtocol):
+    """Receives systemd's `READY=1` and `WATCHDOG=1` messages; the callbacks get the sender's process id."""
+
+    def __init__(self, on_ready: OnMessage, on_beat: OnMessage) -> None:
+        self._told = {b"READY=1": on_ready, b"WATCHDOG=1": on_beat}
 
     def datagram_received(self, data: bytes, addr: object) -> None:
-        if b"READY=1" in data.split(b"\n") and (found := re.search(rb"MAINPID=(\d+)", data)):
-            self._on_ready(int(found.group(1)))
+        found = re.search(rb"MAINPID=(\d+)", data)
+        for line in data.split(b"\n"):
+            if found and line in self._told:
+                self._told[line](int(found.group(1)))
 
     @classmethod
-    async def listen(cls, path: Path, on_ready: Callable[[int], None]) -> asyncio.DatagramTransport:
+    async def listen(cls, path: Path, on_ready: OnMessage, on_beat: OnMessage) -> asyncio.DatagramTransport:
         path.unlink(missing_ok=True)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(
-            lambda: cls(on_ready), local_addr=str(path), family=socket.AF_UNIX
+            lambda: cls(on_ready, on_beat), local_addr=str(path), family=socket.AF_UNIX
         )
         return transport

@@ -18,6 +18,9 @@ LIFELINE = Path(__file__).with_name("lifeline.py")
 
 _FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
 _QUICK_DEATHS = 3
+# A process that showed life each second and has not for so long is stopped or hangs: it is killed and started again.
+SILENT_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _LINE_BYTES = 1 << 20
 _HELD_LINES = 20
@@ -69,6 +72,7 @@ class Child:
     restarts: int = 0
     since: float = field(default_factory=time.time)
     said_ready: bool = False
+    beat_at: float | None = None  # monotonic; None until it first shows life
     _held_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_HELD_LINES))
     _stopping: bool = False
     _task: asyncio.Task[None] | None = None
@@ -136,7 +140,7 @@ class Child:
 
     async def _run_once(self) -> str:
         """Run it from start to end; says how it ended."""
-        self.said_ready = False
+        self.said_ready, self.beat_at = False, None
         self._gone.clear()
         adopted = await self.spec.adopt() if self.spec.adopt and not self.restarts else None
         if adopted is not None:
@@ -157,11 +161,12 @@ class Child:
 
     async def _watch(self, pid: int, ending: Awaitable[int]) -> str:
         self._set(State.STARTING, pid)
-        getting_ready = asyncio.create_task(self._get_ready(pid))
+        watching = [asyncio.create_task(self._get_ready(pid)), asyncio.create_task(self._kill_when_silent())]
         try:
             code = await ending
         finally:
-            getting_ready.cancel()
+            for task in watching:
+                task.cancel()
         self._gone.set()
         self.kill()  # what the process itself left behind
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -170,6 +175,19 @@ class Child:
         while not await self.spec.is_ready(self):
             await asyncio.sleep(_POLL_SECONDS)
         self._set(State.READY, pid)
+
+    async def _kill_when_silent(self) -> None:
+        looked_at = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            if self.beat_at is not None and now - looked_at > 2 * _LOOK_SECONDS:
+                self.beat_at = now  # it was this process that was stopped, and heard nobody
+            looked_at = now
+            if self.beat_at is not None and now - self.beat_at > SILENT_SECONDS:
+                self.screen.line(self.spec.name, f"gave no sign of life for {SILENT_SECONDS:.0f} s and is killed")
+                self.kill()
+                return
 
     async def _until_gone(self, pid: int) -> int:
         with suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from typing import Any
 from komand.settings import env
 from komand.supervisor import embedded, probes, roster, state, welcome
 from komand.supervisor.options import Options
-from komand.supervisor.processes import Child, Spec, State
+from komand.supervisor.processes import SILENT_SECONDS, Child, Spec, State
 from komand.supervisor.screen import Screen
 
 _START_SECONDS = 60.0
@@ -40,6 +40,7 @@ class Supervisor:
             **options.child_environment(),
             "KOMAND_PORT": str(self._port),
             "NOTIFY_SOCKET": str(self._notify),
+            "WATCHDOG_USEC": str(int(SILENT_SECONDS * 1_000_000)),
         }
         self._started_at = time.time()
         self._stop = asyncio.Event()
@@ -48,7 +49,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
-        messages = await probes.ReadyMessages.listen(self._notify, self._on_ready)
+        messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat)
         try:
             return await self._until_stopped()
         finally:
@@ -156,6 +157,11 @@ class Supervisor:
         for child in self._children:
             if child.pid == pid:
                 child.said_ready = True
+
+    def _on_beat(self, pid: int) -> None:
+        for child in self._children:
+            if child.pid == pid:
+                child.beat_at = time.monotonic()
 
     def _note(self) -> None:
         processes = tuple(

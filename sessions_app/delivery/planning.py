@@ -47,9 +47,9 @@ def find_destination(session: Session, run_id: UUID) -> Destination | None:
     """Where the run's answer goes; None when no channel's message led to it."""
     if session.channel in STORED_CHANNELS:
         return None
-    rows = InboundMessage.objects.select_related("account").filter(session=session)
+    rows = InboundMessage.objects.select_related("account").order_by("-id")
     # A run that tries again what another one failed at has no message of its own: it answers the session's last.
-    origin = rows.filter(run_id=run_id).order_by("-id").first() or rows.filter(reason="").order_by("-id").first()
+    origin = rows.filter(run_id=run_id).first() or rows.filter(session=session, reason="").first()
     if origin is None:
         return None
     metadata = origin.metadata
@@ -139,7 +139,10 @@ def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
 
 def release_draft(delivery_id: int, owner: UUID) -> None:
     """This process shows no more previews there; the sender may go on."""
-    Delivery.objects.filter(pk=delivery_id, owner=owner, status__in=["draft", "pending"]).update(owner=None)
+    rows = Delivery.objects.filter(pk=delivery_id)
+    if not rows.filter(owner=owner, status__in=["draft", "pending"]).update(owner=None):
+        # It was taken from us while we stood still, and our last preview may have gone over the answer: once more.
+        rows.filter(status="sent").update(status="pending", ready_at=Now())
     bell.ring()
 
 

@@ -83,6 +83,9 @@ def tidy() -> None:
     with transaction.atomic():
         keys = InboundKey.objects.filter(pk__lt=first_id_at(now - timedelta(days=KEY_DAYS))).order_by("pk")
         InboundKey.objects.filter(pk__in=list(keys.values_list("pk", flat=True)[:_OLD_AT_ONCE])).delete()
+    with transaction.atomic():
+        left = Delivery.objects.filter(status="draft", owner=None, run__ended_at__lt=now - timedelta(minutes=10))
+        Delivery.objects.filter(pk__in=list(left.values_list("pk", flat=True)[:_OLD_AT_ONCE])).delete()
     edge = now - timedelta(days=ROW_DAYS)
     with transaction.atomic():
         messages = InboundMessage.objects.filter(pk__lt=first_id_at(edge)).order_by("pk")

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Min, QuerySet
+from django.db.models import F, Min, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -15,7 +15,7 @@ from audit_app.kernel.ids import first_id_at
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.delivery import bell
-from sessions_app.models import Delivery, InboundMessage
+from sessions_app.models import IS_OPEN, Delivery, InboundMessage
 
 _WORDS = {
     "failed": "it was refused",
@@ -26,7 +26,7 @@ _WORDS = {
 
 def list_due(limit: int) -> list[Delivery]:
     """What could be sent now: the first open message of each lane, if it is ready and nobody is at it."""
-    heads = Delivery.objects.filter(status__in=Delivery.OPEN).order_by().values("lane").annotate(head=Min("id"))
+    heads = Delivery.objects.filter(IS_OPEN).order_by().values("lane").annotate(head=Min("id"))
     due = Delivery.objects.filter(
         pk__in=heads.values("head"), status="pending", owner=None, ready_at__lte=Now(), expires_at__gt=Now(),
         account__is_enabled=True,
@@ -47,14 +47,19 @@ def _take(pk: int, owner: UUID) -> bool:
 
 
 def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool:
-    """The platform has taken it. False: it was given up meanwhile. Tells `delivery.sent` with the last part."""
+    """The platform has taken it; what was in doubt meanwhile is not any more. False: it was given up, or is another's.
+
+    Tells `delivery.sent` with the last part, once.
+    """
     with transaction.atomic():
-        moved = _ours(delivery, owner).update(
+        doubted = Q(status="unknown", owner=None)
+        ours = Q(status="sending", owner=owner)
+        moved = Delivery.objects.filter(ours | doubted, pk=delivery.pk).update(
             status="sent", owner=None, provider_message_id=provider_message_id, sent_at=Now(), error=""
         )
         if not moved:
             return False
-        if _is_told(delivery) and not _siblings(delivery).exclude(status="sent").exists():
+        if _is_told(delivery) and delivery.sent_at is None and not _siblings(delivery).exclude(status="sent").exists():
             ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
             payload = {"channel": delivery.account.channel, "parts": delivery.parts, "provider_message_ids": ids}
             audit.emit([_fact(delivery, events.DELIVERY_SENT, payload)])

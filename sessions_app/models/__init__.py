@@ -1,10 +1,10 @@
 """The tables of sessions_app: sessions and turns, keys and tokens, channels."""
 
-from sessions_app.models.channels import ChannelAccount, Delivery, InboundKey, InboundMessage, Pairing
+from sessions_app.models.channels import IS_OPEN, ChannelAccount, Delivery, InboundKey, InboundMessage, Pairing
 from sessions_app.models.identity import ApiKey, RefreshToken
 from sessions_app.models.sessions import Session, Turn
 
 __all__ = [
-    "ApiKey", "ChannelAccount", "Delivery", "InboundKey", "InboundMessage", "Pairing",
+    "IS_OPEN", "ApiKey", "ChannelAccount", "Delivery", "InboundKey", "InboundMessage", "Pairing",
     "RefreshToken", "Session", "Turn",
 ]  # fmt: skip

@@ -53,7 +53,7 @@ class InboundMessage(models.Model):
     attachments = models.JSONField(default=list, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
     raw = models.TextField(null=True, help_text="The payload as received, for at most seven days.")  # noqa: DJ001
-    session = models.ForeignKey(Session, null=True, on_delete=models.SET_NULL, related_name="+")
+    session = models.ForeignKey(Session, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     turn = models.ForeignKey(Turn, null=True, on_delete=models.SET_NULL, related_name="+")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     reason = models.CharField(max_length=60, blank=True, help_text="Why no run answers it; empty when one does.")
@@ -66,6 +66,8 @@ class InboundMessage(models.Model):
         indexes = [
             # sweeper: payloads whose time is over
             models.Index(fields=["received_at"], name="inbound_raw", condition=Q(raw__isnull=False)),
+            # where an answer goes: the newest message of a session
+            models.Index(fields=["session", "id"], name="inbound_of_session"),
             # pairing and notices: what a sender without access sent lately
             models.Index(fields=["account", "sender_id", "id"], name="inbound_refused", condition=~Q(reason="")),
         ]
@@ -91,6 +93,10 @@ class InboundKey(models.Model):
         return self.key
 
 
+# Not `status__in`: SQLite sees only in this form that a query with parameters may use the partial index.
+IS_OPEN = Q(status="pending") | Q(status="sending")
+
+
 class Delivery(models.Model):
     """One message that is to go out: a part of an answer, or a notice. Ids rise in the order of sending in a lane.
 
@@ -98,7 +104,7 @@ class Delivery(models.Model):
     """
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
-    OPEN = ["pending", "sending"]
+    OPEN = ("pending", "sending")
     KINDS = [(kind, kind) for kind in ("answer", "failure", "notice", "press")]
 
     id = models.BigAutoField(primary_key=True)
@@ -130,9 +136,11 @@ class Delivery(models.Model):
         verbose_name_plural = "deliveries"
         indexes = [
             # sender: the first open one of each lane
-            models.Index(fields=["lane", "id"], name="delivery_open", condition=Q(status__in=["pending", "sending"])),
+            models.Index(fields=["lane", "id"], name="delivery_open", condition=IS_OPEN),
             # sweeper: those whose time is over
             models.Index(fields=["expires_at"], name="delivery_expiring", condition=Q(status="pending")),
+            # sweeper: previews of runs that ended without a word
+            models.Index(fields=["id"], name="delivery_draft", condition=Q(status="draft")),
             # reaper: whose deliveries are being made
             models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
         ]
@@ -161,8 +169,11 @@ class Pairing(models.Model):
                 fields=["account", "sender_id"], condition=~Q(sender_id=""), name="pairing_once_per_sender"
             ),
         ]
-        # codes that still wait to be used
-        indexes = [models.Index(fields=["account", "code_digest"], name="pairing_code", condition=Q(sender_id=""))]
+        indexes = [
+            models.Index(fields=["account", "sender_id"], name="pairing_sender"),  # every message to the account
+            # codes that still wait to be used
+            models.Index(fields=["account", "code_digest"], name="pairing_code", condition=Q(sender_id="")),
+        ]
 
     def __str__(self) -> str:
         return self.sender_name or self.sender_id or "open code"

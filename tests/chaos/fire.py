@@ -44,7 +44,7 @@ class Fire:
         self.komand = komand
         self.model = model
         self._database = database
-        self._client = httpx2.Client(base_url=komand.url, timeout=30)
+        self._client = httpx2.Client(base_url=komand.url, timeout=10)
         self._token = ""
 
     def close(self) -> None:
@@ -68,11 +68,11 @@ class Fire:
 
     def _insist(self, method: str, path: str, seconds: float, **options: Any) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
+        given = options.pop("headers", {})
         while True:
             with suppress(httpx2.HTTPError):
-                headers = {"Authorization": f"Bearer {self._bearer()}", **options.pop("headers", {})}
+                headers = {**given, "Authorization": f"Bearer {self._bearer()}"}
                 answer = self._client.request(method, path, headers=headers, **options)
-                options["headers"] = headers
                 if answer.status_code < 300:
                     parsed: dict[str, Any] = answer.json()
                     return parsed

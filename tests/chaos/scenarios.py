@@ -112,12 +112,16 @@ def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
             gateway.insist("web", lambda found=run_id: runs.cancel_run(found, reason="Stopped."))
 
 
-def steer_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
-    """A person who adds something while tools are about to run."""
-    if task == "tools.execute":
-        said = replace(gateway.inbound, text="and this")
-        key = f"{said.thread_id} steered"
-        gateway.insist("web", lambda: receive(said, owner=person_of(), busy="steer", idempotency_key=key))
+def add_at_the_tools(busy: str) -> Person:
+    """A person who writes again, once, while tools are about to run."""
+
+    def add(gateway: Gateway, session_id: UUID, task: str) -> None:
+        if task == "tools.execute":
+            said = replace(gateway.inbound, text="and this")
+            key = f"{said.thread_id} added"
+            gateway.insist("web", lambda: receive(said, owner=person_of(), busy=busy, idempotency_key=key))
+
+    return add
 
 
 _TOOLS_AND_APPROVAL = (
@@ -137,7 +141,13 @@ SCENARIOS = (
     Scenario("a person stops the run at its tools", _TOOLS_AND_APPROVAL, person=stop_at_the_tools),
     Scenario(
         "a person steers the run at its tools",
-        (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Both ", "done."))), person=steer_at_the_tools,
+        (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Both ", "done."))),
+        person=add_at_the_tools("steer"),
+    ),
+    Scenario(
+        "a newer message interrupts the run at its tools",
+        (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Only ", "this."))),
+        person=add_at_the_tools("interrupt"),
     ),
 )  # fmt: skip
 

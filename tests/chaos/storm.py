@@ -57,7 +57,7 @@ class Storm:
         choose = random.Random(self.seed)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, choose.uniform(1.0, 5.0)))
+            time.sleep(min(left, choose.uniform(0.5, 3.5)))
             self._break_something(choose)
         self._over.set()
         for talker in talkers:

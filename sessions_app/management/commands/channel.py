@@ -51,6 +51,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
         for secret, value in made.items():
             self.stdout.write(f"{secret}, made now and not shown again: {value}")
+        self.stdout.write(f"Next: manage.py channel test {channel} {name}")
 
     def _list(self, options: dict[str, Any]) -> None:
         for account in ChannelAccount.objects.select_related("agent"):

@@ -242,3 +242,15 @@ def test_old_payloads_and_keys_are_dropped(rig: EngineRig, platform: FakeTelegra
     InboundMessage.objects.update(received_at=timezone.now() - timedelta(days=8))
     sweeping.tidy()
     assert InboundMessage.objects.get().raw is None and InboundKey.objects.count() == 2
+
+
+def test_a_doubt_ends_when_the_sender_turns_out_to_live(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.stop()
+    account, owner = add_telegram(platform, config=QUIET), uuid4()
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    [row] = transitions.list_due(1)
+    transitions.claim([row.pk], owner)
+    sweeping.sweep(DeadObserver())
+    assert Delivery.objects.get().status == "unknown"
+    assert transitions.mark_sent(row, owner, "77")
+    assert Delivery.objects.get().status == "sent"

@@ -5,6 +5,8 @@ import pytest
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
 from agents_app.services import cancel_run
+from audit_app.models import AuditEntry
+from sessions_app.delivery import planning
 from sessions_app.models import Delivery
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -127,3 +129,20 @@ def test_a_program_may_ask_for_deltas(rig: EngineRig, receiver: WebhookReceiver)
     kinds = [callback.body["type"] for callback in receiver.callbacks]
     assert kinds[-1] == "message.created" and set(kinds[:-1]) == {"message.delta"}
     assert len({callback.id for callback in receiver.callbacks}) == len(kinds)
+
+
+def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
+    rig: EngineRig, platform: FakeTelegram
+) -> None:
+    rig.agent(Reply(("Begun ", "and done"), delay_seconds=0.3))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    until(lambda: Delivery.objects.filter(provider_message_id__gt="").exists())
+    stopped = Delivery.objects.get().owner
+    Delivery.objects.update(owner=None)  # as the reaper does
+    assert settle(rig) == ["sent"]
+    [shown] = platform.messages[-100777]
+    platform.messages[-100777][shown] = "Begun"  # what it still had to say
+    planning.release_draft(Delivery.objects.get().pk, stopped)
+    until(lambda: platform.chat(-100777) == ["Begun and done"])
+    assert AuditEntry.objects.filter(action="MessageSent").count() == 1
