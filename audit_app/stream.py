@@ -95,6 +95,8 @@ class LiveStream:
                 self._writer.hurry()
             return
         self._open_text = self._post({"type": event_type, "step": step, "offset": offset, "text": text}, False)
+        if offset == 0:
+            self._writer.hurry()  # somebody waits for the first word; later ones may be gathered
 
     async def flush(self) -> None:
         """Returns once everything appended so far has been sent, or could not be."""
