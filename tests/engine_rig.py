@@ -21,6 +21,7 @@ from agents_app.providers.scripted import Reply, Script, ScriptedProvider
 from agents_app.runs.worker import EngineThread
 from agents_app.types import RunTranscript
 from audit_app.kernel import nudge
+from audit_app.kernel.database import close_pool
 from sessions_app.services import Accepted, Inbound, receive
 from tools_app import services as tools
 
@@ -47,6 +48,7 @@ class EngineRig:
             self.engine.stop()
             self.engine = None
         self._pool.shutdown()
+        close_pool()  # a write that is still under way must not meet the emptying of the tables
 
     def agent(self, *replies: Reply, **fields: Any) -> Script:
         """Let the default agent answer by these replies; returns the script, which remembers what it was asked."""
