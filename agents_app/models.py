@@ -8,6 +8,9 @@ from audit_app.kernel.ids import new_id
 
 ACTIVE = [RunStatus.RUNNING.value, RunStatus.WAITING.value]
 OPEN = [RunStatus.QUEUED.value, *ACTIVE]
+# Conditions of partial indexes, and of the queries that use them: SQLite recognises a bound `status = ?`, not `IN`.
+IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value)
+IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
 
 
 class ModelProvider(models.Model):
@@ -116,13 +119,13 @@ class Run(models.Model):
             models.UniqueConstraint(fields=["conversation_id", "ordinal"], name="run_conversation_ordinal"),
             models.UniqueConstraint(
                 fields=["conversation_id"],
-                condition=Q(status__in=ACTIVE),
+                condition=IS_ACTIVE,
                 name="run_one_active_per_conversation",
             ),
         ]
         indexes = [
             # sweeper and freed slots: the oldest claimable run
-            models.Index(fields=["ready_at"], name="run_claimable", condition=Q(owner=None, status__in=OPEN)),
+            models.Index(fields=["ready_at"], name="run_claimable", condition=Q(IS_OPEN, owner=None)),
             # reaper: whose runs are being executed
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored
@@ -132,7 +135,7 @@ class Run(models.Model):
                 condition=Q(conversation_told=False, ended_at__isnull=False),
             ),
             # accept: how many wait in this session; page: what is open in it
-            models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=Q(status__in=OPEN)),
+            models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=IS_OPEN),
         ]
 
     def __str__(self) -> str:

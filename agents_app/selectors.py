@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from agents_app.models import OPEN, Agent, Run, Step
+from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
 from audit_app.kernel.errors import NotFound
 from tools_app import selectors as tools
@@ -43,18 +43,18 @@ def find_open_run(conversation_id: UUID) -> RunView | None:
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
     """Queued, running and waiting runs, in the order they are worked on."""
-    rows = Run.objects.select_related("agent").filter(conversation_id=conversation_id, status__in=OPEN)
+    rows = Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id)
     return tuple(run_view(row) for row in rows.order_by("ordinal"))
 
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
     """Which of these conversations have an open run."""
-    rows = Run.objects.filter(conversation_id__in=conversation_ids, status__in=OPEN)
+    rows = Run.objects.filter(IS_OPEN, conversation_id__in=conversation_ids)
     return frozenset(rows.values_list("conversation_id", flat=True))
 
 
 def count_open_runs(conversation_id: UUID) -> int:
-    return Run.objects.filter(conversation_id=conversation_id, status__in=OPEN).count()
+    return Run.objects.filter(IS_OPEN, conversation_id=conversation_id).count()
 
 
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents_app import conversations, events
-from agents_app.models import OPEN, Agent, ModelProvider, Run
+from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.transitions import ADVANCE, QUEUE, approvals_settled, end, fact_of
 from agents_app.types import RunStatus
 from audit_app import services as audit
@@ -79,7 +79,7 @@ def steer_open_run(conversation_id: UUID) -> Run | None:
 
     Returns the run, its row locked and `words` counted up; None when no run is open (any more) or it is being stopped.
     """
-    rows = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN, cancel_requested_at=None)
+    rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, cancel_requested_at=None)
     last = rows.order_by("-ordinal").values_list("id", flat=True).first()
     if last is None or not rows.filter(pk=last).update(words=F("words") + 1):
         return None
@@ -88,7 +88,7 @@ def steer_open_run(conversation_id: UUID) -> Run | None:
 
 def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
     """Stop every open run of the conversation that stands before this place. The count that was asked to stop."""
-    rows = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN, ordinal__lt=ordinal)
+    rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, ordinal__lt=ordinal)
     # From the last to the first: stopping the first would only start the second.
     earlier = list(rows.order_by("-ordinal").values_list("id", flat=True))
     return sum(cancel_run(run_id, reason=reason) for run_id in earlier)

@@ -18,7 +18,7 @@ from audit_app.adminkit.filters import KeyDateFilter
 from audit_app.adminkit.text import clipped, json_block, took, visible
 from audit_app.adminkit.theme import act
 from tools_app import registry, services
-from tools_app.models import ToolExecution
+from tools_app.models import IS_OPEN, ToolExecution
 from tools_app.types import ExecutionStatus
 
 PAGE = "admin:tools_app_toolexecution_change"
@@ -40,7 +40,7 @@ links.register_page("execution", PAGE)
 
 def count_open() -> dict[str, int]:
     """How many executions are pending and running now, by status; a status nobody is in is missing."""
-    rows = ToolExecution.objects.filter(status__in=OPEN).order_by()
+    rows = ToolExecution.objects.filter(IS_OPEN).order_by()
     return dict(rows.values_list("status").annotate(Count("id")))
 
 

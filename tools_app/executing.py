@@ -13,11 +13,10 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from audit_app import services as audit
 from audit_app.kernel import context, liveness
-from tools_app import bell, conf, facts
+from tools_app import bell, catalogue, conf, facts
 from tools_app.models import ToolExecution
-from tools_app.registry import tools
 from tools_app.transitions import move
-from tools_app.types import ExecutionStatus, ToolContext, ToolError
+from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +92,8 @@ def _claim(execution_id: UUID) -> ToolExecution | None:
 
 
 def _run(row: ToolExecution) -> Outcome:
-    tool = tools.find(row.tool)
-    if tool is None:
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    if not isinstance(tool, Tool):
         return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} is not available on this worker.")
     try:
         return Outcome(ExecutionStatus.COMPLETED, output=_as_text(tool.run(row.arguments, _context(row))))

@@ -9,12 +9,11 @@ from django.utils import timezone
 
 from audit_app.kernel import context
 from audit_app.vocabulary import Fact
-from tools_app import bell, conf, facts, schema, selectors, transitions
+from tools_app import bell, catalogue, conf, facts, schema, selectors, transitions
 from tools_app.approving import request_approval
 from tools_app.models import ToolExecution
 from tools_app.policy import Ask, Deny, decide, refuse_tool
-from tools_app.registry import tools
-from tools_app.types import AgentPolicy, Effect, ExecutionStatus, ExecutionView, Risk, Tool, ToolCall, ToolSpec
+from tools_app.types import AgentPolicy, AnyTool, Effect, ExecutionStatus, ExecutionView, Risk, ToolCall, ToolSpec
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,10 @@ class _Plan:
 
 
 def specs_for(agent_policy: AgentPolicy) -> tuple[ToolSpec, ...]:
-    """The tools an agent's model is offered, by name: those that its policy does not refuse outright."""
+    """The tools an agent's model is offered: those that its policy does not refuse outright. May read the database."""
     limit = conf.max_timeout_seconds()
-    offered = [tool.spec for tool in tools if refuse_tool(tool.spec, agent_policy) is None]
+    known = catalogue.list_tools(agent_policy.agent_id)
+    offered = [tool.spec for tool in known if refuse_tool(tool.spec, agent_policy) is None]
     return tuple(schema.advertised(spec, max_timeout_seconds=limit) for spec in offered)
 
 
@@ -107,7 +107,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> Too
 
 
 def _plan(call: ToolCall, agent_policy: AgentPolicy, actor: str) -> _Plan:
-    tool = tools.find(call.name)
+    tool = catalogue.find_tool(call.name, agent_policy.agent_id)
     arguments: dict[str, Any] = {}
     try:
         arguments = schema.read_arguments(call.arguments, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
@@ -126,7 +126,7 @@ def _plan(call: ToolCall, agent_policy: AgentPolicy, actor: str) -> _Plan:
     return _decided(tool, arguments, seconds, agent_policy, actor)
 
 
-def _decided(tool: Tool, arguments: dict[str, Any], seconds: int, agent_policy: AgentPolicy, actor: str) -> _Plan:
+def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, agent_policy: AgentPolicy, actor: str) -> _Plan:
     risk = tool.risk_of(arguments)
     verdict = decide(tool.spec, arguments, risk, agent_policy, actor)
     error = ""

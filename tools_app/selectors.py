@@ -6,10 +6,8 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from audit_app.kernel.errors import NotFound
-from tools_app.models import Approval, ToolExecution
+from tools_app.models import IS_OPEN, Approval, ToolExecution
 from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView
-
-OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
 
 
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
@@ -37,7 +35,7 @@ def has_open(run_id: UUID) -> bool:
 
 def open_executions() -> QuerySet[ToolExecution]:
     """Pending and running ones. Usable as a subquery: `Exists(open_executions().filter(run_id=OuterRef("id")))`."""
-    return ToolExecution.objects.filter(status__in=OPEN).order_by()
+    return ToolExecution.objects.filter(IS_OPEN).order_by()
 
 
 def view(row: ToolExecution) -> ExecutionView:

@@ -105,12 +105,32 @@ class Tool(ABC):
         return self.spec.risk
 
 
+class LoopTool(ABC):
+    """A tool that mostly waits for another server: it runs on the event loop of a runs worker, where a connection can
+    outlive the call, instead of in a process of its own. Never block in it; a cancelled task ends the call."""
+
+    spec: ToolSpec
+
+    @abstractmethod
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """As `Tool.run`: a JSON value or text, or ToolError for the model to read."""
+
+    def risk_of(self, arguments: dict[str, Any]) -> Risk:
+        """The risk of this very call; the declared one unless the tool knows better."""
+        return self.spec.risk
+
+
+AnyTool = Tool | LoopTool
+
+
 @dataclass(frozen=True)
 class AgentPolicy:
-    """What an agent may do. autonomy: readonly | supervised | full; tools: names allowed, or None for every tool."""
+    """What an agent may do. autonomy: readonly | supervised | full; tools: names allowed, or None for every tool;
+    agent_id: its public id, which may have tools of its own."""
 
     autonomy: str = "supervised"
     tools: tuple[str, ...] | None = None
+    agent_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Sum
 from django.db.models.functions import TruncHour
 
-from agents_app.models import OPEN, Run
+from agents_app.models import IS_OPEN, Run
 from agents_app.types import RunStatus
 from audit_app.pagination import first_id_at
 
@@ -58,7 +58,7 @@ class Overview:
 
 def read(now: datetime) -> Overview:
     """Everything at once: five queries, each bounded by what is open or by one day."""
-    open_runs = Run.objects.filter(status__in=OPEN).order_by()
+    open_runs = Run.objects.filter(IS_OPEN).order_by()
     day = Run.objects.filter(id__gte=first_id_at(now - timedelta(days=1))).order_by()
     tokens = day.aggregate(given=Sum("input_tokens"), made=Sum("output_tokens"))
     queued = open_runs.filter(status=RunStatus.QUEUED.value).order_by("created_at")

@@ -63,6 +63,12 @@ def open_provider(row: ModelProvider) -> Provider:
         return provider
 
 
+def find_open(row: ModelProvider) -> Provider | None:
+    """The provider of a row if it is open already: a look at memory, fit for the event loop."""
+    opened = _open.get(row.pk)
+    return opened[1] if opened and opened[0] == row.updated_at else None
+
+
 async def aclose_all() -> None:
     """Close every open provider; on the loop that used them, when nothing streams any more."""
     with _lock:

@@ -170,7 +170,10 @@ class Engine:
         drive.live.begin(step.step, reset=drive.reset)
         drive.reset = ""
         try:
-            provider = await in_db(registry.open_provider, claim.provider)
+            # As a rule it is open by now: through the database door it would wait behind other runs' writes.
+            provider = registry.find_open(claim.provider)
+            if provider is None:
+                provider = await in_db(registry.open_provider, claim.provider)
             request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
             drive.call = ModelCall(provider, request, drive.live)
             if self._time_is_up:

@@ -3,17 +3,23 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversations, events, selectors
-from agents_app.models import OPEN, ModelProvider, Run
+from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
+from agents_app.runs.rules import limits_of, policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
 from tools_app import selectors as tools
+from tools_app import services as tool_services
+from tools_app.types import ToolSpec
+
+# How often a claim looks again when another worker took what it saw; the next second's sweep does the rest.
+_LOOKS = 5
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Claim:
     """One process's hold on one run, with everything it needs to go on.
 
     run: the row as claimed (its `fence` is this claim's number); history: the conversation before this run's own
-    steps; resumes: an older claim may have begun a step that it did not record.
+    steps; tools: what its model is offered; resumes: an older claim may have begun a step that it did not record.
     """
 
     run: Run
@@ -29,6 +35,7 @@ class Claim:
     snapshot: Snapshot
     history: tuple[Message, ...]
     provider: ModelProvider
+    tools: tuple[ToolSpec, ...]
     resumes: bool
 
     @property
@@ -39,12 +46,10 @@ class Claim:
 def claimable() -> QuerySet[Run]:
     """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open."""
     due = Q(ready_at__lte=Now())
-    on_tools = Q(waiting_on__in=[WaitingOn.TOOLS.value, WaitingOn.APPROVAL.value])
+    on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
-    earlier = Run.objects.filter(
-        conversation_id=OuterRef("conversation_id"), status__in=OPEN, ordinal__lt=OuterRef("ordinal")
-    )
-    return Run.objects.filter(due | tools_done, ~Exists(earlier), owner=None, status__in=OPEN)
+    earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
+    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), owner=None)
 
 
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
@@ -57,30 +62,40 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
         return None
     run, resumes = taken
     history = tuple(conversations.get().history(selectors.run_view(run)))
-    return Claim(run, owner, load_snapshot(run), history, run.agent.provider, resumes)
+    offered = tool_services.specs_for(policy_of(run))
+    return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
 
 
 def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
+    for _ in range(_LOOKS):
+        rows = claimable().filter(pk=run_id) if run_id else claimable().order_by("ready_at")
+        run = rows.select_related("agent__provider").first()
+        if run is None:
+            return None
+        resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
+        if _hold(run, owner):
+            return run, resumes
+    return None
+
+
+def _hold(run: Run, owner: UUID) -> bool:
+    """Make the run, as it was read, this owner's. False: someone was faster. The read needs no lock and stays out of
+    the transaction, which on SQLite everyone else waits for."""
     try:
         with transaction.atomic():
-            rows = claimable().filter(pk=run_id) if run_id else claimable().order_by("ready_at")
-            if connection.features.has_select_for_update_skip_locked:
-                rows = rows.select_for_update(skip_locked=True, of=("self",))
-            run = rows.select_related("agent__provider").first()
-            if run is None or not move(
+            if not move(
                 run.id, RunStatus.RUNNING, expect=OPEN, at_fence=run.fence, held_by=None,
                 owner=owner, fence=F("fence") + 1, waiting_on="", ready_at=None,
                 started_at=Coalesce("started_at", Now()),
             ):  # fmt: skip
-                return None
-            resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
+                return False
             run.fence += 1
             if run.started_at is None:
                 audit.emit([fact_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
-            return run, resumes
+            return True
     except IntegrityError:
         # Another run of the conversation became active between our look and our update: it comes first.
-        return None
+        return False
 
 
 def load_snapshot(run: Run) -> Snapshot:
@@ -93,20 +108,6 @@ def load_snapshot(run: Run) -> Snapshot:
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
-    )
-
-
-def limits_of(run: Run) -> Limits:
-    agent = run.agent
-    return Limits(
-        tool_rounds=agent.max_tool_rounds,
-        active_seconds=agent.max_active_seconds,
-        call_seconds=agent.max_call_seconds,
-        idle_seconds=agent.max_idle_seconds,
-        tries=agent.max_tries,
-        retry_first_seconds=agent.retry_first_seconds,
-        retry_max_seconds=agent.retry_max_seconds,
-        context_tokens=agent.max_context_tokens,
     )
 
 

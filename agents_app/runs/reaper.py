@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app import selectors
-from agents_app.models import OPEN, Run
+from agents_app.models import IS_OPEN, Run
 from agents_app.runs import hooks, lease, transitions
 from audit_app import services as audit
 from audit_app.kernel import nudge
@@ -40,7 +40,7 @@ class Reaper:
             sweep(self._observer)
 
     def _free_dead(self) -> None:
-        held = list(Run.objects.select_related("agent").filter(owner__isnull=False, status__in=OPEN))
+        held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False))
         dead = self._observer.dead({run.owner for run in held if run.owner})
         for run in held:
             if run.owner in dead and lease.take_from_dead(run):

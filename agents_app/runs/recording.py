@@ -17,11 +17,11 @@ from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.runs.lease import Claim
 from agents_app.runs.loop import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
+from agents_app.runs.rules import policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from tools_app import services as tools
-from tools_app.types import AgentPolicy
 
 
 @dataclass(frozen=True)
@@ -130,11 +130,6 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
         _park(claim, WaitingOn.APPROVAL if planned.asks else WaitingOn.TOOLS)
     audit.emit(planned.facts)
     return None if isinstance(decision, WaitForTools) else settle(claim, following, decision)
-
-
-def policy_of(run: Run) -> AgentPolicy:
-    enabled = run.agent.enabled_tools
-    return AgentPolicy(autonomy=run.agent.autonomy, tools=None if enabled is None else tuple(enabled))
 
 
 def _hold(claim: Claim, **changes: object) -> None:

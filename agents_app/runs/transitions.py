@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
-from agents_app.models import OPEN, Run
+from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
@@ -95,7 +95,7 @@ def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
 
 def ring_next(conversation_id: UUID) -> None:
     """Ring for the first queued run of a conversation that has just become free."""
-    following = Run.objects.filter(conversation_id=conversation_id, status__in=OPEN).order_by("ordinal").first()
+    following = Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").first()
     if following is not None and following.owner is None:
         nudge(ADVANCE, str(following.id), queue=QUEUE)
 

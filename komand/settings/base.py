@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import environ
+from kombu import Exchange, Queue
 
 from komand.settings import env
 
@@ -71,6 +72,11 @@ CELERY: dict[str, Any] = {
     "task_serializer": "json",
     "accept_content": ["json"],
     "task_default_queue": "runs",
+    "task_queues": [
+        # A bell that gets lost is rung again by the sweeper: acknowledging each costs more than hearing it.
+        Queue("runs", Exchange("runs"), "runs", no_ack=True),
+        Queue("tools", Exchange("tools"), "tools"),
+    ],
     "worker_hijack_root_logger": False,
     "worker_send_task_events": False,
 }

@@ -10,10 +10,8 @@ from agents_app.mind import history, prompts
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.runs.lease import Claim
 from agents_app.runs.live import LiveText
-from agents_app.runs.recording import policy_of
 from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, Snapshot, TextDelta
 from audit_app.kernel.errors import AppError
-from tools_app import services as tools
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> 
     return ModelRequest(
         model=agent.model_id or claim.provider.default_model,
         messages=history.fit(messages, budget_tokens=limits.context_tokens),
-        tools=tools.specs_for(policy_of(claim.run)),
+        tools=claim.tools,
         may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,
         idle_seconds=limits.idle_seconds,

@@ -22,6 +22,7 @@ from sessions_app.identity import limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.services import Accepted, Inbound
+from sessions_app.surfaces import accepting
 from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.komand import envelope, errors
@@ -43,7 +44,9 @@ class WebChatMessage(LiveConsumer):
     async def respond(self, body: bytes) -> None:
         seconds = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")
-        accepted = await in_db(accept_message, self.principal, parse_json(body), key)
+        message = parse_json(body)
+        async with accepting.turn():
+            accepted = await in_db(accept_message, self.principal, message, key)
         run_id = str(accepted.run_id)
         if seconds == 0:
             data = {"sessionId": accepted.session_key, "runId": run_id}

@@ -1,13 +1,13 @@
-"""Tool executions, our durable attempts at what the model asked, and the approvals some of them wait for.
-
-Only transitions.py writes a status.
-"""
+"""Tool executions: our durable attempts at what the model asked. Only transitions.py writes a status."""
 
 from django.db import models
 from django.db.models import Q
 
 from audit_app.kernel.ids import new_id
-from tools_app.types import ApprovalStatus, ExecutionStatus
+from tools_app.types import ExecutionStatus
+
+# Condition of a partial index, and of the queries that use it: SQLite recognises a bound `status = ?`, not `IN`.
+IS_OPEN = Q(status=ExecutionStatus.PENDING.value) | Q(status=ExecutionStatus.RUNNING.value)
 
 
 class ToolExecution(models.Model):
@@ -51,7 +51,7 @@ class ToolExecution(models.Model):
         constraints = [models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")]
         indexes = [
             # the claim of a parked run: is anything of it open
-            models.Index(fields=["run_id"], name="execution_open", condition=Q(status__in=["Pending", "Running"])),
+            models.Index(fields=["run_id"], name="execution_open", condition=IS_OPEN),
             # sweeper: pending ones whose nudge may be lost
             models.Index(fields=["ring_at"], name="execution_ring", condition=Q(ring_at__isnull=False)),
             # reaper: whose executions are running
@@ -60,34 +60,3 @@ class ToolExecution(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.status}"
-
-
-class Approval(models.Model):
-    """A request to a person: may this execution run? Decided once; bound to the very arguments that were shown."""
-
-    STATUSES = [(status.value, status.value) for status in ApprovalStatus]
-
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    execution = models.OneToOneField(ToolExecution, on_delete=models.CASCADE, related_name="approval")
-    run_id = models.UUIDField()
-    digest = models.CharField(max_length=64, help_text="Of tool and arguments as they were shown.")
-    reason = models.CharField(max_length=200, help_text="Why the policy asks.")
-    status = models.CharField(max_length=10, choices=STATUSES, default=ApprovalStatus.PENDING.value)
-    decided_by = models.CharField(max_length=200, blank=True)
-    note = models.TextField(blank=True)
-    created_at = models.DateTimeField()
-    expires_at = models.DateTimeField()
-    decided_at = models.DateTimeField(null=True)
-
-    class Meta:
-        db_table = "komand_approval"
-        ordering = ["-id"]
-        indexes = [
-            # sweeper: what has expired; admin and REST: what waits for a decision
-            models.Index(fields=["expires_at"], name="approval_pending", condition=Q(status="pending")),
-            # decide: does the run still wait for anyone
-            models.Index(fields=["run_id"], name="approval_of_run", condition=Q(status="pending")),
-        ]
-
-    def __str__(self) -> str:
-        return f"approval of {self.execution_id} {self.status}"

@@ -1,0 +1,39 @@
+"""Requests to a person: may this execution run? Only transitions.py writes a status."""
+
+from django.db import models
+from django.db.models import Q
+
+from audit_app.kernel.ids import new_id
+from tools_app.models.executions import ToolExecution
+from tools_app.types import ApprovalStatus
+
+
+class Approval(models.Model):
+    """A request to a person: may this execution run? Decided once; bound to the very arguments that were shown."""
+
+    STATUSES = [(status.value, status.value) for status in ApprovalStatus]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    execution = models.OneToOneField(ToolExecution, on_delete=models.CASCADE, related_name="approval")
+    run_id = models.UUIDField()
+    digest = models.CharField(max_length=64, help_text="Of tool and arguments as they were shown.")
+    reason = models.CharField(max_length=200, help_text="Why the policy asks.")
+    status = models.CharField(max_length=10, choices=STATUSES, default=ApprovalStatus.PENDING.value)
+    decided_by = models.CharField(max_length=200, blank=True)
+    note = models.TextField(blank=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_approval"
+        ordering = ["-id"]
+        indexes = [
+            # sweeper: what has expired; admin and REST: what waits for a decision
+            models.Index(fields=["expires_at"], name="approval_pending", condition=Q(status="pending")),
+            # decide: does the run still wait for anyone
+            models.Index(fields=["run_id"], name="approval_of_run", condition=Q(status="pending")),
+        ]
+
+    def __str__(self) -> str:
+        return f"approval of {self.execution_id} {self.status}"
