@@ -1,11 +1,12 @@
 """Read agents, runs and steps, as frozen views."""
 
 from collections.abc import Collection
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
 from audit_app.kernel.errors import NotFound
+from audit_app.kernel.prepared import PreparedQuery
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
@@ -54,7 +55,13 @@ def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
 
 
 def count_open_runs(conversation_id: UUID) -> int:
-    return Run.objects.filter(IS_OPEN, conversation_id=conversation_id).count()
+    return len(_OPEN_RUNS.rows(conversation_id))
+
+
+_OPEN_RUNS = PreparedQuery(
+    lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk"),
+    example=uuid4(),
+)
 
 
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:

@@ -21,7 +21,7 @@ from tools_app.types import ApprovalView, ExecutionView
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
     """The user's own session by UUID or public id (raw or percent-encoded), with its agent."""
     wanted = Q(pk=found) if (found := _uuid(id_or_key)) else Q(key__in=_spellings(str(id_or_key)))
-    session = Session.objects.select_related("agent__provider").filter(wanted, deleted_at=None).first()
+    session = Session.objects.select_related("agent").filter(wanted, deleted_at=None).first()
     if session is None or not user.is_authenticated or session.owner_id != user.pk:
         raise NotFound("There is no such session.")
     return session

@@ -1,7 +1,7 @@
 """Sessions come into being here: found by key or made, with the facts to tell. In the caller's transaction."""
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -10,6 +10,7 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import NotFound
+from audit_app.kernel.prepared import PreparedQuery
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.keys import SessionKey
@@ -52,12 +53,24 @@ def lock(session_id: UUID) -> Session:
 
 def lock_seen(session: Session) -> Session:
     """The same for a session that was just read: only what may have changed since is read again."""
-    rows = Session.objects.select_for_update(of=("self",)).filter(pk=session.pk)
-    next_ordinal, title, agent_id = rows.values_list("next_ordinal", "title", "agent_id").get()
-    if agent_id != session.agent_id:
+    found = _LOCKED.rows(session.pk)
+    if not found:
+        raise Session.DoesNotExist
+    next_ordinal, title, agent_id = found[0]
+    if UUID(str(agent_id)) != session.agent_id:
         return lock(session.pk)
     session.next_ordinal, session.title = next_ordinal, title
     return session
+
+
+_LOCKED = PreparedQuery(
+    lambda session_id: (
+        Session.objects.select_for_update(of=("self",))
+        .filter(pk=session_id)
+        .values_list("next_ordinal", "title", "agent_id")
+    ),
+    example=uuid4(),
+)
 
 
 def fact_about(

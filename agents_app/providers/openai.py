@@ -111,9 +111,11 @@ class OpenAIProvider(Provider):
         completions = self._client_of_this_loop(endpoint).chat.completions
         # The SDK insists on a key; without one of ours no Authorization header is sent at all.
         headers = {} if endpoint.api_key else {"Authorization": openai.Omit()}
-        return await opened.enter_async_context(
-            completions.with_streaming_response.create(**body, extra_headers=headers)
+        # Named arguments the SDK would walk through once more, which for long histories takes long.
+        call = completions.with_streaming_response.create(
+            model=endpoint.model, messages=(), extra_body=body, extra_headers=headers
         )
+        return await opened.enter_async_context(call)
 
     def _endpoint(self, request: ModelRequest) -> faults.Endpoint:
         endpoint = faults.Endpoint(self.base_url, request.model or self.default_model, self.api_key)

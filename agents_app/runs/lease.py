@@ -1,7 +1,7 @@
 """Who executes a run: claiming, releasing and taking over. The fence rises with every claim and voids older ones."""
 
 from dataclasses import dataclass
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
@@ -14,6 +14,7 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
+from audit_app.kernel.prepared import PreparedQuery
 from tools_app import selectors as tools
 from tools_app import services as tool_services
 from tools_app.types import ToolSpec
@@ -52,6 +53,10 @@ def claimable() -> QuerySet[Run]:
     return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), owner=None)
 
 
+_THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), example=uuid4())
+_OLDEST_CLAIMABLE = PreparedQuery(lambda _: claimable().order_by("ready_at").values_list("pk")[:1])
+
+
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
     """Take the given run, or the oldest claimable one, and load it. None when there is nothing to take.
 
@@ -68,10 +73,10 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
 
 def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
     for _ in range(_LOOKS):
-        rows = claimable().filter(pk=run_id) if run_id else claimable().order_by("ready_at")
-        run = rows.select_related("agent__provider").first()
-        if run is None:
+        found = _THIS_CLAIMABLE.rows(run_id) if run_id else _OLDEST_CLAIMABLE.rows()
+        if not found:
             return None
+        run = Run.objects.select_related("agent__provider").get(pk=found[0][0])
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
         if _hold(run, owner):
             return run, resumes

@@ -32,12 +32,9 @@ def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> Non
     status = live_komand.status()
     assert status["running"] and status["url"] == live_komand.url
     parts = {part["name"]: part for part in status["processes"]}
-    assert set(parts) == {"supervisor", "valkey", "web", "runs-1", "tools", "tools/1"}
+    children = {name for name in parts if name.startswith("tools/")}  # more than one while many tools run
+    assert children and set(parts) - children == {"supervisor", "valkey", "web", "runs-1", "tools"}
     assert all(part["health"] == "ok" and part["memory_bytes"] > 1_000_000 for part in parts.values())
-
-
-def test_the_idle_installation_stays_within_its_memory(live_komand: LiveKomand) -> None:
-    assert sum(part["memory_bytes"] for part in live_komand.status()["processes"]) < 500 * 1024 * 1024
 
 
 def test_doctor_finds_a_running_installation_well(live_komand: LiveKomand) -> None:
@@ -82,8 +79,9 @@ def own(tmp_path: Path) -> Iterator[LiveKomand]:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_ctrl_c_leaves_nothing_within_five_seconds(own: LiveKomand) -> None:
+def test_an_idle_installation_is_small_and_ctrl_c_leaves_nothing_within_five_seconds(own: LiveKomand) -> None:
     assert len(alive(own)) >= 6
+    assert sum(part["memory_bytes"] for part in own.status()["processes"]) < 500 * 1024 * 1024
     socket = Path((own.data_dir / "valkey" / "socket").read_text())
     begun = time.monotonic()
     assert own.stop() == 0
