@@ -29,6 +29,8 @@ class AuditEntry(models.Model):
         indexes = [
             models.Index(fields=["session_id", "id"], name="audit_session"),  # rebuild one conversation
             models.Index(fields=["action", "id"], name="audit_action"),  # admin filter, /api/audit
+            # admin: what one request did
+            models.Index(fields=["request_id", "id"], name="audit_request", condition=~models.Q(request_id="")),
         ]
 
     def __str__(self) -> str:

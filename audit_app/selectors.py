@@ -25,17 +25,20 @@ class EntryFilter:
     until: datetime | None = None
 
 
-def list_entries(wanted: EntryFilter, *, limit: int = 50, offset: int = 0) -> tuple[AuditEntry, ...]:
-    """Matching entries, newest first."""
-    return tuple(_matching(wanted).order_by("-id")[offset : offset + limit])
+def list_entries(
+    wanted: EntryFilter, *, limit: int = 50, offset: int = 0, oldest_first: bool = False
+) -> tuple[AuditEntry, ...]:
+    """Matching entries, newest first unless asked otherwise."""
+    return tuple(matching(wanted).order_by("id" if oldest_first else "-id")[offset : offset + limit])
 
 
 def count_entries(wanted: EntryFilter) -> int:
     """How many match, counting no further than MOST_COUNTED."""
-    return _matching(wanted).order_by()[:MOST_COUNTED].count()
+    return matching(wanted).order_by()[:MOST_COUNTED].count()
 
 
-def _matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
+def matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
+    """Not read yet, in no order."""
     given = {
         "action": wanted.action,
         "actor": wanted.actor,

@@ -54,9 +54,9 @@ def _append(session_id: UUID, facts: Sequence[Fact]) -> list[Event]:
                 actor=who, request_id=request_id, payload=payload,
             )
         )  # fmt: skip
-        if fact.type.audit:
+        if action := fact.type.audit_action(payload):
             details = {**payload, "run_id": str(fact.run_id)} if fact.run_id else payload
-            entries.append(_entry(fact.type.audit, who, fact.agent_id, session_id, fact.session_key, now, details))
+            entries.append(_entry(action, who, fact.agent_id, session_id, fact.session_key, now, details))
     Event.objects.bulk_create(events)
     if entries:
         AuditEntry.objects.bulk_create(entries)

@@ -17,15 +17,18 @@ import redis.asyncio
 from django.conf import settings
 from redis.exceptions import RedisError, ResponseError
 
-from audit_app.kernel import valkey
+from audit_app.kernel import redact, valkey
 
 logger = logging.getLogger(__name__)
 
-KEEP_SECONDS = 1800
+# Half an hour after the last entry at least: a stream's life is renewed once a minute.
+KEEP_SECONDS = 1800 + 60
 _HINTS_KEPT = 10_000
 _TICK_SECONDS = 0.016
 _TEXT_AT_ONCE = 200
 _RENEW_SECONDS = 60.0
+# A run's end waits for its last entries: not for longer on a server that hangs.
+_ANSWER_SECONDS = 2.0
 
 
 def hints_key() -> str:
@@ -46,12 +49,16 @@ def send_passing(session_id: UUID, event: dict[str, Any]) -> None:
 
     event: {"type", "run_id", ...payload}. It is not replayed: whoever was away learns it from the next kept event.
     """
-    _append_hint({"s": str(session_id), "e": json.dumps(event, separators=(",", ":"))})
+    text = redact.without_remembered(json.dumps(event, separators=(",", ":")))
+    _append_hint({"s": str(session_id), "e": text})
 
 
 def _append_hint(fields: dict[str, str]) -> None:
+    if valkey.breaker.is_open:
+        return
     try:
-        valkey.sync_client().xadd(hints_key(), fields, maxlen=_HINTS_KEPT, approximate=True)  # type: ignore[arg-type]
+        with valkey.breaker.watch():
+            valkey.sync_client().xadd(hints_key(), fields, maxlen=_HINTS_KEPT, approximate=True)  # type: ignore[arg-type]
     except RedisError as error:
         logger.warning("hint not sent: %s", error)
 
@@ -177,10 +184,12 @@ class StreamWriter:
         for entry in batch:
             entry.stream.closing(entry)
         try:
-            answers = await self._transmit(batch)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                answers = await self._transmit(batch)
         except (RedisError, OSError) as error:
-            logger.warning("%d live entries not sent: %s", len(batch), error)
+            logger.warning("%d live entries not sent: %r", len(batch), error)
             answers = [error] * len(batch)
+            self._expiring.clear()  # what they were to prolong was perhaps not
         for entry, answer in zip(batch, answers, strict=True):
             entry.stream.sent(entry, answer)
         for done in (*flushers, self._in_flight):

@@ -65,6 +65,17 @@ def list_events(session_id: UUID, *, after: int = 0, limit: int = 500) -> list[K
     return _read(Event.objects.filter(session_id=session_id, seq__gt=after).order_by("seq")[:limit])
 
 
+def list_events_of_types(session_id: UUID, types: Collection[str], *, until: int) -> list[KeptEvent]:
+    """The session's events of these types up to and with that `seq`, in order."""
+    return _read(Event.objects.filter(session_id=session_id, type__in=types, seq__lte=until).order_by("seq"))
+
+
+def find_place(session_id: UUID, *, ts: int) -> tuple[int, int]:
+    """(`seq`, `ts`) of the session's last event up to and with that millisecond; zeros when there is none."""
+    rows = Event.objects.filter(session_id=session_id, ts__lte=ts).order_by("-seq")
+    return rows.values_list("seq", "ts").first() or (0, 0)
+
+
 def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
     """The events after each session's position, in order within a session. One query for up to 200 sessions."""
     events: list[KeptEvent] = []
@@ -77,6 +88,12 @@ def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
 def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:
     """The run's events up to and with that `seq`, in order."""
     return _read(Event.objects.filter(run_id=run_id, seq__lte=until).order_by("seq"))
+
+
+def find_first_of_run(run_id: UUID) -> KeptEvent | None:
+    """The run's first event, as long as it is kept."""
+    found = _read(Event.objects.filter(run_id=run_id).order_by("seq")[:1])
+    return found[0] if found else None
 
 
 def find_last(session_id: UUID, event_type: str, *, until: int) -> KeptEvent | None:

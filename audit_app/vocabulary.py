@@ -1,5 +1,6 @@
 """The registry of event types. Each app declares its own in its `events` module; this one knows none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -10,23 +11,36 @@ from audit_app.kernel.registry import Registry
 @dataclass(frozen=True)
 class EventType:
     """name: `noun.past_tense`; fields: payload keys with what they hold; kept: stored in the timeline (else live only);
-    terminal: nothing of the run follows; audit: the audit action it also writes, or None."""
+    terminal: nothing of the run follows; audit: the audit action it also writes, or None; audited_kind: only for events
+    of this `kind`, if it is named."""
 
     name: str
     fields: dict[str, str] = field(default_factory=dict)
     kept: bool = True
     terminal: bool = False
     audit: str | None = None
+    audited_kind: str = ""
+
+    def audit_action(self, payload: Mapping[str, Any]) -> str | None:
+        """The audit action that an event with this payload also writes."""
+        is_meant = not self.audited_kind or payload.get("kind") == self.audited_kind
+        return self.audit if is_meant else None
 
 
 event_types: Registry[EventType] = Registry("event type", lambda event_type: event_type.name)
 
 
 def declare(
-    name: str, *, kept: bool = True, terminal: bool = False, audit: str | None = None, **fields: str
+    name: str,
+    *,
+    kept: bool = True,
+    terminal: bool = False,
+    audit: str | None = None,
+    audited_kind: str = "",
+    **fields: str,
 ) -> EventType:
     """Declare an event type and return it. fields: payload key = what it holds."""
-    return event_types.register(EventType(name, fields, kept, terminal, audit))
+    return event_types.register(EventType(name, fields, kept, terminal, audit, audited_kind))
 
 
 @dataclass(frozen=True)

@@ -54,9 +54,10 @@ class ActionFilter(DropdownFilter):
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("when", "what", "who", "agent", "session", "summary")
     list_filter = (ActionFilter, ("at", KeyDateFilter))
-    search_fields = ("=request_id", "=agent_id", "actor", "session_key", "details")
+    search_fields = ("=agent_id", "actor", "session_key", "details")
     search_ids = ("id", "session_id")
-    search_help_text = "An id, or words of the last 30 days"
+    search_keys = ("request_id",)
+    search_help_text = "An id, or words of the newest 5,000"
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id")
 
     def get_urls(self) -> list[Any]:

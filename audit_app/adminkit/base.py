@@ -1,7 +1,6 @@
 """The base of admin pages of kept rows: nobody edits them by hand, and no list counts its table."""
 
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,19 +11,22 @@ from unfold.admin import ModelAdmin
 
 from audit_app import services
 from audit_app.kernel import context
-from audit_app.pagination import UncountedChangeList, first_id_at
+from audit_app.pagination import UncountedChangeList
 
-# Words are looked for in this many days unless a date filter says otherwise: no index helps such a search.
-SEARCH_DAYS = 30
+# Words are looked for in this many rows, the newest, unless a date filter says otherwise: no index helps such a search.
+SEARCH_ROWS = 5_000
 
 
 class ReadOnlyAdmin(ModelAdmin):
     """List and detail pages of rows that only the product writes, newest first.
 
-    A search term that is a UUID is compared with `search_ids`, which are indexed; any other with `search_fields`.
+    A search term that is a UUID is compared with `search_ids` first, any term with `search_keys`: both are indexed.
+    What these do not know is looked for in the `search_fields` of the newest rows.
     """
 
     search_ids: tuple[str, ...] = ("id",)
+    search_keys: tuple[str, ...] = ()
+    newest_by = "pk"
     change_form_template = "admin/komand/read_only.html"
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
@@ -52,9 +54,10 @@ class ReadOnlyAdmin(ModelAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        by_id = self._by_id(queryset, term)
-        if by_id is not None:
-            return by_id, False
+        for find in (self._by_id, self._by_key):
+            found = find(queryset, term)
+            if found is not None:
+                return found, False
         if not has_dates(request):
             queryset = self.recent(queryset)
         return super().get_search_results(request, queryset, term)
@@ -69,9 +72,16 @@ class ReadOnlyAdmin(ModelAdmin):
         matches = (queryset.filter(**{field: key}) for field in self.search_ids)
         return next((found for found in matches if found.exists()), None)
 
+    def _by_key(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any] | None:
+        # Excluding the empty key says that the index without them will do.
+        matches = (queryset.exclude(**{key: ""}).filter(**{key: term}) for key in self.search_keys)
+        return next((found for found in matches if found.exists()), None)
+
     def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows that words are looked for in when no dates are given."""
-        return queryset.filter(id__gte=first_id_at(datetime.now(UTC) - timedelta(days=SEARCH_DAYS)))
+        newest = self.model._default_manager.order_by(f"-{self.newest_by}").values_list(self.newest_by, flat=True)
+        edge = newest[SEARCH_ROWS : SEARCH_ROWS + 1].first()
+        return queryset if edge is None else queryset.filter(**{f"{self.newest_by}__gt": edge})
 
 
 def has_dates(request: HttpRequest) -> bool:

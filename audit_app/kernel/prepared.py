@@ -3,6 +3,7 @@ times what the database needs to answer it. For the few that stand between a mes
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -36,4 +37,5 @@ class PreparedQuery:
         return compiled
 
     def _adapted(self, value: Any) -> Any:
-        return value if connection.features.has_native_uuid_field else value.hex
+        as_text = isinstance(value, UUID) and not connection.features.has_native_uuid_field
+        return value.hex if as_text else value

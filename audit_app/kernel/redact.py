@@ -1,9 +1,16 @@
 """Masks secrets and trims oversize values before anything is stored, logged or streamed."""
 
+import json
 import re
+import threading
+from base64 import b64encode, urlsafe_b64encode
+from collections import OrderedDict
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 MASK = "•••"
+# A shorter value is not masked wherever it stands: it could be part of ordinary words.
+LEAST_CHARACTERS = 8
 
 _SECRET_NAME = re.compile(
     r"(?:^|[_\-.])(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|apikey|authorization|credential|cookie|private[_-]?key)s?$",
@@ -19,14 +26,47 @@ _SECRET_SHAPE = re.compile(
     re.DOTALL,
 )
 
+# The secrets that this process has had in its hands, each with its spellings; those used longest ago are forgotten.
+_MOST_REMEMBERED = 512
+_remembered: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+_spellings: tuple[str, ...] = ()
+_lock = threading.Lock()
+_ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
+
+
+def remember(secret: str) -> None:
+    """Mask this very value from now on, wherever this process writes text, however it is encoded there."""
+    global _spellings
+    value = secret.strip()
+    if len(value) < LEAST_CHARACTERS:
+        return
+    with _lock:
+        known = value in _remembered
+        _remembered[value] = _remembered.get(value) or _spellings_of(value)
+        _remembered.move_to_end(value)
+        if len(_remembered) > _MOST_REMEMBERED:
+            _remembered.popitem(last=False)
+        if not known:
+            # The longest first: one secret may be the beginning of another.
+            every = {spelling for spellings in _remembered.values() for spelling in spellings}
+            _spellings = tuple(sorted(every, key=len, reverse=True))
+
+
+def without_remembered(text: str) -> str:
+    """The text with every secret that this process has used replaced by the mask; nothing else of it changes."""
+    for spelling in _spellings:
+        if spelling in text:
+            text = text.replace(spelling, MASK)
+    return text
+
 
 def masked_text(text: str) -> str:
-    """The text with every substring that has the shape of a secret replaced by the mask."""
-    return _SECRET_SHAPE.sub(MASK, text)
+    """The text with every secret that this process has used, and whatever looks like one, replaced by the mask."""
+    return _SECRET_SHAPE.sub(MASK, without_remembered(text))
 
 
 def masked(value: Any, *, name: str = "") -> Any:
-    """A JSON value with secrets masked: by the name of the field that holds them, and by their shape."""
+    """A JSON value with secrets masked: by the name of the field that holds them, by their shape, and those used."""
     if isinstance(value, dict):
         return {key: masked(item, name=str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -34,3 +74,23 @@ def masked(value: Any, *, name: str = "") -> Any:
     if isinstance(value, str):
         return MASK if value and _SECRET_NAME.search(name) else masked_text(value)
     return value
+
+
+def _spellings_of(value: str) -> tuple[str, ...]:
+    """As a server may give it back: raw, inside JSON, inside a URL or a form, in base64; a key of lines by line too."""
+    data = value.encode(errors="replace")
+    lines = [line.strip() for line in value.splitlines()]
+    in_url = quote(value, safe="", errors="replace")
+    spelled = {
+        value,
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        repr(value)[1:-1],
+        in_url,
+        _ESCAPED_BYTE.sub(lambda escaped: escaped[0].lower(), in_url),
+        quote_plus(value, errors="replace"),
+        b64encode(data).decode().rstrip("="),
+        urlsafe_b64encode(data).decode().rstrip("="),
+        *(line for line in lines if len(line) >= 2 * LEAST_CHARACTERS),
+    }
+    return tuple(spelled)

@@ -6,13 +6,22 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
+from audit_app.kernel.breaker import Breaker
+
+# A server that hangs holds up whoever asks it: on SQLite all database work of a process, which has one thread.
+_ANSWER_SECONDS = 2
+
+# For what may be left out while the server hangs.
+breaker = Breaker()
+
 
 @cache
 def sync_client() -> "redis.Redis":
     """One client per process for short commands; safe across threads, not across fork before first use."""
     pool = redis.BlockingConnectionPool.from_url(
-        settings.KOMAND_REDIS_URL, max_connections=8, timeout=5, socket_timeout=5, socket_connect_timeout=2
-    )
+        settings.KOMAND_REDIS_URL, max_connections=8, timeout=5, socket_timeout=_ANSWER_SECONDS,
+        socket_connect_timeout=2,
+    )  # fmt: skip
     return redis.Redis(connection_pool=pool)
 
 

@@ -1,8 +1,10 @@
 """This process's own life: its id, its mark, and the daemon thread that beats each second."""
 
+import asyncio
 import logging
 import os
 import threading
+import time
 from uuid import UUID
 
 from audit_app.kernel.ids import new_id
@@ -12,12 +14,16 @@ from audit_app.kernel.liveness.store import installed_marks
 logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 1.0
+_PULSE_SECONDS = 0.5
+# An event loop that has not moved for so long hangs: nothing that this process holds gets on.
+_STUCK_SECONDS = 3.0
 
 
 class _Life:
     def __init__(self, name: str) -> None:
         self.id = new_id()
         self.mark = installed_marks().open(self.id, name)
+        self.pulsed_at: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="liveness", daemon=True)
         self._thread.start()
@@ -27,9 +33,19 @@ class _Life:
         self._thread.join()
         self.mark.close()
 
+    @property
+    def is_stuck(self) -> bool:
+        return self.pulsed_at is not None and time.monotonic() - self.pulsed_at > _STUCK_SECONDS
+
     def _beat(self) -> None:
-        count, failed = 0, False
+        count, failed, was_stuck = 0, False, False
         while not self._stopping.wait(_BEAT_SECONDS):
+            if self.is_stuck:
+                if not was_stuck:
+                    logger.error("the event loop of this process stands still; it will be taken for hung")
+                was_stuck = True
+                continue
+            was_stuck = False
             count += 1
             try:
                 self.mark.beat(count)
@@ -62,6 +78,20 @@ def current() -> UUID:
     if _life is None:
         raise RuntimeError("liveness was not started in this process")
     return _life.id
+
+
+async def keep_pulse() -> None:
+    """Runs on the event loop that does the work of this process, until cancelled: from now on the process shows that
+    it lives only while that loop moves."""
+    while True:
+        if _life is not None:
+            _life.pulsed_at = time.monotonic()
+        await asyncio.sleep(_PULSE_SECONDS)
+
+
+def is_stuck() -> bool:
+    """Whether the event loop of this process hangs."""
+    return _life is not None and _life.is_stuck
 
 
 def stop() -> None:

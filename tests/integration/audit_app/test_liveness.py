@@ -1,10 +1,12 @@
 """Processes show that they live, in files and on PostgreSQL; a killed one is seen free, whoever it left behind."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
@@ -142,3 +144,25 @@ def test_a_forked_child_lives_for_itself_alone(marks, tmp_path):
             assert marks.look([UUID(child_id)])[UUID(child_id)].locked
         finally:
             os.kill(int(child_pid), signal.SIGKILL)
+
+
+def test_a_process_whose_event_loop_stands_still_counts_no_further(stopped, monkeypatch) -> None:
+    for name, seconds in {"_BEAT_SECONDS": 0.02, "_PULSE_SECONDS": 0.02, "_STUCK_SECONDS": 0.2}.items():
+        monkeypatch.setattr(life, name, seconds)
+    beats: list[int] = []
+    liveness.start("runs")
+    monkeypatch.setattr(life._life.mark, "beat", beats.append)
+
+    async def work() -> None:
+        pulse = asyncio.create_task(liveness.keep_pulse())
+        await asyncio.sleep(0.1)
+        time.sleep(0.4)  # no await: nothing else of this loop gets on
+        assert liveness.is_stuck()
+        count = len(beats)
+        time.sleep(0.1)
+        assert len(beats) == count
+        await asyncio.sleep(0.1)
+        assert not liveness.is_stuck() and len(beats) > count
+        pulse.cancel()
+
+    asyncio.run(work())

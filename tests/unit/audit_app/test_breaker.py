@@ -1,0 +1,32 @@
+"""Whoever was kept waiting by a server that failed leaves it alone for a while."""
+
+import pytest
+
+from audit_app.kernel.breaker import Breaker
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(("took", "is_open"), [(0.1, False), (0.5, True), (2.0, True)])
+def test_a_failure_opens_it_when_it_took_its_time(took: float, is_open: bool) -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    with pytest.raises(OSError), breaker.watch():
+        clock.now += took
+        raise OSError
+    assert breaker.is_open == is_open
+    clock.now += 5.0
+    assert not breaker.is_open
+
+
+def test_a_slow_success_does_not() -> None:
+    clock = Clock()
+    breaker = Breaker(clock=clock)
+    with breaker.watch():
+        clock.now += 9.0
+    assert not breaker.is_open

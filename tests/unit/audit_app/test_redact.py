@@ -1,0 +1,73 @@
+"""What is masked: secrets by the field's name, by their shape, and every one that this process has used."""
+
+import json
+from base64 import b64encode
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from audit_app.kernel import redact
+from audit_app.kernel.redact import MASK, masked, masked_text, remember, without_remembered
+
+SECRET = 'pA$$w0rd/with "quotes" & ümläuts'
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered(monkeypatch):
+    monkeypatch.setattr(redact, "_remembered", redact.OrderedDict())
+    monkeypatch.setattr(redact, "_spellings", ())
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        SECRET,
+        json.dumps(SECRET),
+        json.dumps(SECRET, ensure_ascii=False),
+        quote(SECRET, safe=""),
+        quote(SECRET, safe="").lower().replace("pa", "pA", 1).replace("%24", "%24"),
+        quote_plus(SECRET),
+        b64encode(SECRET.encode()).decode(),
+        repr({"key": SECRET}),
+    ],
+)
+def test_a_used_secret_is_masked_however_it_is_spelled(spelled):
+    remember(SECRET)
+    shown = masked_text(f"before {spelled} after")
+    assert MASK in shown and "before" in shown and "after" in shown
+    assert "w0rd" not in shown and "cEEk" not in shown
+
+
+def test_it_is_masked_within_values_of_any_depth():
+    remember(SECRET)
+    assert masked({"a": [{"b": f"x{SECRET}y"}]}) == {"a": [{"b": f"x{MASK}y"}]}
+
+
+def test_what_only_looks_like_a_secret_stays_where_text_must_not_change():
+    remember(SECRET)
+    text = "sk-abcdefghijklmnopqrstuvwxyz"
+    assert without_remembered(text) == text
+    assert masked_text(text) == MASK
+
+
+def test_a_short_value_is_not_masked_within_words():
+    remember("abc")
+    assert masked_text("abcdef") == "abcdef"
+
+
+def test_the_lines_of_a_key_are_masked_one_by_one():
+    remember("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\n-----END KEY-----")
+    assert "MIIEvQ" not in masked_text("line: MIIEvQIBADANBgkqhkiG9w0BAQ")
+
+
+def test_a_secret_that_begins_with_another_is_masked_whole():
+    remember("12345678")
+    remember("12345678-and-more")
+    assert masked_text("12345678-and-more") == MASK
+
+
+def test_the_ones_used_longest_ago_are_forgotten(monkeypatch):
+    monkeypatch.setattr(redact, "_MOST_REMEMBERED", 2)
+    for name in ("one-secret", "two-secret", "one-secret", "three-secret"):
+        remember(name)
+    assert masked_text("one-secret two-secret three-secret") == f"{MASK} two-secret {MASK}"
