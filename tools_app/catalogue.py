@@ -3,6 +3,7 @@
 A source owns one prefix of names, so that looking up a tool asks one place. Wiring adds the sources.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
@@ -25,6 +26,9 @@ class ToolSource(ABC):
         """The tool of this name, if this agent has it."""
 
 
+# All that model APIs let a tool be called.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
 _sources: dict[str, ToolSource] = {}
 
 
@@ -42,7 +46,9 @@ def list_tools(agent_id: str) -> list[AnyTool]:
 
 
 def find_tool(name: str, agent_id: str) -> AnyTool | None:
-    """The tool of this name, if there is one for the agent."""
+    """The tool of this name, if there is one for the agent. name: as a model wrote it, so it may be anything."""
+    if not _NAME.fullmatch(name):
+        return None  # also for databases, some of which refuse to be asked for it
     for prefix, source in _sources.items():
         if name.startswith(prefix):
             return source.find_tool(name, agent_id)

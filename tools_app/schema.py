@@ -3,13 +3,15 @@
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import SchemaError, ValidationError
 
+from tools_app.trust.canonical import canonical_json
 from tools_app.types import ToolSpec
 
 TIMEOUT = "timeout_seconds"
@@ -17,6 +19,11 @@ TIMEOUT = "timeout_seconds"
 _MAX_PROBLEMS = 5
 _MAX_PROBLEM_CHARACTERS = 300
 _MAX_DEPTH = 40
+# Of keywords that are evaluated for one value: beyond, the schema is at fault.
+_MAX_STEPS = 50_000
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_REGULAR = frozenset({"pattern", "patternProperties"})
+_NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -72,11 +79,87 @@ def take_timeout(arguments: dict[str, Any], *, default_seconds: int, max_seconds
 
 def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> None:
     """Raises ArgumentsError that names each field that does not fit the JSON Schema and what it should be."""
-    errors: Iterable[ValidationError] = Draft202012Validator(parameters).iter_errors(arguments)
-    problems = sorted(_problem(error) for error in errors)
+    problems = find_problems(arguments, parameters)
     if problems:
-        shown = "; ".join(problems[:_MAX_PROBLEMS])
-        raise ArgumentsError(f"The arguments do not fit the tool's parameters: {shown}.")
+        raise ArgumentsError(f"The arguments do not fit the tool's parameters: {problems}.")
+
+
+def find_problems(value: Any, schema: dict[str, Any]) -> str:
+    """What of a JSON value does not fit a JSON Schema, the first few fields and what each should be; empty: it fits."""
+    _steps_left.set(_MAX_STEPS)
+    errors: Iterable[ValidationError] = _Validator(schema).iter_errors(value)
+    try:
+        return "; ".join(sorted(_problem(error) for error in errors)[:_MAX_PROBLEMS])
+    except RecursionError:
+        return "it is nested too deeply to be checked"
+    except _TooMuchWorkError:
+        return "it takes too long to be checked"
+    except Exception as error:  # a stranger's schema can be wrong in ways that show only now
+        return f"it cannot be checked by the schema: {str(error)[:_MAX_PROBLEM_CHARACTERS]}"
+
+
+class _TooMuchWorkError(Exception):
+    """A schema that refers to itself twice at each level doubles the work each time."""
+
+
+_steps_left: ContextVar[int] = ContextVar("steps_left")
+
+
+def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
+    def check(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
+        left = _steps_left.get()
+        if not left:
+            raise _TooMuchWorkError
+        _steps_left.set(left - 1)
+        return keyword(validator, rule, instance, schema)
+
+    return check
+
+
+def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterable[ValidationError]:
+    """In linear time: the library compares each with each."""
+    if rule and isinstance(instance, list) and len({canonical_json(item) for item in instance}) < len(instance):
+        yield ValidationError("has the same item twice")
+
+
+_Validator = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {
+        name: _counted(keyword)
+        for name, keyword in {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique_items}.items()
+    },
+)
+
+
+def fit_foreign(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema that strangers wrote, without what must not be evaluated here: regular expressions may take for ever.
+
+    Raises ValueError for one that is none, is nested too deeply, or refers to something outside of itself.
+    """
+    fit: dict[str, Any] = _fit(schema)
+    try:
+        Draft202012Validator.check_schema(fit)
+    except SchemaError as error:
+        raise ValueError(f"the schema is none: {error.message[:_MAX_PROBLEM_CHARACTERS]}") from None
+    return fit
+
+
+def _fit(schema: Any, *, depth: int = 0, names: bool = False) -> Any:
+    """names: the keys at this level are names that the stranger chose, not words of JSON Schema."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("the schema is nested too deeply")
+    if isinstance(schema, list):
+        return [_fit(item, depth=depth + 1) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    for key in () if names else _REFERENCES & schema.keys():
+        if not (isinstance(schema[key], str) and schema[key].startswith("#")):
+            raise ValueError(f"the schema refers to something outside of itself: {key}")
+    return {
+        key: _fit(item, depth=depth + 1, names=not names and key in _NAMING)
+        for key, item in schema.items()
+        if names or key not in _REGULAR
+    }
 
 
 def check_spec(spec: ToolSpec) -> None:
@@ -110,6 +193,8 @@ def _expectation(error: ValidationError) -> str:
             return f"{', '.join(unknown)[:100]} is not known (known: {', '.join(known) or 'none'})"
         case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
             return f"must keep to {error.validator} {rule}"
+        case "uniqueItems":
+            return "must not have the same item twice"
         case "minLength" | "maxLength" | "minItems" | "maxItems":
             return f"must keep to {error.validator} {rule}, has {len(instance)}"
         case _:

@@ -1,13 +1,23 @@
 """Reads executions and hands them out as frozen views. Writes nothing."""
 
 from collections.abc import Collection
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from audit_app.kernel.errors import NotFound
-from tools_app.models import IS_OPEN, Approval, ToolExecution
-from tools_app.types import ApprovalStatus, ApprovalView, ExecutionStatus, ExecutionView
+from audit_app.kernel.prepared import PreparedQuery
+from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
+from tools_app.types import (
+    ApprovalStatus,
+    ApprovalView,
+    ExecutionStatus,
+    ExecutionView,
+    InputStatus,
+    InputView,
+    Question,
+)
 
 
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
@@ -38,6 +48,17 @@ def open_executions() -> QuerySet[ToolExecution]:
     return ToolExecution.objects.filter(IS_OPEN).order_by()
 
 
+def list_running(owner: UUID) -> frozenset[tuple[UUID, int]]:
+    """What a process runs: ids, each with the number of the attempt."""
+    return frozenset(ToolExecution.objects.filter(owner=owner).order_by().values_list("id", "attempts"))
+
+
+def find_waiting_for_loop() -> UUID | None:
+    """The execution that has waited longest for an event loop; requests for approval do not wait for one."""
+    waiting = ToolExecution.objects.filter(status=ExecutionStatus.PENDING, runs_in_loop=True, ring_at__isnull=False)
+    return waiting.order_by("ring_at").values_list("id", flat=True).first()
+
+
 def view(row: ToolExecution) -> ExecutionView:
     """The row as other apps see it."""
     duration = None
@@ -48,6 +69,7 @@ def view(row: ToolExecution) -> ExecutionView:
         call_index=row.call_index, call_id=row.call_id, tool=row.tool, arguments=row.arguments,
         status=ExecutionStatus(row.status), output=row.output, error=row.error, timeout_seconds=row.timeout_seconds,
         created_at=row.created_at, started_at=row.started_at, completed_at=row.completed_at, duration_seconds=duration,
+        receipt=row.receipt,
     )  # fmt: skip
 
 
@@ -71,8 +93,69 @@ def list_approvals(
     return tuple(approval_view(row) for row in rows[offset : offset + limit])
 
 
+def list_approvals_of(execution_ids: Collection[UUID]) -> tuple[ApprovalView, ...]:
+    """The requests about these executions; most executions have none."""
+    rows = Approval.objects.select_related("execution").filter(execution_id__in=execution_ids)
+    return tuple(approval_view(row) for row in rows)
+
+
+def list_pending_approvals(limit: int = 500) -> tuple[ApprovalView, ...]:
+    """What waits for a decision, whatever expires first coming first."""
+    rows = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING.value)
+    return tuple(approval_view(row) for row in rows.order_by("expires_at")[:limit])
+
+
 def has_pending_approval(run_id: UUID) -> bool:
     return Approval.objects.filter(run_id=run_id, status=ApprovalStatus.PENDING).exists()
+
+
+def find_question(session_id: UUID) -> InputView | None:
+    """What the session's person is being asked now: the oldest open question."""
+    found = _QUESTIONS.rows(session_id)  # as a rule there is none, and a message waits for this answer
+    return input_view(InputRequest.objects.get(pk=found[0][0])) if found else None
+
+
+_QUESTIONS = PreparedQuery(
+    lambda session_id: (
+        InputRequest.objects.filter(session_id=session_id, status=InputStatus.PENDING, expires_at__gt=Now())
+        .order_by("id")
+        .values_list("pk")
+    ),
+    example=uuid4(),
+)
+
+
+def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
+    """The ids of the questions of these executions, by execution; those that ask nothing are left out."""
+    wanted = [UUID(execution_id) for execution_id in execution_ids]
+    rows = InputRequest.objects.filter(execution_id__in=wanted).values_list("execution_id", "id")
+    return {str(execution_id): str(request_id) for execution_id, request_id in rows}
+
+
+def list_pending_questions() -> tuple[InputView, ...]:
+    """All questions that wait for their people now, oldest first."""
+    rows = InputRequest.objects.filter(status=InputStatus.PENDING, expires_at__gt=Now()).order_by("expires_at")
+    return tuple(input_view(row) for row in rows)
+
+
+def has_open_question(run_id: UUID) -> bool:
+    return InputRequest.objects.filter(run_id=run_id, status=InputStatus.PENDING).exists()
+
+
+def list_questions_of(execution_ids: Collection[UUID]) -> dict[UUID, str]:
+    """What these executions asked their people, answered or not; most asked nothing."""
+    return dict(InputRequest.objects.filter(execution_id__in=execution_ids).values_list("execution_id", "question"))
+
+
+def question_of(row: InputRequest) -> Question:
+    return Question(row.question, tuple(row.options), row.allows_text)
+
+
+def input_view(row: InputRequest) -> InputView:
+    return InputView(
+        id=row.id, execution_id=row.execution_id, run_id=row.run_id, session_id=row.session_id,
+        question=question_of(row), status=InputStatus(row.status), expires_at=row.expires_at,
+    )  # fmt: skip
 
 
 def approval_view(row: Approval) -> ApprovalView:
@@ -82,5 +165,6 @@ def approval_view(row: Approval) -> ApprovalView:
         id=row.id, execution_id=execution.id, run_id=row.run_id, session_id=execution.session_id,
         agent_id=execution.agent_id, tool=execution.tool, arguments=execution.arguments, risk=execution.risk,
         reason=row.reason, status=ApprovalStatus(row.status), decided_by=row.decided_by, note=row.note,
-        created_at=row.created_at, expires_at=row.expires_at, decided_at=row.decided_at,
+        created_at=row.created_at, expires_at=row.expires_at, decided_at=row.decided_at, decision=row.decision,
+        choices=row.choices, run_pattern=row.run_pattern, pattern=row.pattern,
     )  # fmt: skip

@@ -4,10 +4,17 @@ from uuid import UUID
 
 from celery import shared_task
 
-from tools_app import bell, services
+from tools_app import services
+from tools_app.executions import bell, looping
 
 
 @shared_task(name=bell.EXECUTE, ignore_result=True)
 def execute(execution_id: str) -> None:
     """Run one execution in this process, under the time limits that came with the nudge."""
     services.execute(UUID(execution_id))
+
+
+@shared_task(name=bell.EXECUTE_HERE, ignore_result=True)
+def execute_here(execution_id: str) -> None:
+    """There is a call for this worker's event loop. Returns at once."""
+    looping.ring(UUID(execution_id))

@@ -52,9 +52,40 @@ class ApprovalStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class InputStatus(StrEnum):
+    """A question to a person. CANCELLED: the call was given up before anyone answered."""
+
+    PENDING = "pending"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Decision(StrEnum):
+    """What a person says to a request. ALLOW_RUN: for the rest of the run; ALLOW_ALWAYS: for the agent."""
+
+    ALLOW_ONCE = "allow_once"
+    ALLOW_RUN = "allow_run"
+    ALLOW_ALWAYS = "allow_always"
+    DENY = "deny"
+
+
+class Target(StrEnum):
+    """What an argument that says where a call reaches holds."""
+
+    URL = "url"
+    PATH = "path"
+
+
 @dataclass(frozen=True)
 class ToolSpec:
-    """parameters: JSON Schema of an object; timeout_seconds: default limit of one call (a call may ask for another)."""
+    """parameters: JSON Schema of an object; timeout_seconds: default limit of one call (a call may ask for another).
+
+    targets: which arguments say where the call reaches, so that rules about hosts and paths hold for them; reaches: a
+    URL that every call goes to. server: the MCP server that it is a tool of, if it is one; stands_for: the tool that it
+    is another name of, so that what refuses that one refuses it. prompt_line: what the system prompt says of it, if
+    anything. has_sources: its results say what they are taken from, see `sources`.
+    """
 
     name: str
     description: str
@@ -62,6 +93,12 @@ class ToolSpec:
     effect: Effect = Effect.ONCE
     risk: Risk = Risk.HIGH
     timeout_seconds: int = 60
+    targets: dict[str, Target] = field(default_factory=dict)
+    reaches: str = ""
+    server: str = ""
+    stands_for: str = ""
+    prompt_line: str = ""
+    has_sources: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,51 +123,78 @@ class ToolContext:
     timeout_seconds: int
 
 
+@dataclass(frozen=True)
+class Change:
+    """What a call would do to a text, for the person who decides about it. name: what the text is, say a path."""
+
+    before: str
+    after: str
+    name: str = ""
+
+
 class ToolError(Exception):
     """A tool could not do what was asked. The message goes to the model."""
 
 
-class Tool(ABC):
-    """One thing an agent can do. Stateless: one instance serves every call, in several processes."""
+class Declared(ABC):
+    """What every tool declares, however it is carried out."""
 
     spec: ToolSpec
+
+    def risk_of(self, arguments: dict[str, Any]) -> Risk:
+        """The risk of this very call; the declared one unless the tool knows better."""
+        return self.spec.risk
+
+    def effect_of(self, arguments: dict[str, Any]) -> Effect:
+        """The effect of this very call; the declared one unless the tool knows better."""
+        return self.spec.effect
+
+    def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
+        """What the call would change, shown to the person who is asked to approve it: a quick look that changes
+        nothing, made where pages are. None: nothing to be seen beforehand, or the arguments say it all."""
+        return None
+
+
+class Tool(Declared):
+    """One thing an agent can do. Stateless: one instance serves every call, in several processes."""
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Do it and return a JSON value (or text). arguments match `spec.parameters`. Raises ToolError for the model
         to read; any other exception is a fault of the tool, told to the model without its details."""
 
-    def risk_of(self, arguments: dict[str, Any]) -> Risk:
-        """The risk of this very call; the declared one unless the tool knows better."""
-        return self.spec.risk
 
-
-class LoopTool(ABC):
+class LoopTool(Declared):
     """A tool that mostly waits for another server: it runs on the event loop of a runs worker, where a connection can
     outlive the call, instead of in a process of its own. Never block in it; a cancelled task ends the call."""
-
-    spec: ToolSpec
 
     @abstractmethod
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """As `Tool.run`: a JSON value or text, or ToolError for the model to read."""
 
-    def risk_of(self, arguments: dict[str, Any]) -> Risk:
-        """The risk of this very call; the declared one unless the tool knows better."""
-        return self.spec.risk
-
-
-AnyTool = Tool | LoopTool
-
 
 @dataclass(frozen=True)
-class AgentPolicy:
-    """What an agent may do. autonomy: readonly | supervised | full; tools: names allowed, or None for every tool;
-    agent_id: its public id, which may have tools of its own."""
+class Question:
+    """What a person is asked. options: answers to choose from; allows_text: an answer in their own words counts too."""
 
-    autonomy: str = "supervised"
-    tools: tuple[str, ...] | None = None
-    agent_id: str = ""
+    text: str
+    options: tuple[str, ...] = ()
+    allows_text: bool = True
+
+
+class PersonTool(Declared):
+    """A tool that a person carries out with their next message: the call waits for it in the database alone."""
+
+    @abstractmethod
+    def question_of(self, arguments: dict[str, Any]) -> Question:
+        """What to ask. arguments match `spec.parameters`."""
+
+    @abstractmethod
+    def answer_of(self, question: Question, text: str) -> Any:
+        """The JSON value that the model is told when the person wrote this."""
+
+
+AnyTool = Tool | LoopTool | PersonTool
 
 
 @dataclass(frozen=True)
@@ -154,16 +218,35 @@ class ExecutionView:
     started_at: datetime | None
     completed_at: datetime | None
     duration_seconds: float | None = field(default=None)
+    receipt: str = ""  # empty while it is open, and for executions older than receipts
 
     @property
     def text_for_model(self) -> str:
-        """Exactly what the model is told: the output as is, or a JSON object that names the failure."""
-        return result_text(self.status, self.output, self.error)
+        """Exactly what the model is told: the output or the error, and the receipt as its last line."""
+        text = result_text(self.status, self.output, self.error)
+        return f"{text}{_RECEIPT_LINE}{self.receipt}]" if self.receipt else text
+
+
+@dataclass(frozen=True)
+class InputView:
+    """One question as other apps see it."""
+
+    id: UUID
+    execution_id: UUID
+    run_id: UUID
+    session_id: UUID
+    question: Question
+    status: InputStatus
+    expires_at: datetime
 
 
 @dataclass(frozen=True)
 class ApprovalView:
-    """One request as other apps see it. reason: why the policy asks; note: what the person who decided added."""
+    """One request as other apps see it.
+
+    reason: why the policy asks; note: what the person who decided added; decision: what they said, empty while nobody
+    has; choices: what may be said; run_pattern, pattern: what would be allowed for the run, and always.
+    """
 
     id: UUID
     execution_id: UUID
@@ -180,10 +263,27 @@ class ApprovalView:
     created_at: datetime
     expires_at: datetime
     decided_at: datetime | None
+    decision: str = ""
+    choices: tuple[Decision, ...] = tuple(Decision)
+    run_pattern: str = ""
+    pattern: str = ""
 
 
 def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:
-    """The text of a tool result in the model's history."""
+    """The text of a tool result in the model's history, without its receipt line.
+
+    Receipts prove this very text and are checked against it as it is made then: a change of it voids those that were
+    given out before, unless `trust.receipts` gets a new version.
+    """
     if status is ExecutionStatus.COMPLETED:
         return output if output is not None else ""
     return f"[{status}] {error or 'The tool call did not complete.'}"
+
+
+_RECEIPT_LINE = "\n[receipt: "
+
+
+def without_receipt(text: str) -> str:
+    """What a model was told of a call, without the line that proves it."""
+    body, line, _ = text.rpartition(_RECEIPT_LINE)
+    return body if line else text

@@ -1,6 +1,29 @@
 """What tools_app stores: one module per table and what belongs to it."""
 
 from tools_app.models.approvals import Approval
+from tools_app.models.artifacts import Artifact
+from tools_app.models.control import Control
+from tools_app.models.credentials import Credential
 from tools_app.models.executions import IS_OPEN, ToolExecution
+from tools_app.models.grants import Grant
+from tools_app.models.inputs import InputRequest
+from tools_app.models.mcp import McpServer, McpTool
+from tools_app.models.memory import Memory
+from tools_app.models.skills import Skill, SkillInstall, SkillVersion
 
-__all__ = ["IS_OPEN", "Approval", "ToolExecution"]
+__all__ = [
+    "IS_OPEN",
+    "Approval",
+    "Artifact",
+    "Control",
+    "Credential",
+    "Grant",
+    "InputRequest",
+    "McpServer",
+    "McpTool",
+    "Memory",
+    "Skill",
+    "SkillInstall",
+    "SkillVersion",
+    "ToolExecution",
+]

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from audit_app.kernel.ids import new_id
 from tools_app.models.executions import ToolExecution
-from tools_app.types import ApprovalStatus
+from tools_app.types import ApprovalStatus, Decision
 
 
 class Approval(models.Model):
@@ -19,6 +19,10 @@ class Approval(models.Model):
     digest = models.CharField(max_length=64, help_text="Of tool and arguments as they were shown.")
     reason = models.CharField(max_length=200, help_text="Why the policy asks.")
     status = models.CharField(max_length=10, choices=STATUSES, default=ApprovalStatus.PENDING.value)
+    is_standing = models.BooleanField(default=True, help_text="Whether it may be allowed for ever.")
+    run_pattern = models.TextField(blank=True, help_text="What would be allowed for the rest of the run.")
+    pattern = models.TextField(blank=True, help_text="What would be allowed for ever.")
+    decision = models.CharField(max_length=12, blank=True, help_text="What the person said.")
     decided_by = models.CharField(max_length=200, blank=True)
     note = models.TextField(blank=True)
     created_at = models.DateTimeField()
@@ -37,3 +41,8 @@ class Approval(models.Model):
 
     def __str__(self) -> str:
         return f"approval of {self.execution_id} {self.status}"
+
+    @property
+    def choices(self) -> tuple[Decision, ...]:
+        """What a person may say to it."""
+        return tuple(choice for choice in Decision if self.is_standing or choice is not Decision.ALLOW_ALWAYS)

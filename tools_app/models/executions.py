@@ -8,6 +8,12 @@ from tools_app.types import ExecutionStatus
 
 # Condition of a partial index, and of the queries that use it: SQLite recognises a bound `status = ?`, not `IN`.
 IS_OPEN = Q(status=ExecutionStatus.PENDING.value) | Q(status=ExecutionStatus.RUNNING.value)
+ENDED_BADLY = (
+    Q(status=ExecutionStatus.FAILED.value)
+    | Q(status=ExecutionStatus.TIMED_OUT.value)
+    | Q(status=ExecutionStatus.CANCELLED.value)
+    | Q(status=ExecutionStatus.UNKNOWN.value)
+)
 
 
 class ToolExecution(models.Model):
@@ -38,9 +44,18 @@ class ToolExecution(models.Model):
     )
     ring_at = models.DateTimeField(null=True, help_text="While pending: when the sweeper nudges a worker again.")
     timeout_seconds = models.IntegerField()
+    runs_in_loop = models.BooleanField(
+        default=False, help_text="On the event loop of a runs worker; else in a process of a tools worker."
+    )
     request_id = models.CharField(max_length=128, blank=True)
     on_done = models.CharField(max_length=120, help_text="Task to ring when the last call of the step ended.")
     on_done_queue = models.CharField(max_length=60)
+    suspicion = models.IntegerField(
+        default=0, help_text="What the guard against injections made of the result; 0: nothing."
+    )
+    withheld = models.TextField(blank=True, help_text="The result that the guard kept from the model.")
+    receipt = models.CharField(max_length=120, blank=True, help_text="Proves the call; empty while it is open.")
+    charged_at = models.DateTimeField(null=True, help_text="When it was counted against its agent's hourly budget.")
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
@@ -54,6 +69,12 @@ class ToolExecution(models.Model):
             models.Index(fields=["run_id"], name="execution_open", condition=IS_OPEN),
             # sweeper: pending ones whose nudge may be lost
             models.Index(fields=["ring_at"], name="execution_ring", condition=Q(ring_at__isnull=False)),
+            # the gate: how many calls an agent made in the last hour
+            models.Index(
+                fields=["agent_id", "charged_at"], name="execution_charged", condition=Q(charged_at__isnull=False)
+            ),
+            # admin: calls that did not end well, found among the many that did
+            models.Index(fields=["status", "id"], name="execution_trouble", condition=ENDED_BADLY),
             # reaper: whose executions are running
             models.Index(fields=["owner"], name="execution_owned", condition=Q(owner__isnull=False)),
         ]

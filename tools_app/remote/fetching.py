@@ -26,7 +26,7 @@ _TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "
 @dataclass(frozen=True)
 class Fetched:
     """url: where the redirects led; media_type: lower case, without parameters; body: decompressed, at most MAX_BYTES;
-    is_cut: there was more."""
+    is_cut: there was more; redirect: where another host's page would be, which was not asked."""
 
     url: str
     status: int
@@ -34,11 +34,14 @@ class Fetched:
     charset: str | None
     body: bytes
     is_cut: bool
+    redirect: str = ""
 
 
 def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetched:
     """GET a text resource; any HTTP status is an answer. Blocks for at most about `seconds`.
 
+    A redirect is followed within a host. One to another host or port is handed back: asking that one is another call,
+    which the rules about hosts have to allow.
     Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
     """
     target = netguard.check_url(url, allowed_private=allowed_private)
@@ -61,19 +64,32 @@ def _follow(client: httpx2.Client, target: netguard.Target, allowed_private: Col
         with client.stream("GET", target.url) as response:
             if response.next_request is None:
                 return _read(response)
-            next_url = response.next_request.url
+            status, next_url = response.status_code, response.next_request.url
         if target.url.scheme == "https" and next_url.scheme == "http":
             raise netguard.RefusedTargetError("The page redirects from https to http.")
-        target = netguard.check_url(str(next_url), allowed_private=allowed_private)
+        following = netguard.check_url(str(next_url), allowed_private=allowed_private)
+        if not _is_same_place(target, following):
+            return Fetched(str(target.url), status, "", None, b"", False, redirect=str(following.url))
+        target = following
     raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
+
+
+def _is_same_place(asked: netguard.Target, led_to: netguard.Target) -> bool:
+    """The same server, also when it goes over from http to https on their usual ports."""
+    return asked.host == led_to.host and (asked.port == led_to.port or (asked.port, led_to.port) == (80, 443))
+
+
+def codings_are_known(response: httpx2.Response) -> bool:
+    """Whether the body is compressed in ways that are unpacked piece by piece, if at all."""
+    codings = {coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")}
+    return codings <= {"", "identity", "gzip", "x-gzip", "deflate"}
 
 
 def _read(response: httpx2.Response) -> Fetched:
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not _is_text(media_type):
         raise ToolError(f"The URL leads to {media_type[:80]}, not to text.")
-    codings = {coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")}
-    if not codings <= {"", "identity", "gzip", "x-gzip", "deflate"}:
+    if not codings_are_known(response):
         raise ToolError("The server's answer is compressed in a way that cannot be read.")
     body = bytearray()
     for chunk in response.iter_bytes():  # decompressed piece by piece, so that a bomb is cut, not unpacked

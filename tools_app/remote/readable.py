@@ -17,6 +17,7 @@ _NOT_CONTENT = [
 # A <main> or <article> with less text than this is a shell; the whole page says more.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300
+_MAX_LINKS, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 150, 1_000
 # What is parsed of a page: a million characters take seconds. (Markup that is broken on purpose takes longer, until
 # the tool's time limit ends it.)
 _MAX_HTML_CHARACTERS = 1_000_000
@@ -33,11 +34,13 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 @dataclass(frozen=True)
 class Readable:
-    """is_cut: the page was longer than what was made into text."""
+    """is_cut: the page was longer than what was made into text; links: text and address of what the page leads to, each
+    address once."""
 
     title: str
     text: str
     is_cut: bool = False
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut: bool = False) -> Readable:
@@ -85,7 +88,8 @@ def _read_html(html: str, url: str) -> Readable:
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     content = _main_part(soup)
     _make_links_absolute(content, url)
-    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS)
+    links = _links(content)
+    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS, links)
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
@@ -111,6 +115,18 @@ def _make_links_absolute(content: Tag, url: str) -> None:
             link["href"] = target
         else:
             link.unwrap()
+
+
+def _links(content: Tag) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for link in content.find_all("a", href=True):
+        address = str(link["href"])
+        text = " ".join(link.get_text(" ", strip=True).split())[:_MAX_LINK_CHARACTERS]
+        if len(address) <= _MAX_ADDRESS_CHARACTERS and not found.get(address):
+            found[address] = text
+        if len(found) == _MAX_LINKS:
+            break
+    return tuple((text, address) for address, text in found.items())
 
 
 def _markdown(content: Tag) -> str:

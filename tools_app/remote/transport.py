@@ -55,6 +55,7 @@ class GuardedTransport(httpx2.BaseTransport):
                 method=request.method,
                 url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
                 headers=request.headers.raw,
+                content=request.stream,
                 extensions=request.extensions,
             )
         )

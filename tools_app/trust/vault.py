@@ -30,12 +30,26 @@ def unseal(sealed: str) -> str:
         raise SealError from None
 
 
+def is_newest(sealed: str) -> bool:
+    """Whether the newest key opens it, so that the older ones are not needed for it."""
+    newest = _texts(conf.vault_keys())[0]
+    try:
+        _box(newest).decrypt(sealed.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
 @lru_cache(maxsize=4)
 def _box(keys: str) -> MultiFernet:
+    return MultiFernet([Fernet(_fernet_key(text)) for text in _texts(keys)])
+
+
+def _texts(keys: str) -> list[str]:
     texts = [key.strip() for key in keys.split(",") if key.strip()]
     if not texts:
         raise SealError("No vault key is set: KOMAND_VAULT_KEYS is empty.")
-    return MultiFernet([Fernet(_fernet_key(text)) for text in texts])
+    return texts
 
 
 def _fernet_key(text: str) -> bytes:

@@ -9,9 +9,11 @@ from django.db import transaction
 
 from audit_app import services as audit
 from audit_app.kernel import nudge as nudge_module
-from tools_app import bell, executing, facts, services
+from tools_app import services
+from tools_app.executions import bell, executing, facts
 from tools_app.registry import tools
-from tools_app.types import AgentPolicy, Effect, Risk, Tool, ToolCall, ToolSpec
+from tools_app.rules.policies import AgentPolicy
+from tools_app.types import Effect, Risk, Tool, ToolCall, ToolSpec
 
 
 class Nudges(list):
@@ -82,13 +84,13 @@ def make_tool(monkeypatch) -> Iterator[Callable[..., Act]]:
 def plan():
     """Plans calls for one step, as the engine does, and returns their views."""
 
-    def plan_calls(*calls, policy=None, run_id=None, step=0, emit=True):
+    def plan_calls(*calls, policy=None, run_id=None, step=0, emit=True, **options):
         with transaction.atomic():
             planned = services.plan_executions(
                 [ToolCall(f"call_{index}", name, arguments) for index, (name, arguments) in enumerate(calls)],
                 run_id=run_id or uuid4(), session_id=uuid4(), session_key="WebChat:web:7", agent_id="default",
                 actor="user:7", step=step, text_length=12, policy=policy or AgentPolicy(), on_done="test.done",
-                on_done_queue="runs",
+                on_done_queue="runs", **options,
             )  # fmt: skip
             if emit:
                 audit.emit(planned.facts)

@@ -11,10 +11,11 @@ from django.db import OperationalError, connection, transaction
 
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
-from tools_app import conf, executing, selectors, services
+from tools_app import conf, selectors, services
+from tools_app.executions import executing
+from tools_app.executions.transitions import move
 from tools_app.models import ToolExecution
-from tools_app.transitions import move
-from tools_app.types import ExecutionStatus, ToolError
+from tools_app.types import ExecutionStatus, ToolError, without_receipt
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -24,7 +25,7 @@ def test_a_result_is_stored_told_and_rung_for(plan, nudges, passing):
     services.execute(execution.id)
     done = selectors.get_execution(execution.id)
     assert (done.status, done.output, done.error) == (ExecutionStatus.COMPLETED, '{"text": "hi"}', None)
-    assert done.text_for_model == '{"text": "hi"}'
+    assert done.text_for_model == f'{{"text": "hi"}}\n[receipt: {done.receipt}]'
     assert done.duration_seconds >= 0
     assert nudges.of("test.done") == [str(execution.run_id)]
     assert [event["type"] for event in passing] == ["tool.started"]
@@ -108,7 +109,7 @@ def test_a_fault_is_put_into_words_for_the_model(plan, nudges, make_tool, proble
     services.execute(execution.id)
     done = selectors.get_execution(execution.id)
     assert (done.status, done.error, done.output) == (status, error, None)
-    assert done.text_for_model == f"[{status}] {error}"
+    assert without_receipt(done.text_for_model) == f"[{status}] {error}"
     assert nudges.of("test.done") == [str(execution.run_id)]
     assert Event.objects.get(type="tool.failed").payload["status"] == status
 

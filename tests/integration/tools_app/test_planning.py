@@ -7,7 +7,8 @@ from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
 from tools_app import conf, services
 from tools_app.models import Approval, ToolExecution
-from tools_app.types import AgentPolicy, Effect, ExecutionStatus, Risk
+from tools_app.rules.policies import AgentPolicy
+from tools_app.types import Effect, ExecutionStatus, Risk
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -52,7 +53,7 @@ def test_several_calls_keep_their_order(plan, nudges):
 @pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
-        ("no_such_tool", "{}", "no tool 'no_such_tool'.*calculator, date_time, echo, web_fetch"),
+        ("no_such_tool", "{}", "no tool 'no_such_tool'.*calculator, date_time, echo, .*web_fetch"),
         ("", "{}", "no tool ''"),
         ("no\0such" + "x" * 500, "{}", "no tool 'nosuchx"),
         ("\ud800", "{}", "no tool"),
@@ -125,8 +126,12 @@ def test_a_long_call_id_of_a_model_fits_its_column(plan, monkeypatch):
 def test_a_model_is_offered_what_its_agent_may_use(make_tool):
     make_tool(lambda arguments, context: None, effect=Effect.ONCE, name="mail")
     names = lambda policy: [spec.name for spec in services.specs_for(policy)]  # noqa: E731
-    assert names(AgentPolicy()) == ["calculator", "date_time", "echo", "mail", "web_fetch"]
-    assert names(AgentPolicy("readonly")) == ["calculator", "date_time", "echo", "web_fetch"]
+    assert {"calculator", "echo", "mail", "memory_store", "web_fetch"} <= set(names(AgentPolicy()))
+    readonly = set(names(AgentPolicy("readonly")))
+    assert {"ask_user", "calculator", "echo", "web_fetch"} <= readonly
+    assert not {"mail", "memory_store", "write_artifact"} & readonly
     assert names(AgentPolicy("full", tools=("mail", "gone"))) == ["mail"]
     assert names(AgentPolicy(tools=())) == []
-    assert "timeout_seconds" in services.specs_for(AgentPolicy())[0].parameters["properties"]
+    fields = {spec.name: set(spec.parameters["properties"]) for spec in services.specs_for(AgentPolicy())}
+    assert "timeout_seconds" in fields["calculator"]
+    assert "timeout_seconds" not in fields["ask_user"]  # a person takes the time they take

@@ -8,8 +8,8 @@ from django.db.models.functions import Now
 
 from audit_app.models import Event
 from tools_app import conf, selectors, services
+from tools_app.executions.transitions import move
 from tools_app.models import ToolExecution
-from tools_app.transitions import move
 from tools_app.types import Effect, ExecutionStatus
 
 pytestmark = pytest.mark.usefixtures("world")

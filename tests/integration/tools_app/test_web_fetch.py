@@ -8,10 +8,11 @@ import zlib
 from uuid import uuid4
 
 import pytest
+import redis
 
 from tests.integration.tools_app.web_servers import Authority, answer, redirect, web_server
 from tools_app.builtin.web_fetch import WebFetch
-from tools_app.remote import transport
+from tools_app.remote import page_cache, transport
 from tools_app.remote.fetching import MAX_BYTES
 from tools_app.types import ToolContext, ToolError
 
@@ -36,9 +37,14 @@ def serve(settings):
         manager.__exit__(None, None, None)
 
 
-def fetch(url, *, seconds=10, **arguments):
+@pytest.fixture(autouse=True)
+def _nothing_is_kept(settings):
+    settings.KOMAND_FETCH_CACHE_SECONDS = 0
+
+
+def fetch(url, *, seconds=10, agent_id="default", **arguments):
     context = ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id="default", actor="user:1",
+        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id=agent_id, actor="user:1",
         effect_key="key", timeout_seconds=seconds,
     )  # fmt: skip
     return WebFetch().run({"url": url, **arguments}, context)
@@ -48,9 +54,11 @@ def test_a_page_is_read(serve):
     body = "<title>Shop</title><h1>Öffnungszeiten</h1><p>Mo <a href='/b'>more</a></p>".encode()
     server = serve({"/a": answer(body, **HTML)})
     result = fetch(f"http://{server.pair}/a")
+    text = f"# Öffnungszeiten\n\nMo [more](http://{server.pair}/b)"
     assert result == {
-        "url": f"http://{server.pair}/a", "status": 200, "title": "Shop",
-        "text": f"# Öffnungszeiten\n\nMo [more](http://{server.pair}/b)", "truncated": False, "bytes": len(body),
+        "url": f"http://{server.pair}/a", "status": 200, "title": "Shop", "text": text, "offset": 0,
+        "next_offset": None, "characters": len(text), "truncated": False, "bytes": len(body),
+        "sources": [{"uri": f"http://{server.pair}/a", "title": "Shop", "quote": text, "offset": 0}],
     }  # fmt: skip
 
 
@@ -58,6 +66,74 @@ def test_a_long_text_is_cut_where_the_call_says(serve):
     server = serve({"/": answer("word " * 1000, content_type="text/plain")})
     result = fetch(f"http://{server.pair}/", max_characters=100)
     assert (len(result["text"]), result["truncated"], result["bytes"]) == (100, True, 5000)
+    assert result["next_offset"] == 100
+
+
+def test_a_long_text_is_read_on_where_it_was_cut(serve):
+    text = " ".join(map(str, range(400)))
+    server = serve({"/": answer(text, content_type="text/plain")})
+    pieces, offset = [], 0
+    while offset is not None:
+        result = fetch(f"http://{server.pair}/", max_characters=500, offset=offset)
+        assert result["sources"][0]["offset"] == offset
+        pieces.append(result["text"])
+        offset = result["next_offset"]
+    assert ("".join(pieces), result["characters"], result["truncated"]) == (text, len(text), False)
+    assert fetch(f"http://{server.pair}/", offset=10**6)["text"] == ""
+
+
+def test_links_are_listed_when_they_are_asked_for(serve):
+    body = "<p><a href='/b'>More <b>here</b></a> <a href='/b'>again</a> <a href='javascript:x()'>no</a></p>"
+    server = serve({"/": answer(body, **HTML)})
+    assert "links" not in fetch(f"http://{server.pair}/")
+    links = fetch(f"http://{server.pair}/", links=True)["links"]
+    assert links == [{"text": "More here", "url": f"http://{server.pair}/b"}]
+
+
+def test_it_says_who_asks_and_nothing_private(serve):
+    server = serve({"/": answer("ok", content_type="text/plain")})
+    fetch(f"http://{server.pair}/")
+    _, headers = server.requests[0]
+    assert "Komand" in headers["user-agent"]
+    assert set(headers) <= {"host", "user-agent", "accept", "accept-encoding", "connection"}
+
+
+def test_a_page_is_kept_a_moment_for_the_same_agent_alone(serve, settings, valkey):
+    settings.KOMAND_FETCH_CACHE_SECONDS = 60
+    server = serve({"/": answer("<title>T</title><a href='/b'>x</a>", **HTML)})
+    url = f"http://{server.pair}/"
+    first = fetch(url, links=True)
+    assert fetch(url, links=True) == first and len(server.requests) == 1
+    fetch(url, agent_id="other")
+    assert len(server.requests) == 2
+    assert all(0 < valkey.ttl(key) <= 60 for key in valkey.keys("*fetched:*"))
+
+
+def test_the_cache_has_a_bound_and_mixes_nothing_up(serve, settings, valkey):
+    settings.KOMAND_FETCH_CACHE_SECONDS = 60
+    pages = {f"/{number}": answer(f"page {number}", content_type="text/plain") for number in range(40)}
+    server = serve(pages)
+    for _ in range(2):
+        assert [fetch(f"http://{server.pair}{path}")["text"] for path in pages] == [f"page {n}" for n in range(40)]
+    assert len(valkey.keys("*fetched:*")) <= 32
+
+
+def test_an_error_page_is_not_kept_and_a_cache_that_is_away_is_none(serve, settings, monkeypatch, valkey):
+    settings.KOMAND_FETCH_CACHE_SECONDS = 60
+    server = serve({"/": answer("gone", status="404 Not Found", content_type="text/plain")})
+    fetch(f"http://{server.pair}/")
+    assert valkey.keys("*fetched:*") == []
+    monkeypatch.setattr(page_cache.valkey, "sync_client", lambda: redis.Redis(unix_socket_path="/nowhere"))
+    assert fetch(f"http://{server.pair}/")["status"] == 404
+
+
+def test_what_was_kept_is_no_way_around_the_guard(serve, settings, valkey):
+    settings.KOMAND_FETCH_CACHE_SECONDS = 60
+    server = serve({"/": answer("secret", content_type="text/plain")})
+    fetch(f"http://{server.pair}/")
+    settings.KOMAND_FETCH_ALLOW_PRIVATE = []
+    with pytest.raises(ToolError, match="not a public address"):
+        fetch(f"http://{server.pair}/")
 
 
 def test_an_error_page_is_an_answer(serve):
@@ -79,6 +155,16 @@ def test_neither_proxy_nor_netrc_of_the_environment_is_used(serve, monkeypatch, 
 def test_redirects_are_followed_and_the_last_url_is_told(serve):
     server = serve({"/a": redirect("/b"), "/b": redirect("c", "308 Permanent Redirect"), "/c": answer("here", **HTML)})
     assert fetch(f"http://{server.pair}/a")["url"] == f"http://{server.pair}/c"
+
+
+def test_a_redirect_to_another_host_is_handed_back_and_not_asked(serve, dns, settings):
+    other = serve({"/": answer("there", **HTML)})
+    server = serve({"/a": redirect(f"http://other.test:{other.port}/"), "/w": redirect("http://www.here.test/")})
+    pairs = [f"{host}:{port}" for host in ("here.test", "other.test") for port in (server.port, other.port)]
+    settings.KOMAND_FETCH_ALLOW_PRIVATE = pairs
+    url = f"http://here.test:{server.port}/a"
+    assert fetch(url) == {"url": url, "status": 302, "redirect": f"http://other.test:{other.port}/"}
+    assert other.connections == 0
 
 
 def test_a_fourth_redirect_is_not_followed(serve):
@@ -142,6 +228,28 @@ def test_a_public_name_that_leads_inside_is_refused_before_a_packet_is_sent(serv
     with pytest.raises(ToolError, match="does not lead to public addresses"):
         fetch(f"http://rebind.example:{inside.port}/")
     assert inside.connections == 0
+
+
+def test_a_name_that_changes_its_address_after_the_check_changes_nothing(serve, settings, monkeypatch):
+    """DNS rebinding: the first answer is public, every further one leads inside."""
+    inside = serve({"/": answer("secret")}, allowed=False)
+    answers = iter([["8.8.8.8"], ["127.0.0.1"], ["127.0.0.1"]])
+    connected = []
+
+    def getaddrinfo(host, port, *args, **kwargs):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in next(answers)]
+
+    def connect(self, address, port, timeout=None, **kwargs):
+        connected.append(address)
+        raise transport.httpcore2.ConnectError("not in a test")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(transport.httpcore2.SyncBackend, "connect_tcp", connect)
+    with pytest.raises(ToolError, match="cannot be reached"):
+        fetch("http://rebind.example/")
+    with pytest.raises(ToolError, match="does not lead to public addresses"):
+        fetch("http://rebind.example/")
+    assert (connected, inside.connections) == (["8.8.8.8"], 0)
 
 
 def test_a_name_is_looked_up_once_and_kept_as_host(serve, dns, settings):

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from audit_app.kernel import liveness
-from tests.integration.tools_app.worker_tools import SleepAgain, SleepOnce
+from tests.integration.tools_app.worker_tools import Misbehave, SleepAgain, SleepOnce
 from tests.live import ROOT, wait_for
 from tools_app import conf, selectors, services
 from tools_app.registry import tools
@@ -41,7 +41,7 @@ def worker(valkey_server, django_db_setup, django_db_blocker):
 @pytest.fixture(autouse=True)
 def _sleepers(monkeypatch, worker):
     """The planner's side knows the worker's tools, and hard limits come soon."""
-    for tool in (SleepOnce(), SleepAgain()):
+    for tool in (SleepOnce(), SleepAgain(), Misbehave()):
         monkeypatch.setitem(tools._items, tool.spec.name, tool)
     monkeypatch.setattr(conf, "GRACE_SECONDS", 1)
     monkeypatch.setattr(conf, "KILL_SLACK_SECONDS", 1)
@@ -113,6 +113,15 @@ def test_a_cancelled_call_has_its_process_killed(sleep):
     assert services.cancel_execution(execution.id)
     wait_for(lambda: not is_running(pid), 5, "the end of the process")
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
+
+
+@pytest.mark.parametrize("how", ["print", "fork", "ignore"])
+def test_a_tool_that_misbehaves_for_ever_is_ended_and_its_worker_goes_on(sleep, sweep_until, plan, how):
+    execution, pid, _ = sleep("misbehave", how=how, timeout_seconds=1)
+    sweep_until(execution.id, ExecutionStatus.TIMED_OUT)
+    (after,) = plan(("calculator", '{"expression": "6*7"}'))
+    assert json.loads(sweep_until(after.id, ExecutionStatus.COMPLETED).output)["result"] == "42"
+    assert selectors.get_execution(execution.id).output is None
 
 
 def lines(ledger: Path) -> int:

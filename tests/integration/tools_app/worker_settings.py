@@ -10,4 +10,5 @@ KOMAND_TOOLS = [
     *KOMAND_TOOLS,
     "tests.integration.tools_app.worker_tools.SleepOnce",
     "tests.integration.tools_app.worker_tools.SleepAgain",
+    "tests.integration.tools_app.worker_tools.Misbehave",
 ]

@@ -1,6 +1,7 @@
 """Tools that sleep where a test says, and keep a ledger of who began them."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,39 @@ class SleepOnce(Tool):
 
 class SleepAgain(SleepOnce):
     spec = ToolSpec("sleep_again", "Sleeps; may be repeated.", _PARAMETERS, Effect.READ, Risk.LOW)
+
+
+class Misbehave(Tool):
+    """Does, for ever, what a test says: prints, forks, or ignores the signals that ask it to end."""
+
+    spec = ToolSpec(
+        "misbehave",
+        "Misbehaves.",
+        {
+            "type": "object",
+            "properties": {
+                "ledger": {"type": "string", "description": "A file: gets the process id."},
+                "how": {"enum": ["print", "fork", "ignore"], "description": "What to do."},
+            },
+            "required": ["ledger", "how"],
+            "additionalProperties": False,
+        },
+        Effect.ONCE,
+        Risk.LOW,
+    )
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        Path(arguments["ledger"]).write_text(f"{os.getpid()}\n")
+        if arguments["how"] == "ignore":
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+        while True:
+            if arguments["how"] == "print":
+                print("x" * 200)  # noqa: T201 - what it is for
+                time.sleep(0.01)
+            elif arguments["how"] == "fork":
+                if os.fork() == 0:
+                    return "from a copy"
+                time.sleep(0.1)
+            else:
+                time.sleep(1)

@@ -2,7 +2,7 @@
 
 import logging
 
-from tools_app import bell
+from tools_app.executions import bell
 
 
 def test_a_broker_that_is_down_does_not_fail_who_wants_a_tool_stopped(monkeypatch, caplog):

@@ -1,6 +1,7 @@
 """How a model's arguments are read, limited and checked."""
 
 import json
+import time
 
 import pytest
 
@@ -125,3 +126,46 @@ def test_models_are_offered_a_time_limit_and_the_declared_spec_stays_as_it_is():
 def test_a_tool_with_an_unusable_declaration_is_refused(parameters):
     with pytest.raises(ValueError, match="bad"):
         schema.check_spec(ToolSpec("bad", "", parameters))
+
+
+def bomb(levels: int):
+    names = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(levels)}
+    return {"type": "object", "$ref": "#/$defs/l0", "$defs": {**names, f"l{levels}": {}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "problem"),
+    [
+        (bomb(3), {}, ""),
+        (bomb(40), {}, "it takes too long to be checked"),
+        ({"$ref": "#/$defs/nowhere"}, {}, "it cannot be checked by the schema"),
+        ({"uniqueItems": True}, [{"n": number} for number in range(20_000)], ""),
+        ({"uniqueItems": True}, [1, True, "1", [1]], ""),
+        ({"uniqueItems": True}, [{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], "must not have the same item twice"),
+    ],
+    ids=["small", "bomb", "nowhere", "many", "unlike", "alike"],
+)
+def test_a_strangers_schema_costs_little_and_breaks_nothing(rule, value, problem):
+    began = time.process_time()
+    found = schema.find_problems(value, rule)
+    assert found.startswith(problem) and bool(found) == bool(problem)
+    assert time.process_time() - began < 3.0
+
+
+def test_a_strangers_schema_loses_its_regular_expressions_and_keeps_its_names():
+    rule = {"properties": {"pattern": {"pattern": "^(a+)+$"}, "patternProperties": {"type": "string"}}}
+    given = {"type": "object", **rule, "patternProperties": {"^(a+)+$": {}}}
+    fit = {"type": "object", "properties": {"pattern": {}, "patternProperties": {"type": "string"}}}
+    assert schema.fit_foreign(given) == fit
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"$ref": "http://example.com/"}, {"properties": {"a": {"$ref": {"b": 1}}}}, {"type": "banana"},
+        {"properties": {"a": {"minimum": "x"}}}, {"multipleOf": 0},
+    ],
+)  # fmt: skip
+def test_what_is_no_schema_of_its_own_is_refused(rule):
+    with pytest.raises(ValueError, match="the schema"):
+        schema.fit_foreign(rule)

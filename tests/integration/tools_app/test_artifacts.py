@@ -1,0 +1,168 @@
+"""Files of a session: whole or not at all, within quotas, and nowhere but in their folder."""
+
+import base64
+import os
+import time
+from uuid import uuid4
+
+import pytest
+
+from audit_app.kernel.errors import InvalidInput, NotFound
+from tools_app import conf
+from tools_app.builtin.read_artifact import ReadArtifact
+from tools_app.builtin.write_artifact import WriteArtifact
+from tools_app.keeping import artifacts
+from tools_app.keeping.artifacts import delete_artifact, list_artifacts, read_artifact, write_artifact
+from tools_app.models import Artifact
+from tools_app.types import Change, Risk, ToolContext, ToolError
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, settings):
+    settings.DATA_DIR = tmp_path
+    return tmp_path / "artifacts"
+
+
+@pytest.fixture
+def session():
+    return uuid4()
+
+
+def write(session, path="out/a.txt", data=b"hello", **fields):
+    return write_artifact(session, path, data, run_id=uuid4(), agent_id="default", **fields)
+
+
+def call(tool, session, **arguments):
+    context = ToolContext(
+        execution_id=uuid4(), run_id=uuid4(), session_id=session, agent_id="default", actor="user:1", effect_key="k",
+        timeout_seconds=10,
+    )  # fmt: skip
+    return tool.run(arguments, context)
+
+
+def blobs(folder, session):
+    return sorted(os.listdir(folder / str(session)))
+
+
+def test_a_file_is_read_as_it_was_written(session):
+    written = write(session, data=b"\0\xff", media_type="application/x-thing")
+    view, data = read_artifact(session, "out/a.txt")
+    assert (data, view, view.size_bytes, view.media_type) == (b"\0\xff", written, 2, "application/x-thing")
+    assert write(session, "files/page.html").media_type == "text/html"
+
+
+def test_writing_again_replaces_and_leaves_one_blob(session, folder):
+    write(session)
+    write(session, data=b"again")
+    assert read_artifact(session, "out/a.txt")[1] == b"again"
+    assert len(blobs(folder, session)) == 1
+    assert [view.path for view in list_artifacts(session)] == ["out/a.txt"]
+
+
+def test_another_session_has_other_files(session):
+    write(session)
+    with pytest.raises(NotFound):
+        read_artifact(uuid4(), "out/a.txt")
+
+
+@pytest.mark.parametrize("path", ["../../x", "/etc/passwd", "out/../../x", "out/a\0b", "elsewhere/a"])
+def test_no_path_leads_out(session, folder, path):
+    for act in (lambda: write(session, path), lambda: read_artifact(session, path)):
+        with pytest.raises(InvalidInput) as error:
+            act()
+        assert error.value.code == "bad_path"
+    assert not folder.exists()
+
+
+def test_a_link_in_the_folder_is_never_followed(session, folder, tmp_path):
+    written = write(session)
+    blob = folder / str(session) / str(Artifact.objects.get(pk=written.id).blob)
+    (tmp_path / "secret").write_text("secret")
+    blob.unlink()
+    blob.symlink_to(tmp_path / "secret")
+    with pytest.raises(NotFound):
+        read_artifact(session, "out/a.txt")
+
+
+def test_a_path_that_differs_in_case_alone_is_taken(session):
+    write(session, "out/Report.md")
+    with pytest.raises(InvalidInput) as error:
+        write(session, "out/report.md")
+    assert error.value.code == "path_taken"
+
+
+def test_quotas_hold_and_leave_nothing_behind(session, folder, settings, monkeypatch):
+    settings.KOMAND_ARTIFACT_MAX_BYTES, settings.KOMAND_ARTIFACTS_MAX_BYTES = 10, 15
+    with pytest.raises(InvalidInput, match="at most 10"):
+        write(session, data=b"a" * 11)
+    write(session, data=b"a" * 10)
+    with pytest.raises(InvalidInput, match="5 are left"):
+        write(session, "out/b.txt", b"b" * 6)
+    write(session, data=b"c" * 9)  # in place of the first
+    monkeypatch.setattr(artifacts, "MAX_FILES", 1)
+    with pytest.raises(InvalidInput, match="1 files"):
+        write(session, "out/c.txt", b"c")
+    assert len(blobs(folder, session)) == 1
+
+
+def test_what_a_crash_left_is_removed_when_it_is_old(session, folder):
+    write(session)
+    for name, age in (("old", 7200), ("young", 0)):
+        path = folder / str(session) / name
+        path.write_text("x")
+        os.utime(path, (time.time() - age, time.time() - age))
+    write(session, data=b"again")
+    assert {"old", "young"} & set(blobs(folder, session)) == {"young"}
+
+
+def test_a_deleted_file_is_gone_with_its_bytes(session, folder):
+    write(session)
+    assert delete_artifact(session, "out/a.txt") and not delete_artifact(session, "out/a.txt")
+    assert blobs(folder, session) == []
+
+
+def test_tools_write_list_and_read_text_in_pieces(session):
+    text = "häl" * 100
+    assert call(WriteArtifact(), session, path="out/t.md", content=text)["bytes"] == 400
+    assert call(ReadArtifact(), session)["files"] == [{"path": "out/t.md", "media_type": "text/markdown", "bytes": 400}]
+    first = call(ReadArtifact(), session, path="out/t.md", max_characters=200)
+    assert (first["content"], first["characters"], first["next_offset"]) == (text[:200], 300, 200)
+    last = call(ReadArtifact(), session, path="out/t.md", offset=200)
+    assert (first["content"] + last["content"], last["next_offset"]) == (text, None)
+    assert last["sources"][0]["uri"] == "artifact:out/t.md"
+
+
+def test_tools_take_other_bytes_as_base64(session):
+    data = bytes(range(256))
+    call(WriteArtifact(), session, path="out/b.bin", content=base64.b64encode(data).decode(), encoding="base64")
+    read = call(ReadArtifact(), session, path="out/b.bin")
+    assert (read["encoding"], base64.b64decode(read["content"])) == ("base64", data)
+    with pytest.raises(ToolError, match="base64"):
+        call(WriteArtifact(), session, path="out/b.bin", content="not base64!", encoding="base64")
+
+
+def test_the_agents_own_folder_is_of_less_risk_than_the_persons(session):
+    tool = WriteArtifact()
+    assert tool.risk_of({"path": "out/a"}) is Risk.LOW
+    assert tool.risk_of({"path": "files/a"}) is tool.risk_of({"path": "out/../files/a"}.copy() | {"path": "files/b"})
+    write(session, "files/a.txt", b"before")
+    change = tool.preview(
+        {"path": "files/a.txt", "content": "after"}, run_id=uuid4(), session_id=session, agent_id="default"
+    )
+    assert change == Change("before", "after", "files/a.txt")
+
+
+def test_bytes_that_are_gone_are_a_readable_error(session, folder):
+    write(session)
+    for name in blobs(folder, session):
+        (folder / str(session) / name).unlink()
+    with pytest.raises(ToolError, match="not on this machine"):
+        call(ReadArtifact(), session, path="out/a.txt")
+
+
+def test_the_folder_is_the_installations_own(folder, session):
+    write(session)
+    assert (folder / str(session)).stat().st_mode & 0o077 == 0
+    assert conf.data_folder() == folder.parent

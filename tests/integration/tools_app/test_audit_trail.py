@@ -1,0 +1,141 @@
+"""What became of each call can be told from the audit log alone: what was asked, what the policy and a person said, how
+it ended, and why."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import transaction
+from django.db.models import F
+
+from audit_app import services as audit
+from audit_app.models import AuditEntry
+from tools_app import services
+from tools_app.executions.transitions import move
+from tools_app.models import Approval, ToolExecution
+from tools_app.rules.policies import AgentPolicy, Budgets
+from tools_app.trust import control
+from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+@dataclass(frozen=True)
+class Story:
+    """verdict: what the policy said; person: what a person, or the clock, said and who; end: how it ended."""
+
+    verdict: str
+    person: tuple[str, str] | None
+    end: str
+    why: str
+
+
+def told_by_the_log(session_id: UUID) -> Story:
+    """The story of the session's one call."""
+    entries = list(AuditEntry.objects.filter(session_id=session_id).order_by("id"))
+    asked, *between, ended = entries
+    assert asked.action == "ToolExecutionStarted"
+    assert {entry.details["execution_id"] for entry in entries} == {str(ToolExecution.objects.get().pk)}
+    assert (asked.details["tool"], asked.details["arguments"]) == ("act", {"text": "hi"})
+    assert (asked.actor, asked.agent_id, asked.session_key) == ("user:7", "default", "WebChat:web:7")
+    person = None
+    if between:
+        request, decided = between
+        assert (request.action, decided.action) == ("ApprovalRequested", "ApprovalDecided")
+        person = (decided.details["decision"] or decided.details["status"], decided.actor)
+    assert ended.action in ("ToolExecutionCompleted", "ToolExecutionFailed")
+    why = ended.details.get("error") or ended.details.get("output")
+    return Story(asked.details["decision"].partition(":")[0], person, ended.details["status"], why)
+
+
+def decide(decision: str) -> Callable[[UUID], None]:
+    def say(execution_id: UUID) -> None:
+        approval = Approval.objects.get()
+        services.decide_approval(approval.pk, decision=decision, actor="user:1", policy=AgentPolicy(), note="Not so.")
+        if decision != "deny":
+            services.execute(execution_id)
+
+    return say
+
+
+def leave(seconds_ago: int) -> Callable[[UUID], None]:
+    def run_and_die(execution_id: UUID) -> None:
+        move(execution_id, ExecutionStatus.RUNNING, owner=uuid4())
+        ToolExecution.objects.update(started_at=F("started_at") - timedelta(seconds=seconds_ago))
+        services.sweep(Everybody())
+
+    return run_and_die
+
+
+class Everybody:
+    def dead(self, owners):
+        return set(owners)
+
+
+def expire(execution_id: UUID) -> None:
+    Approval.objects.update(expires_at=F("created_at"))
+    services.sweep(Everybody())
+
+
+def end_run(execution_id: UUID) -> None:
+    run_id = ToolExecution.objects.get().run_id
+    with transaction.atomic():
+        control.stop(reason="Fire drill.")
+        audit.emit(services.cancel_executions(run_id, reason="All agents are stopped by an operator: Fire drill."))
+
+
+def nothing(execution_id: UUID) -> None:
+    """It has ended already."""
+
+
+FULL, ASKING = AgentPolicy("full", agent_id="default"), AgentPolicy("supervised", agent_id="default")
+DENYING = AgentPolicy("full", agent_id="default", denied=("act(text=h*)",))
+SPENT = AgentPolicy("full", agent_id="default", budgets=Budgets(0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "act", "story"),
+    [
+        pytest.param(FULL, services.execute, Story("allow", None, "Completed", '"done"'), id="allowed"),
+        pytest.param(
+            ASKING, decide("allow_once"), Story("ask", ("allow_once", "user:1"), "Completed", '"done"'), id="approved"
+        ),
+        pytest.param(ASKING, decide("deny"), Story("ask", ("deny", "user:1"), "Failed", "Not so."), id="denied"),
+        pytest.param(ASKING, expire, Story("ask", ("expired", "system"), "Failed", "timeout"), id="expired"),
+        pytest.param(DENYING, nothing, Story("deny", None, "Failed", "the rule act(text=h*)"), id="refused"),
+        pytest.param(SPENT, nothing, Story("deny", None, "Failed", "budget allows it no actions"), id="budget"),
+        pytest.param(FULL, end_run, Story("allow", None, "Cancelled", "Fire drill."), id="stopped"),
+        pytest.param(
+            ASKING, end_run, Story("ask", ("cancelled", "system"), "Cancelled", "Fire drill."), id="stopped in asking"
+        ),
+        pytest.param(FULL, services.execute, Story("allow", None, "Failed", "No such page."), id="failed"),
+        pytest.param(FULL, leave(60), Story("allow", None, "TimedOut", "within 10 seconds"), id="timed out"),
+        pytest.param(
+            FULL, services.cancel_execution, Story("allow", None, "Cancelled", "A person cancelled"), id="cancelled"
+        ),
+        pytest.param(FULL, leave(1), Story("allow", None, "Unknown", "outcome is unknown"), id="unknown"),
+    ],
+)  # fmt: skip
+def test_the_log_tells_what_became_of_a_call(plan, make_tool, policy, act, story):
+    def run(arguments, context):
+        if story.end == "Failed":
+            raise ToolError(story.why)
+        return "done"
+
+    make_tool(run, effect=Effect.ONCE, risk=Risk.HIGH)
+    (execution,) = plan(("act", '{"text": "hi"}'), policy=policy)
+    act(execution.id)
+    told = told_by_the_log(execution.session_id)
+    assert (told.verdict, told.person, told.end) == (story.verdict, story.person, story.end)
+    assert story.why in told.why
+
+
+def test_what_is_planned_while_all_agents_are_stopped_says_so(plan, make_tool):
+    make_tool(lambda arguments, context: "done")
+    control.stop(reason="Fire drill.")
+    (execution,) = plan(("act", '{"text": "hi"}'), policy=FULL)
+    assert told_by_the_log(execution.session_id) == Story(
+        "deny", None, "Failed", f"{execution.error}"
+    ) and "Fire drill." in str(execution.error)

@@ -1,0 +1,264 @@
+"""Calls on an event loop: made once, limited, cancelled from elsewhere, given back by their effect class."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.conf import settings
+
+from audit_app.kernel.database import close_pool
+from audit_app.kernel.liveness import Observer
+from audit_app.models import AuditEntry, Event
+from tests.engine_rig import until
+from tools_app import conf, selectors, services
+from tools_app.executions import looping
+from tools_app.models import ToolExecution
+from tools_app.registry import tools
+from tools_app.types import Effect, ExecutionStatus, LoopTool, Risk, ToolError, ToolSpec
+
+pytestmark = pytest.mark.usefixtures("world")
+
+
+class Loop:
+    """A runs worker's loop without its runs."""
+
+    def __init__(self, owner: UUID) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.calls = self._do(self._open(owner)).result()
+        self._looking = self._do(self._look())
+
+    async def _open(self, owner: UUID) -> looping.LoopExecutions:
+        return looping.open_here(owner)
+
+    async def _look(self) -> None:
+        while True:
+            await self.calls.look_after()
+            await asyncio.sleep(0.02)
+
+    def _do(self, work: Any) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def drain(self, seconds: float = 0.0) -> None:
+        self._do(self.calls.drain(seconds)).result()
+
+    def close(self) -> None:
+        self._looking.cancel()
+        self.drain()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+        close_pool()
+
+
+@pytest.fixture
+def loop(process: UUID, world: None) -> Iterator[Loop]:
+    loop = Loop(process)
+    yield loop
+    loop.close()
+
+
+class Wait(LoopTool):
+    """A tool that does what a coroutine function does."""
+
+    def __init__(self, function: Callable[..., Any], effect: Effect, seconds: int) -> None:
+        self.spec = ToolSpec("wait", "Waits.", {"type": "object"}, effect, Risk.LOW, seconds)
+        self.run = function  # type: ignore[method-assign]
+        self.begun = 0
+
+    async def run(self, arguments: dict[str, Any], context: Any) -> Any:
+        """Replaced by each instance."""
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Wait]:
+    def make_tool(function: Callable[..., Any], effect: Effect = Effect.ONCE, seconds: int = 10) -> Wait:
+        async def run(arguments: dict[str, Any], context: Any) -> Any:
+            tool.begun += 1
+            return await function(arguments, context)
+
+        tool = Wait(run, effect, seconds)
+        monkeypatch.setitem(tools._items, "wait", tool)
+        return tool
+
+    return make_tool
+
+
+async def for_ever(arguments: Any, context: Any) -> None:
+    await asyncio.Event().wait()
+
+
+def ended(execution_id: UUID) -> Any:
+    return until(lambda: (found := selectors.get_execution(execution_id)).status.is_terminal and found)
+
+
+def test_a_result_is_stored_told_and_rung_for(plan, loop, make, nudges, passing) -> None:
+    async def answer(arguments: Any, context: Any) -> Any:
+        return {"agent": context.agent_id}
+
+    make(answer)
+    (execution,) = plan(("wait", "{}"))
+    assert [(task, options["queue"]) for task, _, options in nudges] == [("tools.execute_here", "runs")]
+    loop.calls.ring(execution.id)
+    done = ended(execution.id)
+    assert (done.status, done.output) == (ExecutionStatus.COMPLETED, '{"agent": "default"}')
+    assert nudges.of("test.done") == [str(execution.run_id)]
+    assert [event["type"] for event in passing] == ["tool.started"]
+    assert Event.objects.get(type="tool.completed").payload["duration_ms"] >= 0
+    assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7").count() == 1
+
+
+def test_a_call_is_made_once_however_often_it_is_rung_for(plan, loop, make) -> None:
+    async def answer(arguments: Any, context: Any) -> str:
+        return "done"
+
+    tool = make(answer)
+    (execution,) = plan(("wait", "{}"))
+    for _ in range(5):
+        looping.ring(execution.id)
+    ended(execution.id)
+    loop.calls.ring(uuid4())
+    loop.drain(1)
+    assert tool.begun == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "error"),
+    [
+        (ToolError("No such page."), "No such page."),
+        (RuntimeError("password=hunter2"), "The tool wait failed unexpectedly. It may be faulty."),
+        (asyncio.CancelledError(), "The tool wait failed unexpectedly. It may be faulty."),
+    ],
+)
+def test_a_fault_is_put_into_words_for_the_model(plan, loop, make, problem, error) -> None:
+    async def fail(arguments: Any, context: Any) -> None:
+        raise problem
+
+    make(fail)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    done = ended(execution.id)
+    assert (done.status, done.error) == (ExecutionStatus.FAILED, error)
+
+
+def test_a_result_that_is_no_json_is_a_fault_of_the_tool(plan, loop, make) -> None:
+    async def answer(arguments: Any, context: Any) -> object:
+        return object()
+
+    make(answer)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    assert ended(execution.id).status is ExecutionStatus.FAILED
+
+
+def test_a_call_past_its_time_ends_though_it_does_not_want_to(plan, loop, make, monkeypatch) -> None:
+    monkeypatch.setattr(conf, "GRACE_SECONDS", 0.05)
+
+    async def refuse(arguments: Any, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+
+    make(refuse, seconds=1)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    done = ended(execution.id)
+    assert (done.status, done.error) == (ExecutionStatus.TIMED_OUT, "The call did not finish within 1 seconds.")
+
+
+def test_a_call_that_was_cancelled_elsewhere_is_ended_here(plan, loop, make, stopped) -> None:
+    gone = threading.Event()
+
+    async def wait(arguments: Any, context: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.set()
+
+    tool = make(wait)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    until(lambda: tool.begun)
+    assert services.cancel_execution(execution.id)
+    assert gone.wait(5)
+    assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
+    assert stopped == [], "the process of a loop must not be killed for one call"
+
+
+@pytest.mark.parametrize(
+    ("effect", "status"), [(Effect.READ, "Pending"), (Effect.KEYED, "Pending"), (Effect.ONCE, "Unknown")]
+)
+def test_a_drain_gives_back_what_does_not_end(plan, loop, make, nudges, effect, status) -> None:
+    tool = make(for_ever, effect)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    until(lambda: tool.begun)
+    loop.drain(0.01)
+    row = ToolExecution.objects.get(pk=execution.id)
+    assert (row.status, row.owner) == (status, None)
+    assert nudges.of("tools.execute_here") == [str(execution.id)] * (2 if status == "Pending" else 1)
+
+
+def test_a_drain_waits_for_a_call_that_ends_in_time(plan, loop, make) -> None:
+    going = threading.Event()
+
+    async def answer(arguments: Any, context: Any) -> str:
+        going.set()
+        await asyncio.sleep(0.1)
+        return "just in time"
+
+    make(answer)
+    (execution,) = plan(("wait", "{}"))
+    loop.calls.ring(execution.id)
+    assert going.wait(5)
+    loop.drain(5)
+    assert selectors.get_execution(execution.id).output == '"just in time"'
+
+
+def test_a_freed_slot_takes_the_call_that_was_not_heard(plan, loop, make, monkeypatch) -> None:
+    monkeypatch.setattr(settings, "KOMAND_LOOP_TOOL_SLOTS", 1)
+    free = threading.Event()
+
+    async def answer(arguments: Any, context: Any) -> str:
+        await asyncio.to_thread(free.wait, 5)
+        return "done"
+
+    tool = make(answer)
+    first, second = plan(("wait", "{}"), ("wait", "{}"))
+    loop.calls.ring(first.id)
+    until(lambda: tool.begun)
+    loop.calls.ring(second.id)
+    free.set()
+    assert ended(second.id).output == '"done"'
+
+
+def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, process) -> None:
+    make(for_ever, Effect.READ)
+    (again,) = plan(("wait", "{}"))
+    make(for_ever, Effect.ONCE)
+    (once,) = plan(("wait", "{}"))
+    for execution in (again, once):
+        assert looping._claim(execution.id, process)
+
+    class Undertaker(Observer):
+        def dead(self, owners: Any) -> set[UUID]:
+            return set(owners)
+
+    services.sweep(Undertaker())
+    statuses = [selectors.get_execution(execution.id).status for execution in (again, once)]
+    assert statuses == [ExecutionStatus.PENDING, ExecutionStatus.UNKNOWN]
+    assert nudges.of("tools.execute_here").count(str(again.id)) == 2
+
+
+def test_a_call_whose_tool_has_gone_says_so(plan, loop, make, monkeypatch) -> None:
+    make(for_ever)
+    (execution,) = plan(("wait", "{}"))
+    monkeypatch.delitem(tools._items, "wait")
+    loop.calls.ring(execution.id)
+    assert ended(execution.id).error == "The tool wait is not available any more."

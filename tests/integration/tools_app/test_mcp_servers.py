@@ -1,0 +1,242 @@
+"""MCP servers as operators and agents meet them: set up, offered, called, and taken away when they change."""
+
+import json
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents_app.providers.scripted import Reply
+from agents_app.types import RunStatus
+from audit_app import stream
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.models import AuditEntry
+from tests.engine_rig import EngineRig, until
+from tests.mcp_rig import BAD
+from tools_app import catalogue, services
+from tools_app.models import Approval, McpServer, McpTool
+from tools_app.remote.mcp import discovery, store
+from tools_app.remote.mcp.source import _Teller
+from tools_app.rules.policies import AgentPolicy
+from tools_app.trust import credentials
+from tools_app.types import ExecutionStatus, ToolCall, ToolContext
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def add(how: str = "fine", **settings: Any) -> McpServer:
+    """A server of ours by its behaviour, reached once."""
+    defaults = {"name": "srv", "command": sys.executable, "arguments": ["-S", BAD, how], "connect_seconds": 10}
+    server = store.add_server(**{**defaults, **settings})
+    discovery.refresh(server)
+    return server
+
+
+def offered(policy: AgentPolicy | None = None) -> list[str]:
+    """The MCP tools that an agent's model is offered."""
+    specs = services.specs_for(policy or AgentPolicy(agent_id="default"))
+    return [spec.name for spec in specs if spec.server]
+
+
+def mcp(*words: str) -> str:
+    out = StringIO()
+    call_command("mcp", *words, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch)
+    yield rig
+    rig.stop()
+
+
+def let_agent_act(rig: EngineRig) -> Any:
+    """The transcript of a run whose model calls the server's tool once."""
+    rig.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
+    rig.start()
+    return rig.wait(rig.send("act").run_id, 30)
+
+
+def test_an_operator_sets_a_server_up_from_the_command_line():
+    said = mcp("add", "srv", "--risk", "low", "--command", sys.executable, "-S", BAD, "fine")
+    assert "srv was added." in said and "New: act" in said
+    assert "srv  stdio  works  1 tools" in mcp("list")
+    assert "act  offered  risk low  effect once" in mcp("show", "srv")
+    assert "It answers: fine 1, protocol 2025-06-18." in mcp("test", "srv")
+    mcp("disable", "srv")
+    assert offered() == []
+    mcp("enable", "srv")
+    assert offered() == ["mcp__srv__act"]
+    mcp("remove", "srv")
+    assert not McpServer.objects.exists()
+    with pytest.raises(CommandError, match="no MCP server"):
+        mcp("test", "srv")
+
+
+def test_a_server_that_does_not_work_is_kept_with_the_reason():
+    with pytest.raises(CommandError, match="its process ended"):
+        mcp("add", "srv", "--command", sys.executable, "-S", BAD, "dies")
+    server = McpServer.objects.get()
+    assert server.state == "failing"
+    assert "no licence found" in server.last_error
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"name": "Bad Name"}, "name"),
+        ({"name": "two__parts"}, "name"),
+        ({"command": " "}, "command"),
+        ({"arguments": "-y"}, "arguments"),
+        ({"arguments": ["--key", "{{credential:KEY}}"]}, "environment"),
+        ({"environment": {"A": 1}}, "environment"),
+        ({"environment": {"A": "1\n2"}}, "environment"),
+        ({"transport": "streamable_http", "url": "ftp://host/"}, "url"),
+        ({"transport": "sse", "url": "http://user@host/"}, "url"),
+        ({"transport": "sse", "url": "http://host/{{credential:KEY}}"}, "headers"),
+        ({"transport": "sse", "url": "http://host/", "headers": {"A\r\nB": "1"}}, "headers"),
+        ({"transport": "websocket"}, "transport"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings, problem):
+    with pytest.raises(InvalidInput, match=problem):
+        store.add_server(**{"name": "srv", "command": "program", **settings})
+    assert not McpServer.objects.exists()
+
+
+def test_a_name_is_taken_once():
+    store.add_server(name="srv", command="program")
+    with pytest.raises(Conflict):
+        store.add_server(name="srv", command="other")
+
+
+def test_a_tool_that_changes_is_taken_away_until_it_is_approved_anew():
+    server = add()
+    assert offered() == ["mcp__srv__act"]
+    store.change_server(server, environment={"TOOL_VERSION": "2"})
+    _, listed = discovery.refresh(server)
+    assert listed.changed == ("act",)
+    assert McpTool.objects.get().status == "changed"
+    assert offered() == [] and catalogue.find_tool("mcp__srv__act", "default") is None
+    assert store.approve_tools(server) == ("act",)
+    assert offered() == ["mcp__srv__act"]
+    with pytest.raises(NotFound):
+        store.approve_tools(server, ["other"])
+    actions = AuditEntry.objects.filter(action__startswith="Mcp").order_by("at").values_list("action", flat=True)
+    assert list(actions) == [
+        "McpServerCreated", "McpToolsListed", "McpServerUpdated", "McpToolsListed", "McpToolsApproved",
+    ]  # fmt: skip
+
+
+def test_tools_that_come_later_wait_and_those_that_go_are_not_offered():
+    server = add()
+    store.change_server(server, arguments=["-S", BAD, "odd-tools"])
+    discovery.refresh(server)
+    assert {tool.name: tool.status for tool in server.tools.all()} == {"a.b": "new", "a_b": "new", "act": "offered"}
+    store.approve_tools(server, ["a.b"])
+    assert [name[:14] for name in offered()] == ["mcp__srv__act", "mcp__srv__a_b_"]
+    store.change_server(server, arguments=["-S", BAD, "fine"])
+    discovery.refresh(server)
+    assert offered() == ["mcp__srv__act"]
+    assert server.tools.get(name="a.b").status == "gone"
+
+
+def test_an_agent_has_the_tools_of_the_servers_that_its_policy_names():
+    add()
+    assert offered(AgentPolicy(mcp_servers=())) == []
+    assert offered(AgentPolicy(mcp_servers=("other",))) == []
+    assert offered(AgentPolicy(mcp_servers=("srv",))) == ["mcp__srv__act"]
+    assert offered(AgentPolicy(tools=("echo",))) == []
+
+
+def test_an_operator_rates_each_tool(rig):
+    server = add(default_risk="medium")
+    tool = catalogue.find_tool("mcp__srv__act", "default")
+    assert (tool.spec.risk, tool.spec.effect) == ("medium", "once")
+    McpTool.objects.update(risk="low", effect="read")
+    store.touch_tools(server)
+    tool = catalogue.find_tool("mcp__srv__act", "default")
+    assert (tool.spec.risk, tool.spec.effect) == ("low", "read")
+
+
+def test_an_agent_calls_a_servers_tool(rig):
+    add(default_risk="low")
+    transcript = let_agent_act(rig)
+    assert transcript.run.status is RunStatus.COMPLETED
+    assert (transcript.executions[0].status, transcript.executions[0].output) == ("Completed", '"acted"')
+    assert McpServer.objects.get().state == "ok"
+
+
+def test_a_high_risk_call_waits_for_a_person(rig):
+    add()
+    rig.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
+    rig.start()
+    rig.send("act")
+    until(lambda: Approval.objects.filter(status="pending").exists())
+
+
+def test_a_tool_that_changed_since_it_was_listed_is_not_called(rig):
+    server = add(default_risk="low")
+    McpServer.objects.filter(pk=server.pk).update(environment={"TOOL_VERSION": "2"})
+    transcript = let_agent_act(rig)
+    assert "is not what an operator approved" in transcript.executions[0].error
+    assert McpTool.objects.get().status == "changed"
+
+
+def test_a_server_that_is_away_is_told_to_the_model_and_to_operators(rig):
+    server = add(default_risk="low")
+    McpServer.objects.filter(pk=server.pk).update(arguments=["-S", BAD, "dies"])
+    transcript = let_agent_act(rig)
+    assert transcript.executions[0].error == "The MCP server srv does not work: its process ended."
+    server.refresh_from_db()
+    assert server.state == "failing" and "its process ended" in server.last_error
+
+
+def test_a_crash_in_mid_call_says_that_it_may_have_happened(rig):
+    add("crash", default_risk="low")
+    transcript = let_agent_act(rig)
+    assert transcript.executions[0].status is ExecutionStatus.FAILED
+    assert "Whether the call took effect is not known" in transcript.executions[0].error
+
+
+def test_a_credential_reaches_the_process_and_nobody_else(rig):
+    server = add("key", default_risk="low")
+    McpServer.objects.filter(pk=server.pk).update(environment={"API_KEY": "{{credential:SRV_KEY}}"})
+    credentials.store_credential("SRV_KEY", "hush-hush-123", owner_id=None)
+    transcript = let_agent_act(rig)
+    assert transcript.executions[0].output == '"a key of 13 characters"'
+    entry = AuditEntry.objects.filter(action="CredentialAccessed").last()
+    assert entry.details["purpose"] == "MCP server srv"
+    assert not AuditEntry.objects.filter(details__icontains="hush-hush").exists()
+
+
+def test_a_missing_credential_is_named(rig):
+    server = add("key", default_risk="low")
+    McpServer.objects.filter(pk=server.pk).update(environment={"API_KEY": "{{credential:GONE}}"})
+    transcript = let_agent_act(rig)
+    assert "There is no credential 'GONE'" in transcript.executions[0].error
+    assert "There is no credential 'GONE'" in McpServer.objects.get().last_error
+
+
+def test_a_credential_that_changes_renews_the_connections_that_use_it():
+    server = store.add_server(name="srv", command="program", environment={"A": "{{credential:KEY}}"})
+    other = store.add_server(name="other", command="program")
+    credentials.store_credential("KEY", "hush-hush-123", owner_id=None)
+    assert store.list_live() == {server.id: 1, other.id: 0}
+
+
+async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(stream, "send_passing", lambda session_id, event: told.append(event))
+    context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
+    teller = _Teller(context)
+    for step in range(100):
+        await teller.tell(step, 200, "x" * 1000)
+    assert len(told) == 1
+    assert (told[0]["type"], told[0]["fraction"], len(told[0]["text"])) == ("tool.progress", 0.0, 200)
+    assert json.dumps(told[0])

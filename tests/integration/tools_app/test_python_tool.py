@@ -1,0 +1,173 @@
+"""`python`: what it prints, and that hostile code ends in time, alone and without having reached anything."""
+
+import os
+import socket
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tools_app.builtin.python import Python
+from tools_app.sandbox import running
+from tools_app.types import Effect, Risk
+
+SECONDS = 1.0
+
+
+def run(code, seconds=10.0):
+    return running.run(code, seconds=seconds)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert not list(folder.iterdir())
+    assert not [
+        child for child in psutil.Process().children(recursive=True) if "inside.py" in " ".join(child.cmdline())
+    ]
+
+
+def test_it_prints():
+    ran = run("import json, math\nprint(json.dumps({'pi': round(math.pi, 2)}))")
+    assert (ran.stdout, ran.stderr, ran.exit_code, ran.why) == ('{"pi": 3.14}\n', "", 0, "")
+
+
+def test_it_has_files_of_its_own_that_are_gone_afterwards():
+    code = "open('a', 'w').write('hi'); print(open('a').read(), __import__('os').listdir())"
+    assert run(code).stdout == "hi ['a']\n"
+    assert run("print(__import__('os').listdir())").stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1/0", "ZeroDivisionError"),
+        ("x = (", "SyntaxError"),
+        ("import no_such_package", "ModuleNotFoundError"),
+        ("raise SystemExit(3)", ""),
+    ],
+)
+def test_a_mistake_is_told_as_python_tells_it(code, said):
+    ran = run(code)
+    assert ran.exit_code in (1, 3) and said in ran.stderr
+    assert "inside.py" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["open('/etc/passwd')", "open('/proc/1/environ')", f"open({str(Path(__file__))!r})", "import os; os.listdir('/')",
+     "import os; os.symlink('/etc/passwd', 'a'); open('a').read()", "open('/tmp/komand-escape', 'w')"],
+)  # fmt: skip
+def test_it_reaches_no_file_elsewhere(code):
+    ran = run(code)
+    assert ran.exit_code == 1 and ran.stdout == ""
+    assert "PermissionError" in ran.stderr
+
+
+def test_it_reaches_no_network():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        ran = run(f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)")
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert ran.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "code", ["import os; os.fork()", "import subprocess; subprocess.run(['true'])", "import os; os.system('true')",
+             "import ctypes; ctypes.CDLL(None)", "import os; os.kill(os.getppid(), 9)"],
+)  # fmt: skip
+def test_it_starts_and_stops_no_other_process(code):
+    ran = run(code)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "not allowed here" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("while True: pass", "time"),
+        ("import signal, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(99)", "time"),
+        ("import os, time; os.close(1); os.close(2); time.sleep(99)", "time"),
+        ("while True: print('x' * 1000)", "printed too much"),
+        ("import sys\nwhile True: sys.stderr.write('x' * 1000)", "printed too much"),
+    ],
+    ids=["loops", "ignores signals", "closes its output", "prints for ever", "complains for ever"],
+)
+def test_what_does_not_end_is_ended(code, why):
+    started = time.monotonic()
+    ran = run(code, SECONDS)
+    assert time.monotonic() - started < SECONDS + 2
+    assert (ran.exit_code, why in ran.why) == (None, True)
+    assert len(ran.stdout) <= running.MAX_OUTPUT_BYTES
+
+
+@pytest.mark.parametrize(
+    "code", ["x = 'a' * 10**10", "open('big', 'wb').write(b'a' * 10**8)", "a = []\nwhile 1: a.append('x' * 10**6)"]
+)
+def test_it_cannot_have_much(code):
+    assert run(code).exit_code != 0
+
+
+def test_bytes_are_told_as_text():
+    assert "\ufffd" in run("import sys; sys.stdout.buffer.write(bytes(range(256)))").stdout
+
+
+def test_it_knows_nothing_of_its_surroundings(monkeypatch):
+    monkeypatch.setenv("KOMAND_SECRET_KEY", "hunter2")
+    assert "hunter2" not in run("import os; print(dict(os.environ))").stdout
+    assert run("import os; print(os.getpid() == os.getpgrp() == os.getsid(0))").stdout == "True\n"
+
+
+def test_it_says_what_the_kernel_holds_and_is_of_high_risk():
+    assert set(run("pass").held) <= {"network", "files", "programs"}
+    assert (Python.spec.risk, Python.spec.effect) == (Risk.HIGH, Effect.READ)
+    assert "no security boundary on their own" in " ".join(Python.spec.description.split())
+
+
+def test_the_hook_alone_holds_where_the_kernel_grants_nothing(tmp_path, monkeypatch):
+    """As on a kernel without Landlock and namespaces."""
+    weak = tmp_path / "inside.py"
+    source = running._INSIDE.read_text()
+    leaving = ("network(libc, keeps_user=becomes_nobody)", "files(libc, readable, folder)", "programs(libc)")
+    for name in (f"_leave_{what}" for what in leaving):
+        assert name in source
+        source = source.replace(f": {name}", ": False")
+    weak.write_text(source)
+    monkeypatch.setattr(running, "_INSIDE", weak)
+    assert run("print(open('a', 'w').write('x'))").stdout == "1\n"
+    for code in ("open('/etc/passwd')", "import socket; socket.socket()", "import os; os.listdir('/')"):
+        ran = run(code)
+        assert (ran.exit_code, ran.held) == (1, ())
+        assert "PermissionError" in ran.stderr
+
+
+# What no audit hook hears of.
+FORKS = """
+import _posixsubprocess, os
+reading, writing = os.pipe()
+nothing = (None, None, -1, -1, -1, -1, -1, -1, reading, writing, True, True, 0, None, None, None, -1, None, False)
+print(_posixsubprocess.fork_exec([b"x"], [b"/bin/true"], True, (writing,), *nothing))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in ("x86_64", "aarch64"), reason="SECCOMP NOT TESTED: unknown architecture")
+@pytest.mark.parametrize(
+    "code", [FORKS, "import os; os.memfd_create('x')", "import threading; threading.Thread(target=print).start()"]
+)
+def test_the_kernel_lets_it_start_nothing_whatever_it_calls(code):
+    ran = run(code)
+    assert "programs" in ran.held
+    assert (ran.exit_code, ran.stdout) == (1, "")
+
+
+def test_root_is_not_what_the_code_runs_as():
+    if os.getuid() == 0:
+        ran = run("import os; os.setuid(0); open('/proc/self/oom_score_adj', 'w').write('-1000')")
+        assert ran.exit_code == 1

@@ -1,0 +1,37 @@
+"""What an artifact may be called."""
+
+import pytest
+
+from tools_app.keeping.artifact_paths import BadPathError, checked, folded
+
+
+@pytest.mark.parametrize(
+    "path", ["out/report.md", "files/a b/ü.txt", "out/.hidden", "out/1/2/3/4/5/6/7/8", "files/日本.csv", "out/a..b"]
+)
+def test_an_ordinary_path_stays_as_it_is(path):
+    assert checked(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", "out", "out/", "/out/a", "etc/passwd", "../out/a", "out/../a", "out/..", "out/./a", "out//a", "out/a/",
+        "out\\a", "out/a\\..\\b", "C:/out/a", "out/a:b", "out/a\0.txt", "out/a\n", "out/a\x1b[2J", "out/a\u202egnp.exe",
+        "out/a\u200b", "out/ a", "out/a ", "out/a.", "out/con", "out/NUL.txt", "out/com1", "out/" + "a" * 101,
+        "out/" + "a/" * 9 + "b", "out/" + "a/" * 120, "out/\ud800", "out/a*", "out/<a>", 'out/"a"', "out/a|b", "OUT/a",
+        "file:///out/a", "out/%00\x7f", "～/out/a",
+    ],
+)  # fmt: skip
+def test_a_path_that_could_be_anything_else_is_refused_with_the_reason(path):
+    with pytest.raises(BadPathError) as error:
+        checked(path)
+    assert 10 <= len(str(error.value)) <= 200
+
+
+def test_two_spellings_of_one_name_are_one():
+    assert checked("out/u\u0308.txt") == checked("out/\u00fc.txt")
+    assert folded("out/Straße.TXT") == folded("out/STRASSE.txt")
+
+
+def test_percent_signs_mean_nothing():
+    assert checked("out/..%2fa") == "out/..%2fa"  # a name, never decoded

@@ -1,0 +1,80 @@
+"""Credentials in the admin: a value is typed in, sealed and never shown again; only when it was set and used."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+
+from audit_app.adminkit.base import acting
+from audit_app.adminkit.text import visible
+from audit_app.kernel.errors import AppError
+from tools_app.models import Credential
+from tools_app.trust import credentials
+
+
+class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """A new credential, or a new value for one. The browser is never sent the stored value."""
+
+    value = forms.CharField(
+        max_length=credentials.MOST_CHARACTERS, min_length=credentials.LEAST_CHARACTERS, strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="Stored encrypted, and never shown again.",
+    )  # fmt: skip
+
+    class Meta:
+        model = Credential
+        fields = ["name", "owner"]
+        widgets = {"name": UnfoldAdminTextInputWidget, "owner": UnfoldAdminSelectWidget}
+        help_texts = {"name": "Referred to as {{credential:NAME}}: letters, digits, dots, dashes, underscores."}
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        try:
+            credentials.check_name(name)
+        except AppError as error:
+            raise forms.ValidationError(error.message) from None
+        return name
+
+
+@admin.register(Credential)
+class CredentialAdmin(ModelAdmin):
+    form = CredentialForm
+    list_display = ("title", "whose", "created_at", "updated_at", "last_used_at")
+    list_select_related = ("owner",)
+    search_fields = ("name",)
+    ordering = ("name",)
+
+    def get_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
+        given = ("name", "owner", "value")
+        return (*given, "created_at", "updated_at", "last_used_at") if obj else given
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
+        return ("name", "owner", "created_at", "updated_at", "last_used_at") if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        with acting(request):
+            row, _ = credentials.store_credential(obj.name, form.cleaned_data["value"], owner_id=obj.owner_id)
+        obj.pk = row.pk
+        obj._state.adding = False
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        if isinstance(obj, Credential):
+            with acting(request):
+                credentials.delete_credential(obj.name, owner_id=obj.owner_id)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for row in queryset:
+            self.delete_model(request, row)
+
+    @display(description="Name")
+    def title(self, credential: Credential) -> str:
+        return visible(credential.name)
+
+    @display(description="Owner")
+    def whose(self, credential: Credential) -> str:
+        return visible(str(credential.owner)) if credential.owner else "the installation"

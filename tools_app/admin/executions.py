@@ -1,0 +1,185 @@
+"""Tool executions in the admin: read, filtered, and stopped; never edited."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import clipped, json_block, took, visible
+from audit_app.adminkit.theme import act, button
+from tools_app import registry, services
+from tools_app.models import IS_OPEN, ToolExecution
+from tools_app.trust import receipts
+from tools_app.types import ExecutionStatus
+
+PAGE = "admin:tools_app_toolexecution_change"
+STATUS_TONES = {
+    ExecutionStatus.PENDING.value: "info",
+    ExecutionStatus.RUNNING.value: "info",
+    ExecutionStatus.COMPLETED.value: "success",
+    ExecutionStatus.FAILED.value: "danger",
+    ExecutionStatus.TIMED_OUT.value: "danger",
+    ExecutionStatus.CANCELLED.value: "warning",
+    ExecutionStatus.UNKNOWN.value: "warning",
+}
+OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
+# What one page prints of an output; the rest is in the database and the API.
+SHOWN_CHARACTERS = 20_000
+
+links.register_page("execution", PAGE)
+
+
+def count_open() -> dict[str, int]:
+    """How many executions are pending and running now, by status; a status nobody is in is missing."""
+    rows = ToolExecution.objects.filter(IS_OPEN).order_by()
+    return dict(rows.values_list("status").annotate(Count("id")))
+
+
+class ToolFilter(DropdownFilter):
+    """One of the registered tools."""
+
+    title = "tool"
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in registry.tools.names()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ToolExecution]) -> QuerySet[ToolExecution]:
+        return queryset.filter(tool=self.value()) if self.value() else queryset
+
+
+@admin.register(ToolExecution)
+class ToolExecutionAdmin(ReadOnlyAdmin):
+    list_display = ("name", "state", "asked", "length", "agent", "run", "problem")
+    list_filter = (("status", ChoicesDropdownFilter), ToolFilter, ("created_at", KeyDateFilter))
+    search_fields = ("=tool", "=agent_id", "=request_id", "error")
+    search_ids = ("id", "run_id")
+    search_help_text = "An id, or words of the newest 5,000"
+    actions_detail: Any = ("stop", "check_receipt")
+    fieldsets = (
+        (None, {"fields": (("name", "state"), ("agent", "run"), ("asked", "started"), ("completed", "length"))}),
+        ("Call", {"fields": ("pretty_arguments", "decision_text", ("effect", "risk"))}),
+        ("Result", {"fields": ("pretty_output", "problem", "suspect", "proof", "receipt_text")}),
+        ("More", {"fields": (("timeout_seconds", "attempts"), ("step", "call_index"), "call", "request_id")}),
+    )
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Only an open execution can be stopped, and only one that has ended has a receipt."""
+        execution = self.get_object(request, object_id)
+        hidden = "check_receipt" if execution is None or execution.status in OPEN else "stop"
+        shown = super().get_actions_detail(request, object_id)
+        return [one for one in shown if one.action_name != f"tools_app_toolexecution_{hidden}"]
+
+    @act(
+        "Stop",
+        path="stop",
+        icon="stop_circle",
+        permissions=["stop"],
+        variant=ActionVariant.DANGER,
+        question="Stop this execution?",
+        explanation="The model is told that the call was cancelled.",
+        submit="Stop it",
+    )
+    def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        with acting(request):
+            stopped = services.cancel_execution(UUID(object_id))
+        if stopped:
+            messages.success(request, "The execution was stopped.")
+        else:
+            messages.info(request, "The execution had already ended.")
+        return back_to(request, PAGE, object_id)
+
+    @button("Check the receipt", path="check-receipt", icon="verified_user")
+    def check_receipt(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        execution = self.get_object(request, object_id)
+        if execution is None:
+            raise Http404
+        verdict = receipts.check_stored(execution)
+        (messages.success if verdict.is_valid else messages.error)(request, verdict.reason)
+        return HttpResponseRedirect(reverse(PAGE, args=[object_id]))
+
+    def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("tools_app.change_toolexecution")
+
+    @display(description="Tool")
+    def name(self, execution: ToolExecution) -> str:
+        return visible(execution.tool)
+
+    @display(description="Status", label=STATUS_TONES)
+    def state(self, execution: ToolExecution) -> str:
+        return execution.status
+
+    @display(description="Asked")
+    def asked(self, execution: ToolExecution) -> str:
+        return f"{timezone.localtime(execution.created_at):%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Started")
+    def started(self, execution: ToolExecution) -> str:
+        return f"{took(execution.created_at, execution.started_at)} later"
+
+    @display(description="Ended")
+    def completed(self, execution: ToolExecution) -> str:
+        ended = execution.completed_at
+        return f"{timezone.localtime(ended):%Y-%m-%d %H:%M:%S}" if ended else "–"
+
+    @display(description="Took")
+    def length(self, execution: ToolExecution) -> str:
+        return took(execution.started_at, execution.completed_at)
+
+    @display(description="Agent")
+    def agent(self, execution: ToolExecution) -> str:
+        return links.link("agent", execution.agent_id)
+
+    @display(description="Run")
+    def run(self, execution: ToolExecution) -> str:
+        return links.link("run", execution.run_id)
+
+    @display(description="Error")
+    def problem(self, execution: ToolExecution) -> str:
+        return visible(clipped(execution.error or "", 500)) or "–"
+
+    @display(description="Injection guard")
+    def suspect(self, execution: ToolExecution) -> str:
+        """What the guard made of the result; what it kept from the model is shown here alone."""
+        if not execution.suspicion:
+            return "–"
+        said = f"looks like an attack on the model ({execution.suspicion} of 100)"
+        return said if not execution.withheld else json_block(clipped(execution.withheld, SHOWN_CHARACTERS))
+
+    @display(description="Proof", label={"proved": "success", "none": "info", "changed": "danger"})
+    def proof(self, execution: ToolExecution) -> str:
+        """Checked anew whenever the page is shown."""
+        if not execution.receipt:
+            return "none"
+        return "proved" if receipts.check_stored(execution).is_valid else "changed"
+
+    @display(description="Receipt")
+    def receipt_text(self, execution: ToolExecution) -> str:
+        return visible(execution.receipt) or "–"
+
+    @display(description="Arguments")
+    def pretty_arguments(self, execution: ToolExecution) -> str:
+        return json_block(execution.arguments)
+
+    @display(description="Output")
+    def pretty_output(self, execution: ToolExecution) -> str:
+        return json_block(clipped(execution.output, SHOWN_CHARACTERS)) if execution.output else "–"
+
+    @display(description="Policy")
+    def decision_text(self, execution: ToolExecution) -> str:
+        return visible(execution.decision)
+
+    @display(description="Id of the call")
+    def call(self, execution: ToolExecution) -> str:
+        return visible(execution.call_id)

@@ -1,0 +1,116 @@
+"""What people have allowed in advance, in the admin: read, and taken back."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from unfold.contrib.filters.admin import DropdownFilter
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import visible
+from audit_app.adminkit.theme import act
+from audit_app.kernel.errors import AppError
+from tools_app.models import Grant
+from tools_app.trust import grants
+
+PAGE = "admin:tools_app_grant_change"
+
+links.register_page("grant", PAGE)
+
+
+class HoldsFilter(DropdownFilter):
+    """Whether a grant still holds, and for what."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("standing", "For ever"), ("run", "For a run"), ("revoked", "Revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Grant]) -> QuerySet[Grant]:
+        match self.value():
+            case "standing":
+                return queryset.filter(run_id=None, revoked_at=None)
+            case "run":
+                return queryset.filter(run_id__isnull=False, revoked_at=None)
+            case "revoked":
+                return queryset.filter(revoked_at__isnull=False)
+            case _:
+                return queryset
+
+
+@admin.register(Grant)
+class GrantAdmin(ReadOnlyAdmin):
+    list_display = ("what", "agent", "holds", "who", "when")
+    list_filter = (HoldsFilter,)
+    search_fields = ("=agent_id", "pattern", "granted_by")
+    search_ids = ("id", "run_id", "approval_id")
+    actions_detail: Any = ("revoke",)
+    fieldsets = ((None, {"fields": ("what", ("agent", "holds"), ("who", "when"), ("approval", "revoked"))}),)
+
+    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("tools_app.change_grant")
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Only a grant that still holds can be revoked."""
+        grant = self.get_object(request, object_id)
+        holds = grant is not None and grant.revoked_at is None
+        return super().get_actions_detail(request, object_id) if holds else []
+
+    @act(
+        "Revoke",
+        path="revoke",
+        icon="block",
+        permissions=["revoke"],
+        variant=ActionVariant.DANGER,
+        question="Revoke this permission?",
+        explanation="Such calls are asked about again, from the next one on.",
+        submit="Revoke it",
+    )
+    def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        try:
+            with acting(request):
+                grants.revoke_grant(UUID(object_id))
+            messages.success(request, "The permission is revoked.")
+        except AppError as error:
+            messages.error(request, error.message)
+        return back_to(request, PAGE, object_id)
+
+    @display(description="What is allowed")
+    def what(self, grant: Grant) -> str:
+        return visible(grant.pattern)
+
+    @display(description="Agent")
+    def agent(self, grant: Grant) -> str:
+        return links.link("agent", grant.agent_id)
+
+    @display(description="Holds", label={"for ever": "warning", "for a run": "info"})
+    def holds(self, grant: Grant) -> str:
+        if grant.revoked_at:
+            return "revoked"
+        return "for a run" if grant.run_id else "for ever"
+
+    @display(description="Granted by")
+    def who(self, grant: Grant) -> str:
+        return visible(grant.granted_by)
+
+    @display(description="Granted")
+    def when(self, grant: Grant) -> str:
+        return f"{timezone.localtime(grant.created_at):%Y-%m-%d %H:%M:%S}"
+
+    @display(description="In answer to")
+    def approval(self, grant: Grant) -> str:
+        return links.link("approval", grant.approval_id) if grant.approval_id else "–"
+
+    @display(description="Revoked")
+    def revoked(self, grant: Grant) -> str:
+        if grant.revoked_at is None:
+            return "–"
+        return f"{timezone.localtime(grant.revoked_at):%Y-%m-%d %H:%M:%S} by {visible(grant.revoked_by)}"

@@ -1,0 +1,177 @@
+"""MCP servers in the admin: set up, reached, and their tools rated and approved by an operator."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from unfold.admin import TabularInline
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from audit_app.adminkit import links
+from audit_app.adminkit.base import AuditedAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import clipped, json_block, visible
+from audit_app.adminkit.theme import act
+from audit_app.kernel.errors import AppError
+from tools_app.models import McpServer, McpTool
+from tools_app.remote.mcp import discovery, store
+
+PAGE = "admin:tools_app_mcpserver_change"
+STATES = {"unknown": "info", "ok": "success", "failing": "danger"}
+TOOL_STATES = {"offered": "success", "off": "info", "gone": "info", "new": "warning", "changed": "danger"}
+
+links.register_page("mcp_server", PAGE)
+
+
+class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
+    """A server, checked as the command line checks it."""
+
+    class Meta:
+        model = McpServer
+        fields = [
+            "name", "transport", "command", "arguments", "environment", "url", "headers", "is_enabled",
+            "default_risk", "default_effect", "connect_seconds", "call_seconds",
+        ]  # fmt: skip
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if not self.errors:
+            try:
+                store.check_server(McpServer(**{"name": self.instance.name, **cleaned}))
+            except AppError as problem:
+                field, _, words = problem.message.partition(": ")
+                self.add_error(field if words and field in self.fields else None, words or problem.message)
+        return cleaned
+
+
+class ToolInline(TabularInline):
+    """The tools that the server lists. What they are is the server's; what they may do is the operator's. Everything
+    that a model would read of them is shown whole: it is what is approved."""
+
+    model = McpTool
+    hide_title = True  # it is the server's text as it came
+    extra = 0
+    can_delete = False
+    fields = ("tool", "takes", "claims", "state", "is_enabled", "risk", "effect")
+    readonly_fields = ("tool", "takes", "claims", "state")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @display(description="Tool")
+    def tool(self, tool: McpTool) -> str:
+        return visible(f"{tool.name}: {tool.description or tool.title}")
+
+    @display(description="Takes")
+    def takes(self, tool: McpTool) -> str:
+        return json_block(tool.parameters.get("properties") or {})
+
+    @display(description="Claims")
+    def claims(self, tool: McpTool) -> str:
+        return json_block(tool.hints) if tool.hints else "–"
+
+    @display(description="State", label=TOOL_STATES)
+    def state(self, tool: McpTool) -> str:
+        return tool.status
+
+
+@admin.register(McpServer)
+class McpServerAdmin(AuditedAdmin):
+    noun = "McpServer"
+    form = ServerForm
+    list_display = ("name", "transport", "health", "tool_count", "default_risk", "is_enabled")
+    list_filter = (("state", ChoicesDropdownFilter), "is_enabled")
+    list_filter_submit = True
+    search_fields = ("name", "command", "url")
+    inlines = (ToolInline,)
+    actions_detail: Any = ("refresh_tools", "approve_tools")
+    conditional_fields = {
+        "command": "transport == 'stdio'",
+        "arguments": "transport == 'stdio'",
+        "environment": "transport == 'stdio'",
+        "url": "transport != 'stdio'",
+        "headers": "transport != 'stdio'",
+    }
+    readonly_fields = ("health", "problem", "greeting_text")
+    fieldsets = (
+        (None, {"fields": (
+            ("name", "transport"), ("command", "arguments"), "environment", "url", "headers", "is_enabled",
+        )}),
+        ("Its tools", {"fields": (("default_risk", "default_effect"), ("connect_seconds", "call_seconds"))}),
+        ("Health", {"fields": ("health", "problem", "greeting_text")}),
+    )  # fmt: skip
+
+    def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> tuple[str, ...]:
+        return (*self.readonly_fields, "name") if obj else self.readonly_fields
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        store.touch_tools(form.instance)
+
+    def has_set_up_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("tools_app.change_mcpserver")
+
+    @act(
+        "Refresh tools",
+        path="refresh",
+        icon="refresh",
+        permissions=["set_up"],
+        question="Reach this server and list its tools?",
+        explanation="A command is run, or the address is called. This page waits for the answer.",
+        submit="Refresh",
+    )
+    def refresh_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        server = McpServer.objects.get(pk=object_id)
+        try:
+            with acting(request):
+                found, listed = discovery.refresh(server)
+        except AppError as problem:
+            messages.error(request, problem.message)
+        else:
+            changes = len(listed.new) + len(listed.changed) + len(listed.gone)
+            messages.success(request, f"{len(found.tools)} tools are listed, {changes} of them changed.")
+            for name, reason in found.skipped.items():
+                messages.warning(request, f"Left out: {name[:60]!r}, {reason}.")
+        return back_to(request, PAGE, object_id)
+
+    @act(
+        "Approve tools",
+        path="approve",
+        icon="verified",
+        permissions=["set_up"],
+        variant=ActionVariant.PRIMARY,
+        question="Accept every tool as it is listed now?",
+        explanation="Read the descriptions first: agents will be told exactly these.",
+        submit="Approve",
+    )
+    def approve_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        with acting(request):
+            approved = store.approve_tools(McpServer.objects.get(pk=object_id))
+        messages.success(request, f"Approved: {', '.join(approved) or 'nothing new'}.")
+        return back_to(request, PAGE, object_id)
+
+    @display(description="Health", label=STATES)
+    def health(self, server: McpServer) -> str:
+        return server.state
+
+    @display(description="Tools")
+    def tool_count(self, server: McpServer) -> str:
+        states = [tool.status for tool in server.tools.all()]
+        waiting = sum(state in ("new", "changed") for state in states)
+        return f"{states.count('offered')}" + (f" ({waiting} to approve)" if waiting else "")
+
+    @display(description="Last error")
+    def problem(self, server: McpServer) -> str:
+        return visible(server.last_error) or "–"
+
+    @display(description="Reached")
+    def greeting_text(self, server: McpServer) -> str:
+        if server.reached_at is None:
+            return "never"
+        said = server.greeting
+        who = f"{said.get('name', '')} {said.get('version', '')}, protocol {said.get('protocol', '')}"
+        return f"{timezone.localtime(server.reached_at):%Y-%m-%d %H:%M:%S}: {visible(clipped(who, 200))}"

@@ -1,0 +1,64 @@
+"""What agents remember, in the admin: read, searched, and deleted when it should not be kept."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from unfold.decorators import display
+
+from audit_app import services as audit
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.text import clipped, visible
+from tools_app.models import Memory
+
+_LISTED_CHARACTERS = 120
+
+
+@admin.register(Memory)
+class MemoryAdmin(ReadOnlyAdmin):
+    newest_by = "updated_at"
+    list_display = ("title", "beginning", "agent", "person", "changed")
+    search_fields = ("=agent_id", "=actor", "key", "text")
+    search_ids = ("id", "run_id")
+    search_help_text = "An id, an agent, a person such as user:7, or words of the newest 5,000"
+    fieldsets = ((None, {"fields": ("title", "whole", ("agent", "person"), ("run", "changed"))}),)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("tools_app.delete_memory")
+
+    def log_deletions(self, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
+        with acting(request):
+            for memory in queryset:
+                audit.record("MemoryDeleted", details={"key": memory.key, "of": memory.actor}, agent_id=memory.agent_id)
+        return super().log_deletions(request, queryset)
+
+    @display(description="Key")
+    def title(self, memory: Memory) -> str:
+        return visible(memory.key)
+
+    @display(description="Text")
+    def beginning(self, memory: Memory) -> str:
+        return visible(clipped(memory.text, _LISTED_CHARACTERS))
+
+    @display(description="Text")
+    def whole(self, memory: Memory) -> str:
+        return visible(memory.text)
+
+    @display(description="Agent")
+    def agent(self, memory: Memory) -> str:
+        return links.link("agent", memory.agent_id)
+
+    @display(description="For")
+    def person(self, memory: Memory) -> str:
+        return visible(memory.actor)
+
+    @display(description="Stored by")
+    def run(self, memory: Memory) -> Any:
+        return links.link("run", memory.run_id)
+
+    @display(description="Changed")
+    def changed(self, memory: Memory) -> str:
+        return f"{timezone.localtime(memory.updated_at):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,128 @@
+"""Skills in the admin: what is published, who signed it, what it may do, and which agents have it; never edited."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import json_block, visible
+from audit_app.adminkit.theme import act
+from audit_app.kernel.errors import AppError
+from tools_app.models import Skill
+from tools_app.remote.skills import registry
+from tools_app.remote.skills.registry import SkillView
+
+PAGE = "admin:tools_app_skill_change"
+BADGES = {"verified": "success", "not verified": "warning"}
+
+
+@admin.register(Skill)
+class SkillAdmin(ReadOnlyAdmin):
+    list_display = ("skill_id", "title", "publisher", "latest_version", "kind", "badge", "agents_count")
+    search_fields = ("skill_id", "name", "description", "publisher_id")
+    search_help_text = "Id, name, publisher"
+    ordering = ("skill_id",)
+    actions_detail: Any = ("remove",)
+    fieldsets = (
+        (None, {"fields": (("skill_id", "title"), ("publisher", "badge"), ("kind", "all_versions"), "words")}),
+        ("Permissions", {"fields": ("needs", "installed_for")}),
+        ("Manifest", {"fields": ("manifest", "digest")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        skills: QuerySet[Any] = super().get_queryset(request).annotate(agents=Count("installs"))
+        return skills
+
+    def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset  # few enough to search them all
+
+    @act(
+        "Remove",
+        path="remove",
+        icon="delete",
+        permissions=["remove"],
+        variant=ActionVariant.DANGER,
+        question="Remove this skill?",
+        explanation="All its versions leave the registry. An agent that has it keeps it from being removed.",
+        submit="Remove it",
+    )
+    def remove(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        try:
+            with acting(request):
+                registry.delete_skill(Skill.objects.get(pk=object_id).skill_id)
+        except AppError as error:
+            messages.error(request, error.message)
+            return back_to(request, PAGE, object_id)
+        messages.success(request, "The skill was removed.")
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponse(headers={"HX-Redirect": reverse("admin:tools_app_skill_changelist")})
+        return HttpResponseRedirect(reverse("admin:tools_app_skill_changelist"))
+
+    def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("tools_app.delete_skill")
+
+    @display(description="Name")
+    def title(self, skill: Skill) -> str:
+        return visible(skill.name)
+
+    @display(description="Publisher")
+    def publisher(self, skill: Skill) -> str:
+        return visible(skill.publisher_id)
+
+    @display(description="Kind")
+    def kind(self, skill: Skill) -> str:
+        return _view(skill).manifest.kind.value
+
+    @display(description="Signature", label=BADGES)
+    def badge(self, skill: Skill) -> str:
+        return "verified" if _view(skill).is_verified else "not verified"
+
+    @display(description="Agents")
+    def agents_count(self, skill: Skill) -> int:
+        return int(skill.agents)  # type: ignore[attr-defined]  # annotated
+
+    @display(description="Versions")
+    def all_versions(self, skill: Skill) -> str:
+        return ", ".join(_view(skill).versions)
+
+    @display(description="Description")
+    def words(self, skill: Skill) -> str:
+        return visible(skill.description) or "–"
+
+    @display(description="Requires")
+    def needs(self, skill: Skill) -> str:
+        return visible(", ".join(map(str, _view(skill).manifest.required))) or "nothing"
+
+    @display(description="Installed for")
+    def installed_for(self, skill: Skill) -> str | SafeString:
+        rows = skill.installs.select_related("version").order_by("agent_id")
+        told = (
+            (links.link("agent", row.agent_id), f" {row.version.version}, granted: {_listed(row.granted)}")
+            for row in rows
+        )
+        return format_html_join("; ", "{}{}", told) or "no agent"
+
+    @display(description="As published")
+    def manifest(self, skill: Skill) -> str:
+        return json_block(dict(_view(skill).data))
+
+    @display(description="Digest")
+    def digest(self, skill: Skill) -> str:
+        return _view(skill).digest
+
+
+def _view(skill: Skill) -> SkillView:
+    return registry.get_skill(skill.skill_id)
+
+
+def _listed(granted: list[str]) -> str:
+    return visible(", ".join(granted)) or "nothing"

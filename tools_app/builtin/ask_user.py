@@ -1,0 +1,66 @@
+"""`ask_user`: a question to the person the agent talks to. Their next message is the answer."""
+
+from typing import Any
+
+from tools_app.types import Effect, PersonTool, Question, Risk, ToolSpec
+
+_MOST_OPTIONS = 10
+
+
+class AskUser(PersonTool):
+    spec = ToolSpec(
+        name="ask_user",
+        description=(
+            "Ask the person a question and wait for the answer. Use it when you cannot go on without a decision or a "
+            "fact that only they know; otherwise answer. One question a call; offer options when there are few."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "question": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 2_000,
+                    "description": "The question, complete in itself.",
+                },
+                "options": {
+                    "type": "array",
+                    "items": {"type": "string", "minLength": 1, "maxLength": 200},
+                    "maxItems": _MOST_OPTIONS,
+                    "uniqueItems": True,
+                    "description": "Answers to choose from, in a few words each.",
+                },
+                "allow_text": {
+                    "type": "boolean",
+                    "description": "Whether an answer in the person's own words is welcome too. Default true.",
+                },
+            },
+            "required": ["question"],
+            "additionalProperties": False,
+        },
+        effect=Effect.READ,
+        risk=Risk.LOW,
+        timeout_seconds=60,
+    )
+
+    def question_of(self, arguments: dict[str, Any]) -> Question:
+        options = tuple(arguments.get("options", ()))
+        return Question(arguments["question"], options, allows_text=not options or arguments.get("allow_text", True))
+
+    def answer_of(self, question: Question, text: str) -> Any:
+        """{"answer": the option that was chosen, else the person's words, "is_option"}. A person is never held to the
+        options: what else they write is for the model to make sense of."""
+        said = text.strip()
+        chosen = _option(question.options, said)
+        return {"answer": chosen or said, "is_option": chosen is not None}
+
+
+def _option(options: tuple[str, ...], said: str) -> str | None:
+    """The option that is meant by its words or its number."""
+    for option in options:
+        if option.strip().casefold() == said.casefold():
+            return option
+    number = said.rstrip(".)")
+    if number.isascii() and number.isdigit() and len(number) < 3 and 1 <= int(number) <= len(options):
+        return options[int(number) - 1]
+    return None

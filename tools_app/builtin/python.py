@@ -1,0 +1,51 @@
+"""`python`: runs a piece of code. Only where KOMAND_PYTHON_TOOL is set; docs/security.md says what holds it."""
+
+from typing import Any
+
+from tools_app.sandbox import running
+from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
+
+_MAX_CODE_CHARACTERS = 100_000
+_MAX_SHOWN_CHARACTERS = 20_000
+# What is left of the time limit is for starting and clearing up.
+_RUNNING_SHARE = 0.9
+
+
+class Python(Tool):
+    spec = ToolSpec(
+        name="python",
+        description=(
+            "Run Python code with the standard library and return what it prints. It has no network, no packages and "
+            "no files but those it makes, which are gone afterwards. Its limits keep accidents small; they are no "
+            "security boundary on their own, so never run code that somebody else wrote."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "code": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": _MAX_CODE_CHARACTERS,
+                    "description": "The program. Print what you want to see.",
+                },
+            },
+            "required": ["code"],
+            "additionalProperties": False,
+        },
+        effect=Effect.READ,
+        risk=Risk.HIGH,
+        timeout_seconds=30,
+    )
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """{"exit_code": or null when it was stopped, "why_stopped", "stdout", "stderr", "truncated", "held_by_kernel":
+        which of `network`, `files` and `programs` the kernel itself keeps from it}."""
+        ran = running.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
+        return {
+            "exit_code": ran.exit_code,
+            "why_stopped": ran.why,
+            "stdout": ran.stdout[:_MAX_SHOWN_CHARACTERS],
+            "stderr": ran.stderr[-_MAX_SHOWN_CHARACTERS:],
+            "truncated": max(len(ran.stdout), len(ran.stderr)) > _MAX_SHOWN_CHARACTERS,
+            "held_by_kernel": list(ran.held),
+        }

@@ -1,0 +1,95 @@
+"""`write_artifact`: writes a file of the session."""
+
+import base64
+import binascii
+from typing import Any
+from uuid import UUID
+
+from audit_app.kernel.errors import AppError
+from tools_app.keeping import artifacts
+from tools_app.keeping.artifact_paths import MAX_CHARACTERS
+from tools_app.types import Change, Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
+
+_MAX_CONTENT_CHARACTERS = 200_000
+_SHOWN_CHARACTERS = 20_000
+
+
+class WriteArtifact(Tool):
+    spec = ToolSpec(
+        name="write_artifact",
+        description=(
+            "Write a file that belongs to this conversation, or replace it: results go to out/, everything else to "
+            "files/, such as out/report.md. Text as it is, other bytes as base64."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "path": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_CHARACTERS,
+                    "description": "Where to: out/… or files/…, with slashes between the parts.",
+                },
+                "content": {
+                    "type": "string",
+                    "maxLength": _MAX_CONTENT_CHARACTERS,
+                    "description": "The whole content of the file.",
+                },
+                "encoding": {
+                    "enum": ["text", "base64"],
+                    "default": "text",
+                    "description": "How the content is written here. Default text, stored as UTF-8.",
+                },
+                "media_type": {
+                    "type": "string",
+                    "maxLength": 120,
+                    "description": "Such as text/markdown. Default: by the ending of the name.",
+                },
+            },
+            "required": ["path", "content"],
+            "additionalProperties": False,
+        },
+        effect=Effect.KEYED,  # by its path: writing the same again changes nothing
+        risk=Risk.LOW,
+        timeout_seconds=30,
+        targets={"path": Target.PATH},
+    )
+
+    def risk_of(self, arguments: dict[str, Any]) -> Risk:
+        """What people put into files/ is theirs; out/ is the agent's own."""
+        return Risk.LOW if arguments["path"].startswith("out/") else Risk.MEDIUM
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """{"path", "bytes", "sha256", "media_type"}."""
+        try:
+            written = artifacts.write_artifact(
+                context.session_id, arguments["path"], _bytes(arguments), run_id=context.run_id,
+                agent_id=context.agent_id, media_type=arguments.get("media_type", ""),
+            )  # fmt: skip
+        except AppError as error:
+            raise ToolError(error.message) from None
+        return {
+            "path": written.path, "bytes": written.size_bytes, "sha256": written.sha256,
+            "media_type": written.media_type,
+        }  # fmt: skip
+
+    def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
+        """The file before and after, if it is text."""
+        if arguments.get("encoding", "text") != "text":
+            return None
+        try:
+            before = artifacts.read_artifact(session_id, arguments["path"])[1].decode()
+        except (AppError, UnicodeDecodeError):
+            before = ""
+        after = arguments["content"]
+        return Change(before[:_SHOWN_CHARACTERS], after[:_SHOWN_CHARACTERS], arguments["path"])
+
+
+def _bytes(arguments: dict[str, Any]) -> bytes:
+    content: str = arguments["content"]
+    if arguments.get("encoding", "text") == "text":
+        return content.encode()
+    try:
+        return base64.b64decode("".join(content.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise ToolError("The content is not valid base64.") from None

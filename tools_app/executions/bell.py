@@ -1,0 +1,59 @@
+"""Rings for the tools workers and stops what they run. The rows are the truth; everything here may be lost."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from celery import current_app
+from django.db import transaction
+
+from audit_app.kernel.nudge import nudge
+from tools_app import conf, selectors
+from tools_app.models import ToolExecution
+
+logger = logging.getLogger(__name__)
+
+EXECUTE = "tools.execute"
+EXECUTE_HERE = "tools.execute_here"
+
+
+def ring(row: ToolExecution) -> None:
+    """After commit, ask a worker to run this execution under its time limits. Ringing twice does no harm."""
+    if row.runs_in_loop:
+        nudge(EXECUTE_HERE, str(row.id), queue=conf.LOOP_QUEUE)
+        return
+    nudge(
+        EXECUTE,
+        str(row.id),
+        queue=conf.QUEUE,
+        task_id=str(row.id),
+        soft_time_limit=row.timeout_seconds,
+        time_limit=row.timeout_seconds + conf.GRACE_SECONDS,
+    )
+
+
+def ring_if_done(row: ToolExecution) -> None:
+    """After commit, tell whoever planned the row that its run has no open execution left; nothing if it has one.
+
+    Call it after `emit`: the timeline head that emit locks lets the last two of a run commit one after the other, so
+    that the second of them sees the first one's end.
+    """
+    if not selectors.has_open(row.run_id):
+        nudge(row.on_done, str(row.run_id), queue=row.on_done_queue)
+
+
+def stop(rows: Sequence[ToolExecution]) -> None:
+    """After commit, kill the processes that run these executions. The rows must be terminal by then.
+
+    Those on an event loop share its process: the loop sees within half a second that they have ended.
+    """
+    ids = [str(row.id) for row in rows if not row.runs_in_loop]
+    if ids:
+        transaction.on_commit(partial(_revoke, ids), robust=True)
+
+
+def _revoke(task_ids: list[str]) -> None:
+    try:
+        current_app.control.revoke(task_ids, terminate=True, signal="SIGKILL")
+    except Exception as error:  # the broker may fail in many ways; the time limits and the guarded rows remain
+        logger.warning("tools %s were not told to stop: %s", task_ids, error)

@@ -1,0 +1,68 @@
+"""What a call would change in a text, as a diff for the person who decides about it. Pure."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tools_app.types import Change
+
+# How tools name a text and what takes its place.
+_PAIRS = (
+    ("before", "after"), ("old", "new"), ("old_text", "new_text"), ("old_string", "new_string"),
+    ("old_content", "new_content"),
+)  # fmt: skip
+_NAMES = ("path", "file", "filename", "file_path", "name")
+# Comparing takes time by the square of the lines; who decides reads no more than that either.
+_MOST_LINES = 1_000
+_LONGEST_LINE = 500
+_CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """kind: same | added | removed | skipped (lines that did not change, or more than can be shown)."""
+
+    kind: str
+    text: str = ""
+
+
+def find_change(arguments: Mapping[str, Any]) -> Change | None:
+    """The change that the arguments of a call spell out, if they hold both texts."""
+    for pair in _PAIRS:
+        before, after = (arguments.get(name) for name in pair)
+        if isinstance(before, str) and isinstance(after, str):
+            names = (arguments.get(name) for name in _NAMES)
+            return Change(before, after, next((name for name in names if isinstance(name, str)), ""))
+    return None
+
+
+def diff(change: Change) -> tuple[DiffLine, ...]:
+    """Line by line what goes and what comes, with a little of what stays around it. Empty when nothing changes."""
+    if change.before == change.after:
+        return ()
+    before, after = change.before.splitlines(), change.after.splitlines()
+    is_cut = max(len(before), len(after)) > _MOST_LINES
+    lines = list(_compare(before[:_MOST_LINES], after[:_MOST_LINES]))
+    return (*lines, DiffLine("skipped")) if is_cut else tuple(lines)
+
+
+def _compare(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+    matcher = difflib.SequenceMatcher(None, before, after)
+    shown = 0  # of the old lines, how far they are accounted for
+    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+        if group[0][1] > shown:
+            yield DiffLine("skipped")
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                yield from (DiffLine("same", _cut(line)) for line in before[old_start:old_end])
+                continue
+            yield from (DiffLine("removed", _cut(line)) for line in before[old_start:old_end])
+            yield from (DiffLine("added", _cut(line)) for line in after[new_start:new_end])
+        shown = group[-1][2]
+    if shown < len(before):
+        yield DiffLine("skipped")
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

@@ -1,0 +1,97 @@
+"""What is told of an execution: the kept facts of its beginning and its end, and the passing word that it runs."""
+
+from dataclasses import replace
+from typing import Any
+
+from audit_app import stream
+from audit_app.vocabulary import EventType, Fact
+from tools_app import conf, selectors
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_REQUESTED,
+    TOOL_STARTED,
+    WARNING_RAISED,
+)
+from tools_app.models import Approval, InputRequest, ToolExecution
+from tools_app.types import ExecutionStatus
+
+
+def requested(row: ToolExecution, *, text_length: int) -> Fact:
+    """text_length: code points of the step's text before the call, which this fact closes."""
+    arguments = _trimmed(row.arguments)
+    return _fact(
+        TOOL_REQUESTED, row, call_index=row.call_index, arguments=arguments, risk=row.risk, decision=row.decision,
+        text_length=text_length,
+    )  # fmt: skip
+
+
+def approval_requested(row: ToolExecution, approval: Approval) -> Fact:
+    return _fact(
+        APPROVAL_REQUESTED, row, approval_id=str(approval.id), arguments=_trimmed(row.arguments), risk=row.risk,
+        reason=approval.reason, expires_at=approval.expires_at.isoformat(), choices=list(approval.choices),
+        run_pattern=_trimmed(approval.run_pattern), pattern=_trimmed(approval.pattern),
+    )  # fmt: skip
+
+
+def approval_decided(row: ToolExecution, approval: Approval) -> Fact:
+    """The approval must be as the database has it."""
+    fact = _fact(
+        APPROVAL_DECIDED, row, approval_id=str(approval.id), status=approval.status, decision=approval.decision,
+        decided_by=approval.decided_by, note=_trimmed(approval.note),
+    )  # fmt: skip
+    return replace(fact, actor=approval.decided_by)
+
+
+def input_requested(row: ToolExecution, asked: InputRequest) -> Fact:
+    return _fact(
+        INPUT_REQUESTED, row, request_id=str(asked.id), question=_trimmed(asked.question), options=asked.options,
+        allows_text=asked.allows_text, expires_at=asked.expires_at.isoformat(),
+    )  # fmt: skip
+
+
+def warned(row: ToolExecution, warning: dict[str, Any]) -> Fact:
+    """warning: the fields of `warning.raised` but for the names of the execution."""
+    return _fact(WARNING_RAISED, row, **warning)
+
+
+def ended(row: ToolExecution) -> Fact:
+    """The row must be terminal and as the database has it, times included."""
+    view = selectors.view(row)
+    duration_ms = None if view.duration_seconds is None else round(view.duration_seconds * 1000)
+    if view.status is ExecutionStatus.COMPLETED:
+        return _fact(
+            TOOL_COMPLETED, row, status=row.status, output=_trimmed(row.output or ""), duration_ms=duration_ms
+        )  # fmt: skip
+    return _fact(TOOL_FAILED, row, status=row.status, error=_trimmed(row.error or ""), duration_ms=duration_ms)
+
+
+def tell_started(row: ToolExecution) -> None:
+    """Tell whoever watches just now; it is not kept."""
+    event = {
+        "type": TOOL_STARTED.name, "run_id": str(row.run_id), "step": row.step,
+        "execution_id": str(row.id), "tool": row.tool,
+    }  # fmt: skip
+    stream.send_passing(row.session_id, event)
+
+
+def _fact(event_type: EventType, row: ToolExecution, **payload: Any) -> Fact:
+    names = {"execution_id": str(row.id), "call_id": row.call_id, "tool": row.tool}
+    return Fact(
+        event_type, row.session_id, {**names, **payload}, run_id=row.run_id, step=row.step, actor=row.actor,
+        agent_id=row.agent_id, session_key=row.session_key,
+    )  # fmt: skip
+
+
+def _trimmed(value: Any) -> Any:
+    """The JSON value with each long text cut to what an event holds."""
+    if isinstance(value, str):
+        return value if len(value) <= conf.MAX_EVENT_CHARACTERS else value[: conf.MAX_EVENT_CHARACTERS - 1] + "…"
+    if isinstance(value, dict):
+        return {key: _trimmed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_trimmed(item) for item in value]
+    return value

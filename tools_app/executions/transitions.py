@@ -1,0 +1,73 @@
+"""The only writer of the status of executions, approvals and questions: guarded UPDATEs, whose row count decides."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from tools_app import conf
+from tools_app.models import Approval, InputRequest, ToolExecution
+from tools_app.trust import receipts
+from tools_app.types import ApprovalStatus, ExecutionStatus, InputStatus
+
+PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
+
+# From where each status may be reached. A terminal status is never left.
+SOURCES: dict[ExecutionStatus, tuple[ExecutionStatus, ...]] = {
+    ExecutionStatus.PENDING: (RUNNING,),
+    ExecutionStatus.RUNNING: (PENDING,),
+    ExecutionStatus.COMPLETED: (RUNNING,),
+    ExecutionStatus.FAILED: (PENDING, RUNNING),
+    ExecutionStatus.TIMED_OUT: (RUNNING,),
+    ExecutionStatus.CANCELLED: (PENDING, RUNNING),
+    ExecutionStatus.UNKNOWN: (RUNNING,),
+}
+
+
+def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None, **columns: Any) -> bool:
+    """Move the execution and stamp its times by the database's clock; at its end, its receipt. False: someone else was
+    first.
+
+    attempt: only if this is still the attempt under way, so that a process that was given up writes nothing;
+    columns: what changes with the status (owner, output, error). Joins the caller's transaction.
+    """
+    rows = ToolExecution.objects.filter(id=execution_id, status__in=SOURCES[to])
+    if attempt is not None:
+        rows = rows.filter(attempts=attempt)
+    if rows.update(status=to, **_stamps(to), **columns) != 1:
+        return False
+    if to.is_terminal:
+        row = ToolExecution.objects.filter(id=execution_id)
+        row.update(receipt=receipts.sign(row.get()))
+    return True
+
+
+def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str = "", decision: str = "") -> bool:
+    """Decide a pending approval, once. An expired one can only expire, whoever is first. Joins the transaction."""
+    rows = Approval.objects.filter(id=approval_id, status=ApprovalStatus.PENDING)
+    if to in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED):
+        rows = rows.filter(expires_at__gt=Now())
+    return rows.update(status=to, decided_by=decided_by, note=note, decision=decision, decided_at=Now()) == 1
+
+
+def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool:
+    """End a pending question, once. An expired one can only expire, whoever is first. Joins the transaction."""
+    rows = InputRequest.objects.filter(id=request_id, status=InputStatus.PENDING)
+    if to is InputStatus.ANSWERED:
+        rows = rows.filter(expires_at__gt=Now())
+    return rows.update(status=to, answered_by=answered_by, answered_at=Now()) == 1
+
+
+def _stamps(to: ExecutionStatus) -> dict[str, Any]:
+    if to is RUNNING:
+        return {"started_at": Now(), "attempts": F("attempts") + 1, "ring_at": None}
+    if to is PENDING:
+        return {"started_at": None, "owner": None, "ring_at": ring_at(conf.RING_AGAIN_SECONDS)}
+    return {"completed_at": Now(), "owner": None, "ring_at": None}
+
+
+def ring_at(seconds: float) -> Any:
+    """A column value: that many seconds from now, by the database's clock."""
+    return Now() + timedelta(seconds=seconds)

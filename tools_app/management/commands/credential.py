@@ -1,0 +1,66 @@
+"""Credentials from the command line: set, listed, deleted. A value is read from a file or the input, never an argument,
+which others could see in the list of processes."""
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from audit_app.kernel.errors import AppError
+from tools_app.trust import credentials
+
+
+class Command(BaseCommand):
+    help = "Store secrets that skills, servers, providers and channels name as {{credential:NAME}}."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        put = actions.add_parser("set", help="store a value, read from the input")
+        put.add_argument("name")
+        put.add_argument("--file", metavar="FILE", help="read the value from this file instead")
+        delete = actions.add_parser("delete", help="delete one for good")
+        delete.add_argument("name")
+        listing = actions.add_parser("list", help="list names and times")
+        for one in (put, delete, listing):
+            one.add_argument("--user", default="", metavar="NAME", help="whose (default: the installation's)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner_id = _owner_id(options["user"])
+        try:
+            getattr(self, f"_{options['action']}")(options, owner_id)
+        except AppError as error:
+            raise CommandError(error.message) from None
+
+    def _set(self, options: dict[str, Any], owner_id: int | None) -> None:
+        _, is_new = credentials.store_credential(options["name"], _read_value(options["file"]), owner_id=owner_id)
+        self.stdout.write(f"The credential {options['name']} was {'stored' if is_new else 'replaced'}.")
+
+    def _delete(self, options: dict[str, Any], owner_id: int | None) -> None:
+        credentials.delete_credential(options["name"], owner_id=owner_id)
+        self.stdout.write(f"The credential {options['name']} was deleted.")
+
+    def _list(self, options: dict[str, Any], owner_id: int | None) -> None:
+        for row in credentials.list_credentials(owner_id):
+            used = f"last used {row.last_used_at:%Y-%m-%d %H:%M}" if row.last_used_at else "never used"
+            self.stdout.write(f"{row.name}  set {row.updated_at:%Y-%m-%d %H:%M}  {used}")
+
+
+def _owner_id(name: str) -> int | None:
+    if not name:
+        return None
+    user = User.objects.filter(username=name).first() or User.objects.filter(email__iexact=name).first()
+    if user is None:
+        raise CommandError(f"There is no user {name!r}.")
+    return int(user.pk)
+
+
+def _read_value(file: str | None) -> str:
+    if file:
+        try:
+            return Path(file).read_text().strip()
+        except OSError as error:
+            raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
+    return getpass.getpass("Value: ") if sys.stdin.isatty() else sys.stdin.read().strip()

@@ -1,0 +1,134 @@
+"""Sets MCP servers up from the command line: added, tried, refreshed, their tools approved and rated."""
+
+import json
+from argparse import REMAINDER
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from audit_app.kernel.errors import AppError, InvalidInput
+from tools_app.models import McpServer
+from tools_app.remote.mcp import discovery, store
+
+
+class Command(BaseCommand):
+    help = "Set up MCP servers, whose tools agents can use. See docs/mcp.md."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        add = actions.add_parser("add", help="add a server, reach it and approve the tools that it lists")
+        add.add_argument("name", help="your name for it, part of its tools' names")
+        add.add_argument("--url", default="", help="its address, for streamable HTTP (or SSE, with --sse)")
+        add.add_argument("--sse", action="store_true", help="it speaks the older SSE transport")
+        add.add_argument("--header", action="append", default=[], metavar="NAME=TEXT", help="sent with each request")
+        add.add_argument("--env", action="append", default=[], metavar="NAME=TEXT", help="a variable of its process")
+        add.add_argument("--risk", choices=[risk for risk, _ in McpServer.RISKS], help="of its tools (default: high)")
+        add.add_argument(
+            "--command",
+            nargs=REMAINDER,
+            default=[],
+            dest="line",
+            metavar="PROGRAM",
+            help="and its arguments; comes last",
+        )
+        actions.add_parser("list", help="list the servers")
+        for action, what in _ON_ONE.items():
+            actions.add_parser(action, help=what).add_argument("name")
+        approve = actions.add_parser("approve", help="accept tools as they are listed now")
+        approve.add_argument("name")
+        approve.add_argument("tools", nargs="*", help="default: all of them")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['action']}")(options)
+        except AppError as error:
+            raise CommandError(error.message) from None
+
+    def _add(self, options: dict[str, Any]) -> None:
+        settings: dict[str, Any] = {"name": options["name"]}
+        if options["url"]:
+            transport = "sse" if options["sse"] else "streamable_http"
+            settings |= {"transport": transport, "url": options["url"], "headers": _pairs(options["header"])}
+        else:
+            program, *arguments = options["line"] or [""]
+            settings |= {"command": program, "arguments": arguments, "environment": _pairs(options["env"])}
+        if options["risk"]:
+            settings["default_risk"] = options["risk"]
+        server = store.add_server(**settings)
+        self.stdout.write(f"{server} was added.")
+        self._refresh(options)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        for server in McpServer.objects.prefetch_related("tools"):
+            state = server.get_state_display() if server.is_enabled else "off"
+            offered = sum(tool.status == "offered" for tool in server.tools.all())
+            waiting = sum(tool.status in ("new", "changed") for tool in server.tools.all())
+            line = f"{server}  {server.transport}  {state}  {offered} tools"
+            self.stdout.write(line + (f", {waiting} wait for approval" if waiting else ""))
+
+    def _show(self, options: dict[str, Any]) -> None:
+        server = store.get_server(options["name"])
+        for tool in server.tools.all():
+            claims = f"  claims {json.dumps(tool.hints)}" if tool.hints else ""
+            risk, effect = tool.risk or server.default_risk, tool.effect or server.default_effect
+            self.stdout.write(f"{tool.name}  {tool.status}  risk {risk}  effect {effect}{claims}")
+        if server.last_error:
+            self.stdout.write(f"Last error: {server.last_error}")
+
+    def _test(self, options: dict[str, Any]) -> None:
+        found = discovery.look_at(store.get_server(options["name"]))
+        said = found.greeting
+        self.stdout.write(f"It answers: {said.name or 'no name'} {said.version}, protocol {said.protocol}.")
+        self.stdout.write(f"{len(found.tools)} tools: {', '.join(tool.name for tool in found.tools) or 'none'}.")
+        self._tell_skipped(found.skipped)
+
+    def _refresh(self, options: dict[str, Any]) -> None:
+        server = store.get_server(options["name"])
+        found, listed = discovery.refresh(server)
+        self.stdout.write(f"{len(found.tools)} tools are listed.")
+        for what, names in (("New", listed.new), ("Changed", listed.changed), ("Gone", listed.gone)):
+            if names:
+                self.stdout.write(f"{what}: {', '.join(names)}")
+        self._tell_skipped(found.skipped)
+        waiting = [tool.name for tool in server.tools.all() if tool.status in ("new", "changed")]
+        if waiting:
+            self.stdout.write(f"Look at them, then: manage.py mcp approve {server} {' '.join(waiting)}")
+
+    def _approve(self, options: dict[str, Any]) -> None:
+        server = store.get_server(options["name"])
+        approved = store.approve_tools(server, options["tools"] or None)
+        self.stdout.write(f"Approved: {', '.join(approved) or 'nothing new'}.")
+
+    def _enable(self, options: dict[str, Any]) -> None:
+        store.change_server(store.get_server(options["name"]), is_enabled=True)
+
+    def _disable(self, options: dict[str, Any]) -> None:
+        store.change_server(store.get_server(options["name"]), is_enabled=False)
+
+    def _remove(self, options: dict[str, Any]) -> None:
+        store.remove_server(store.get_server(options["name"]))
+        self.stdout.write(f"{options['name']} was removed.")
+
+    def _tell_skipped(self, skipped: dict[str, str]) -> None:
+        for name, reason in skipped.items():
+            self.stdout.write(f"Left out: {name[:60]!r}, {reason}.")
+
+
+_ON_ONE = {
+    "show": "list its tools, with what they may do and what it claims",
+    "test": "reach it and say what it lists, storing nothing",
+    "refresh": "reach it and store what it lists now",
+    "enable": "take it into use again",
+    "disable": "take it out of use",
+    "remove": "forget it and its tools",
+}
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"{name!r} must read like NAME=TEXT.")
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,30 @@
+"""Files that runs make and read: what is known of each. `keeping.artifacts` has their bytes, in the data folder."""
+
+from django.db import models
+
+from audit_app.kernel.ids import new_id
+
+
+class Artifact(models.Model):
+    """One file of a session, such as `out/report.md`. Its path is a label: on disk it has the name `blob`."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    session_id = models.UUIDField()
+    run_id = models.UUIDField(null=True, help_text="The run that wrote it last; none when a person put it there.")
+    agent_id = models.CharField(max_length=120)
+    path = models.CharField(max_length=200)
+    folded_path = models.CharField(max_length=600, help_text="The path without regard to case: what is unique.")
+    media_type = models.CharField(max_length=120)
+    size_bytes = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    blob = models.UUIDField(help_text="The name of its bytes in the session's folder; another one after each change.")
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_artifact"
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["session_id", "folded_path"], name="artifact_once_per_path")]
+
+    def __str__(self) -> str:
+        return self.path

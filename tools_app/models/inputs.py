@@ -1,0 +1,40 @@
+"""Questions to a person: an execution that waits for their next message. Only transitions.py writes a status."""
+
+from django.db import models
+from django.db.models import Q
+
+from audit_app.kernel.ids import new_id
+from tools_app.models.executions import ToolExecution
+from tools_app.types import InputStatus
+
+
+class InputRequest(models.Model):
+    """What an agent asks the person it talks to. Answered once, by a message of the session."""
+
+    STATUSES = [(status.value, status.value) for status in InputStatus]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    execution = models.OneToOneField(ToolExecution, on_delete=models.CASCADE, related_name="input_request")
+    run_id = models.UUIDField()
+    session_id = models.UUIDField()
+    question = models.TextField()
+    options = models.JSONField(default=list, help_text="Answers to choose from: texts.")
+    allows_text = models.BooleanField(default=True)
+    status = models.CharField(max_length=10, choices=STATUSES, default=InputStatus.PENDING.value)
+    answered_by = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    answered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "komand_input_request"
+        ordering = ["-id"]
+        indexes = [
+            # sweeper: what has expired
+            models.Index(fields=["expires_at"], name="input_pending", condition=Q(status="pending")),
+            # accept: does the session wait for its person
+            models.Index(fields=["session_id"], name="input_of_session", condition=Q(status="pending")),
+        ]
+
+    def __str__(self) -> str:
+        return f"question of {self.execution_id} {self.status}"

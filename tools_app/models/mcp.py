@@ -1,0 +1,116 @@
+"""MCP servers that an operator has added, and the tools that each has listed."""
+
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import F
+
+from audit_app.kernel.ids import new_id
+from tools_app.types import Effect, Risk
+
+_NAME = RegexValidator(
+    r"^[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*\Z",
+    "Lower-case letters and digits, parts joined by a single - or _, such as github or my-files.",
+)
+
+
+class McpServer(models.Model):
+    """How to reach a server, what its tools may do at most, and how it was when it was last reached.
+
+    settings_version rises with each save, tools_version with each change of what agents may be offered.
+    """
+
+    TRANSPORTS = [
+        ("stdio", "stdio (a command)"),
+        ("streamable_http", "streamable HTTP"),
+        ("sse", "SSE (older servers)"),
+    ]
+    RISKS = [(risk.value, risk.value) for risk in Risk]
+    EFFECTS = [
+        (Effect.READ.value, "read: changes nothing"),
+        (Effect.ONCE.value, "once: may change something, is never repeated"),
+    ]
+    STATES = [("unknown", "not reached yet"), ("ok", "works"), ("failing", "fails")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=24, unique=True, validators=[_NAME], help_text="Part of its tools' names.")
+    transport = models.CharField(max_length=16, choices=TRANSPORTS, default="stdio")
+    command = models.CharField(max_length=500, blank=True, help_text="The program; for stdio.")
+    arguments = models.JSONField(default=list, blank=True, help_text='JSON list of texts: ["-y", "some-server"]')
+    environment = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text='JSON object: {"API_KEY": "{{credential:NAME}}"}; nothing else is passed on.',
+    )
+    url = models.CharField(max_length=500, blank=True, help_text="For HTTP and SSE.")
+    headers = models.JSONField(
+        default=dict, blank=True, help_text='JSON object: {"Authorization": "Bearer {{credential:NAME}}"}'
+    )
+    is_enabled = models.BooleanField(default=True)
+    default_risk = models.CharField(max_length=8, choices=RISKS, default=Risk.HIGH.value)
+    default_effect = models.CharField(max_length=8, choices=EFFECTS, default=Effect.ONCE.value)
+    connect_seconds = models.PositiveIntegerField(default=20, help_text="Longest wait for a connection.")
+    call_seconds = models.PositiveIntegerField(default=60, help_text="Limit of a call that asks for no other.")
+    settings_version = models.IntegerField(default=0, editable=False)
+    tools_version = models.IntegerField(default=0, editable=False)
+    state = models.CharField(max_length=8, choices=STATES, default="unknown", editable=False)
+    last_error = models.TextField(blank=True, editable=False)
+    greeting = models.JSONField(default=dict, editable=False, help_text="Name, version and protocol it gave.")
+    reached_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_mcp_server"
+        ordering = ["name"]
+        verbose_name = "MCP server"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        """Each save of the settings is a new version, so that open connections are renewed."""
+        if not self._state.adding:
+            self.settings_version = F("settings_version") + 1
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+        self.refresh_from_db(fields=["settings_version"])
+
+
+class McpTool(models.Model):
+    """A tool as its server lists it now. Agents get it while what was approved is still what is listed."""
+
+    server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="tools")
+    name = models.CharField(max_length=128, editable=False)
+    title = models.CharField(max_length=200, blank=True, editable=False)
+    description = models.TextField(blank=True, editable=False)
+    parameters = models.JSONField(default=dict, editable=False)
+    hints = models.JSONField(default=dict, editable=False, help_text="What the server claims of its effects.")
+    digest = models.CharField(max_length=64, editable=False, help_text="Of what the server lists now.")
+    approved_digest = models.CharField(max_length=64, blank=True, editable=False, help_text="Of what was approved.")
+    is_listed = models.BooleanField(default=True, editable=False)
+    is_enabled = models.BooleanField(default=True)
+    risk = models.CharField(max_length=8, choices=McpServer.RISKS, blank=True, help_text="Empty: the server's.")
+    effect = models.CharField(max_length=8, choices=McpServer.EFFECTS, blank=True, help_text="Empty: the server's.")
+
+    class Meta:
+        db_table = "komand_mcp_tool"
+        ordering = ["name"]
+        verbose_name = "MCP tool"
+        constraints = [models.UniqueConstraint(fields=["server", "name"], name="mcp_tool_once_per_server")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_approved(self) -> bool:
+        return bool(self.approved_digest) and self.approved_digest == self.digest
+
+    @property
+    def status(self) -> str:
+        """In one word: offered | off | gone | new | changed. Agents are offered the first alone."""
+        if not self.is_listed:
+            return "gone"
+        if not self.approved_digest:
+            return "new"
+        if not self.is_approved:
+            return "changed"
+        return "offered" if self.is_enabled else "off"

@@ -1,0 +1,28 @@
+"""What agents remember of the people they work for."""
+
+from django.db import models
+
+from audit_app.kernel.ids import new_id
+
+
+class Memory(models.Model):
+    """One thing an agent remembers for one actor, under a key of its choice. No other actor's runs can see it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    agent_id = models.CharField(max_length=120)
+    actor = models.CharField(max_length=200, help_text="Whom it was stored for, such as user:7.")
+    key = models.CharField(max_length=120)
+    text = models.TextField()
+    run_id = models.UUIDField(help_text="The run that wrote it last.")
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_memory"
+        ordering = ["-updated_at"]
+        verbose_name_plural = "memories"
+        constraints = [models.UniqueConstraint(fields=["agent_id", "actor", "key"], name="memory_once_per_key")]
+        indexes = [models.Index(fields=["-updated_at"], name="memory_recent")]  # admin list
+
+    def __str__(self) -> str:
+        return self.key

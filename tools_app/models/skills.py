@@ -1,0 +1,73 @@
+"""Skills: what publishers offer, each version as it was published, and which agent has which version."""
+
+from django.db import models
+
+from audit_app.kernel.ids import new_id
+
+
+class Skill(models.Model):
+    """One entry of the registry. What it is and does stands in its versions; the name and words are the newest's."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    skill_id = models.CharField(max_length=57, unique=True, help_text="Public id: lower case, digits, hyphens.")
+    publisher_id = models.CharField(max_length=120)
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    category = models.CharField(max_length=60, blank=True)
+    latest_version = models.CharField(max_length=60)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_skill"
+        ordering = ["skill_id"]
+
+    def __str__(self) -> str:
+        return self.skill_id
+
+
+class SkillVersion(models.Model):
+    """One version, as it was registered: never changed afterwards."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    skill = models.ForeignKey(Skill, on_delete=models.CASCADE, related_name="versions")
+    version = models.CharField(max_length=60)
+    kind = models.CharField(max_length=12)
+    manifest = models.JSONField()
+    digest = models.CharField(max_length=80, help_text="Of the manifest as it is: sha256 and 64 hex digits.")
+    is_signed = models.BooleanField(help_text="Its signature hash was that digest when it was registered.")
+    registered_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "komand_skill_version"
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["skill", "version"], name="skill_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.skill} {self.version}"
+
+
+class SkillInstall(models.Model):
+    """An agent has a skill in one version, with the permissions that were granted to it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    agent_id = models.CharField(max_length=120, help_text="The agent's public id.")
+    skill = models.ForeignKey(Skill, on_delete=models.CASCADE, related_name="installs")
+    version = models.ForeignKey(SkillVersion, on_delete=models.PROTECT, related_name="installs")
+    granted = models.JSONField(default=list, help_text="Permissions, as resource:access or resource:access:scope.")
+    # Not a key: without the person it must find no credentials, rather than the installation's.
+    owner_id = models.BigIntegerField(
+        null=True, blank=True, help_text="User whose credentials it uses. Empty: the installation's."
+    )
+    installed_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        db_table = "komand_skill_install"
+        ordering = ["agent_id", "skill"]
+        # also the list of an agent's skills, at each claim of one of its runs
+        constraints = [models.UniqueConstraint(fields=["agent_id", "skill"], name="skill_once_per_agent")]
+
+    def __str__(self) -> str:
+        return f"{self.skill} for {self.agent_id}"

@@ -1,0 +1,103 @@
+"""A tool as a server lists it: cut to what can be used, and told from a later version of itself. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from re import sub
+from typing import Any
+
+from tools_app.schema import TIMEOUT, fit_foreign
+
+PREFIX = "mcp__"
+_MAX_PUBLIC_NAME = 64
+_MAX_NAME = 128
+_MAX_DESCRIPTION = 4_000
+_MAX_SCHEMA = 64 * 1024
+
+
+class UnusableTool(ValueError):
+    """The server lists a tool that cannot be offered; the message says why."""
+
+
+@dataclass(frozen=True)
+class ListedTool:
+    """name: the server's own; parameters: JSON Schema of an object, fit for use; returns: that of its structured
+    content, if it says; hints: what the server claims of its effects, for people to read; digest: of everything that a
+    model or a check of ours relies on."""
+
+    name: str
+    title: str
+    description: str
+    parameters: dict[str, Any]
+    hints: dict[str, Any]
+    digest: str
+    returns: dict[str, Any] | None = None
+
+
+def read_tool(tool: Mapping[str, Any]) -> ListedTool:
+    """The tool of a `tools/list` entry. Raises UnusableTool."""
+    name, schema = tool.get("name"), tool.get("inputSchema")
+    if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
+        raise UnusableTool("its name is empty, too long or not printable")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise UnusableTool("its input schema is not the schema of an object")
+    described = {key: tool.get(key) for key in ("name", "title", "description", "inputSchema", "outputSchema")}
+    try:
+        text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+        parameters = fit_foreign(schema)
+        returns = fit_foreign(tool["outputSchema"]) if isinstance(tool.get("outputSchema"), dict) else None
+    except (RecursionError, ValueError) as error:
+        raise UnusableTool(str(error) or "it is nested too deeply") from None
+    if len(text) > _MAX_SCHEMA:
+        raise UnusableTool(f"its description is longer than {_MAX_SCHEMA} characters")
+    hints = tool.get("annotations")
+    return ListedTool(
+        name=name,
+        title=_clean(tool.get("title"), 200),
+        description=_clean(tool.get("description"), _MAX_DESCRIPTION),
+        parameters=_without_timeout(parameters),
+        hints={key: value for key, value in hints.items() if value is not None} if isinstance(hints, dict) else {},
+        digest=sha256(text.encode()).hexdigest(),
+        returns=returns,
+    )
+
+
+def takes_timeout(tool: Mapping[str, Any]) -> bool:
+    """Whether the server's own schema has the argument that every call of ours has."""
+    schema = tool.get("inputSchema")
+    return isinstance(schema, dict) and TIMEOUT in (schema.get("properties") or {})
+
+
+def public_names(server: str, names: Iterable[str]) -> dict[str, str]:
+    """The name by which a model knows each tool of a server: only characters that model APIs take, at most 64, each
+    once. A name that would be another's gets a few characters of its own digest."""
+    chosen: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):  # names that need no change come first
+        public = f"{PREFIX}{server}__{_plain(name)}"
+        if len(public) > _MAX_PUBLIC_NAME or public in chosen.values():
+            mark = sha256(name.encode()).hexdigest()[:6]
+            public = f"{public[: _MAX_PUBLIC_NAME - 7]}_{mark}"
+        chosen[name] = public
+    return chosen
+
+
+def _plain(name: str) -> str:
+    return sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def _clean(text: Any, length: int) -> str:
+    if not isinstance(text, str):
+        return ""
+    return text.replace("\0", "").encode(errors="replace").decode()[:length]
+
+
+def _without_timeout(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or TIMEOUT not in properties:
+        return schema
+    required = schema.get("required")
+    fit = {**schema, "properties": {key: value for key, value in properties.items() if key != TIMEOUT}}
+    if isinstance(required, list):
+        fit["required"] = [name for name in required if name != TIMEOUT]
+    return fit

@@ -1,0 +1,83 @@
+"""Reads an instruction skill from a folder: `SKILL.md` with YAML front matter, and the text files beside it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from audit_app.kernel.errors import InvalidInput
+
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)\Z", re.DOTALL)
+_MAX_FRONT = 16 * 1024
+_MAX_FILE_BYTES = 200_000
+_MAX_FILES = 200
+
+
+def read_folder(folder: Path, *, publisher_id: str = "local") -> dict[str, Any]:
+    """The manifest of the folder's skill. The front matter needs `name` and `description`; `version`, `id`, `publisher`
+    and `category`, also within `metadata`, are taken if they are there. Raises InvalidInput (bad_skill_folder)."""
+    front, body = _read_skill_file(folder)
+    metadata = front.get("metadata")
+    told: dict[str, Any] = {**metadata, **front} if isinstance(metadata, dict) else front
+
+    def said(name: str, default: str = "") -> str:
+        value = told.get(name, default)
+        return str(value).strip() if isinstance(value, str | int | float) else default
+
+    name, description = said("name"), said("description")
+    if not name or not description:
+        raise InvalidInput("The front matter of SKILL.md needs a name and a description.", code="bad_skill_folder")
+    return {
+        "skillId": said("id") or _id_of(name),
+        "name": name,
+        "version": said("version", "1.0.0"),
+        "publisherId": said("publisher") or said("author") or publisher_id,
+        "description": description,
+        "category": said("category"),
+        "instruction": {"body": body.strip(), "files": _files_of(folder)},
+    }
+
+
+def _read_skill_file(folder: Path) -> tuple[dict[str, Any], str]:
+    path = folder / "SKILL.md"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}.", code="bad_skill_folder") from None
+    found = _FRONT.match(text)
+    if found is None or len(found[1]) > _MAX_FRONT:
+        raise InvalidInput("SKILL.md begins with front matter between two lines `---`.", code="bad_skill_folder")
+    try:
+        front = yaml.safe_load(found[1])
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InvalidInput(f"The front matter of SKILL.md is not YAML: {error}.", code="bad_skill_folder") from None
+    if not isinstance(front, dict):
+        raise InvalidInput("The front matter of SKILL.md holds no fields.", code="bad_skill_folder")
+    return front, found[2]
+
+
+def _files_of(folder: Path) -> dict[str, str]:
+    """Texts only: what a model cannot read is left out, and so is whatever leads out of the folder."""
+    root = folder.resolve()
+    files: dict[str, str] = {}
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if hidden or path.is_symlink() or not path.is_file() or str(relative) == "SKILL.md":
+            continue
+        if path.stat().st_size > _MAX_FILE_BYTES or not path.resolve().is_relative_to(root):
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "\0" not in text:
+            files[relative.as_posix()] = text
+        if len(files) > _MAX_FILES:
+            raise InvalidInput(f"The folder has more than {_MAX_FILES} files.", code="bad_skill_folder")
+    return files
+
+
+def _id_of(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:57].strip("-")

@@ -1,0 +1,61 @@
+"""Permissions of skills: read in either shape, written in one, and compared. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_WORD = re.compile(r"[A-Za-z0-9_.*-]{1,60}")
+_MAX_SCOPE = 200
+
+
+class BadPermission(ValueError):
+    """This is not a permission. The message says what one looks like."""
+
+
+@dataclass(frozen=True, order=True)
+class Permission:
+    """Access to a resource, or, with a scope, to one thing of its kind: `network:outbound:api.example.com`."""
+
+    resource: str
+    access: str
+    scope: str = ""
+
+    def __str__(self) -> str:
+        return ":".join(filter(None, (self.resource, self.access, self.scope)))
+
+    def covers(self, wanted: "Permission") -> bool:
+        """Whether whoever has this one has the wanted one. Without a scope it holds for all."""
+        same = (self.resource, self.access) == (wanted.resource, wanted.access)
+        return same and self.scope in ("", wanted.scope)
+
+
+def read_permission(value: Any) -> Permission:
+    """`{"resource", "access", "scope"}` or `resource:access[:scope]`. Raises BadPermission."""
+    resource: Any
+    access: Any
+    scope: Any
+    if isinstance(value, str):
+        resource, _, rest = value.partition(":")
+        access, _, scope = rest.partition(":")
+    elif isinstance(value, dict) and not value.keys() - {"resource", "access", "scope"}:
+        resource, access, scope = value.get("resource"), value.get("access"), value.get("scope") or ""
+    else:
+        raise BadPermission(_SHAPES)
+    words = isinstance(resource, str) and isinstance(access, str) and isinstance(scope, str)
+    if not words or not _WORD.fullmatch(resource) or not _WORD.fullmatch(access) or not _is_scope(scope):
+        raise BadPermission(_SHAPES)
+    return Permission(resource, access, scope)
+
+
+_SHAPES = 'A permission reads "crm:read", "crm:read:scope" or {"resource": "crm", "access": "read", "scope": null}.'
+
+
+def _is_scope(text: str) -> bool:
+    return len(text) <= _MAX_SCOPE and text.isprintable() and text == text.strip()
+
+
+def missing(required: Iterable[Permission], granted: Iterable[Permission]) -> tuple[Permission, ...]:
+    """Those of the required ones that no granted one covers."""
+    given = tuple(granted)
+    return tuple(wanted for wanted in required if not any(one.covers(wanted) for one in given))

@@ -1,0 +1,221 @@
+"""Where a call reaches: URLs and paths in its arguments, each brought to one spelling so that rules cannot be dodged by
+another. Pure, but for what `follow` reads of links."""
+
+import ipaddress
+import posixpath
+import re
+import socket
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from tools_app.types import Target, ToolSpec
+
+# Links are resolved by this: the identity for those who only ask, `os.path.realpath` for those who let things happen.
+Follow = Callable[[str], str]
+
+DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0]")
+# Browsers take `http:example.com` for a URL with a host, too.
+_SLASHLESS = re.compile(r"^(https?|wss?|ftp):[/\\]*", re.IGNORECASE)
+_URL_LIKE = re.compile(rf"^[a-z][a-z0-9+.\-]*:[/\\]{{2}}|{_SLASHLESS.pattern}", re.IGNORECASE)
+_AUTHORITY_END = re.compile(r"[/?#\0]")
+_PLAIN_HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:.]+\]")
+_PLAIN_IN_PATHS = "/:@!$&'()*+,;=~"
+# Letters that one standard of international names keeps and the other replaces or drops.
+_READ_DIFFERENTLY = frozenset("\xdf\u03c2\u200c\u200d")
+_NUMBER_HOST = re.compile(r"^[0-9a-fx.]+$")
+_ENCODED_STEP = re.compile(r"%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
+_MOST_ENCODINGS = 5
+_CHOICES = ("anyOf", "oneOf", "allOf")
+_NOWHERE = "/workspace"  # stands for the folder of a policy that names none
+
+
+@dataclass(frozen=True)
+class Url:
+    """host: lower case, ASCII, without a final dot; port: None for the scheme's own; path: with the query."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+
+    @property
+    def authority(self) -> str:
+        return self.host if self.port is None else f"{self.host}:{self.port}"
+
+
+def is_url_like(text: str) -> bool:
+    """Whether the text begins as a URL with a host does, spaces and control characters aside."""
+    return _URL_LIKE.match(_UNPRINTABLE.sub("", text[:200])) is not None
+
+
+def read_url(text: str) -> Url | None:
+    """The URL in its one spelling; None for what is none, or what two programs may read differently: a user in it, a
+    backslash, spaces and control characters."""
+    if _UNPRINTABLE.search(text) or "\\" in text:
+        return None
+    try:
+        parts = urlsplit(text)
+        host, port = _host(parts.hostname or ""), parts.port
+    except ValueError:
+        return None
+    if not parts.scheme or not host or "@" in parts.netloc:
+        return None
+    if port == DEFAULT_PORTS.get(parts.scheme):
+        port = None
+    path = _walked(quote(unquote(parts.path), safe=_PLAIN_IN_PATHS))
+    return Url(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
+
+
+@lru_cache(maxsize=32)  # each of an agent's rules asks about the same text
+def suspect_urls(text: str) -> tuple[Url, ...]:
+    """What careless programs could make of the text: the URLs that a rule which refuses has to look at."""
+    plain = read_url(text)
+    found = {} if plain is None else {plain: None}
+    for cleaned in (_UNPRINTABLE.sub("", text), _UNPRINTABLE.split(text.strip(), maxsplit=1)[0]):
+        for spelling in (cleaned, cleaned.replace("\\", "/")):
+            scheme, rest = _parted(spelling)
+            authority, slash, path = rest.partition("/")
+            for host in _careless_hosts(authority):
+                found |= dict.fromkeys(_careless_urls(scheme, host, f"{slash}{decoded(path)}"))
+    return tuple(found)
+
+
+def decoded(text: str) -> str:
+    """Without percent-encoding, however often it was put on."""
+    for _ in range(_MOST_ENCODINGS):
+        plain = unquote(text)
+        if plain == text:
+            break
+        text = plain
+    return text
+
+
+def read_path(text: str, workspace: str, follow: Follow) -> str | None:
+    """The path relative to the workspace (`.` for the folder itself), links followed; None when it leads out of it or
+    is written in a way that another program may read differently."""
+    if _ENCODED_STEP.search(text) or "\\" in text or text.startswith("~") or _has_control(text):
+        return None
+    root = root_of(workspace, follow)
+    real = follow(posixpath.normpath(posixpath.join(root, unicodedata.normalize("NFC", text))))
+    if real == root:
+        return "."
+    return real[len(root) + 1 :] if real.startswith(f"{root}/") else None
+
+
+def root_of(workspace: str, follow: Follow) -> str:
+    """The folder itself, links followed, without a final slash."""
+    return follow(posixpath.normpath(workspace or _NOWHERE))
+
+
+def targets_of(spec: ToolSpec) -> Mapping[str, Target]:
+    """Which arguments say where a call reaches: the declared ones, and those of JSON Schema's format `uri`."""
+    properties: dict[str, Any] = spec.parameters.get("properties", {})
+    by_format = {name: Target.URL for name, rule in properties.items() if _holds_urls(rule)}
+    return {**by_format, **spec.targets} if by_format else spec.targets
+
+
+def _holds_urls(rule: Any) -> bool:
+    """Whether a schema is that of a URL, of a list of them, or of a choice with one in it."""
+    if not isinstance(rule, dict):
+        return False
+    if rule.get("format") in ("uri", "url", "iri"):
+        return True
+    within = [rule.get("items"), *(choice for word in _CHOICES for choice in rule.get(word) or ())]
+    return any(map(_holds_urls, within))
+
+
+def texts_in(value: Any) -> Iterable[str]:
+    """Every text anywhere in a JSON value, keys of objects included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The scheme, https where none is told, and what follows its colon and slashes, however many there are."""
+    scheme, found, rest = text.partition("://")
+    if found:
+        return scheme.lower(), rest.lstrip("/")
+    if special := _SLASHLESS.match(text):
+        return special[1].lower(), text[special.end() :]
+    return "https", text.lstrip("/")
+
+
+def _careless_hosts(authority: str) -> set[str]:
+    """Host and port as they come out by whatever is taken for the end of the authority, or of a user in it."""
+    texts = {authority, decoded(authority)}
+    texts |= {_AUTHORITY_END.split(text, maxsplit=1)[0] for text in texts}
+    return {part for text in texts for part in (text.partition("@")[2], text.rpartition("@")[2]) if part}
+
+
+def _careless_urls(scheme: str, authority: str, path: str) -> Iterable[Url]:
+    name, colon, digits = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        name, digits = authority, ""
+    port = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 6 else None
+    if port == DEFAULT_PORTS.get(scheme):
+        port = None
+    path, mark, query = path.partition("?")
+    path = f"{_walked(quote(path, safe=_PLAIN_IN_PATHS))}{mark}{query}"
+    for host in _hosts(name.strip("[]")) or {name.lower()}:
+        yield Url(scheme, host, port, path)
+
+
+def _host(text: str) -> str:
+    """One spelling of a host: an address as an address however it was written, a name in ASCII. Raises ValueError for
+    a name that is no plain one, or that the two standards of international names read differently."""
+    hosts = _hosts(text)
+    if len(hosts) != 1 or not _PLAIN_HOST.fullmatch(host := hosts.pop()):
+        raise ValueError("no plain host")
+    return host
+
+
+def _hosts(text: str) -> set[str]:
+    """The host as each standard reads it; none for what neither can."""
+    name = text.rstrip(".").lower()
+    try:
+        if ":" in name:
+            address = ipaddress.IPv6Address(name.partition("%")[0])
+            return {str(address.ipv4_mapped) if address.ipv4_mapped else f"[{address}]"}
+        names = {name.encode("idna").decode("ascii")} if name else set()
+        if not _READ_DIFFERENTLY.isdisjoint(name):
+            names.add(".".join(map(_punycode, name.split("."))))
+    except ValueError:
+        return set()
+    return {_as_address(name) for name in names}
+
+
+def _punycode(label: str) -> str:
+    return label if label.isascii() else f"xn--{label.encode('punycode').decode('ascii')}"
+
+
+def _as_address(name: str) -> str:
+    if _NUMBER_HOST.match(name):
+        try:
+            return socket.inet_ntoa(socket.inet_aton(name))
+        except OSError:
+            pass  # a name such as `cafe.fade`
+    return name
+
+
+def _walked(path: str) -> str:
+    """The path without `.` and `..`, which lead nowhere above the root."""
+    if not path:
+        return "/"
+    walked = posixpath.normpath(f"/{path.lstrip('/')}")
+    return f"{walked}/" if path.endswith("/") and walked != "/" else walked
+
+
+def _has_control(text: str) -> bool:
+    return any(unicodedata.category(character) in ("Cc", "Cf") for character in text)

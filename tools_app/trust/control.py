@@ -1,0 +1,104 @@
+"""The emergency stop: the one row that says whether all agents, or one, may act. What runs is ended by agents_app."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.db.models.expressions import Combinable
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.kernel import context
+from audit_app.kernel.errors import InvalidInput, Unavailable
+from audit_app.kernel.prepared import PreparedQuery
+from tools_app.models import Control
+
+ALL = ""
+_LONGEST_REASON = 300
+
+
+class Stopped(Unavailable):
+    """An operator has stopped all agents. Try again when they are resumed."""
+
+    code = "stopped"
+
+
+@dataclass(frozen=True)
+class ControlView:
+    """scope: an agent's public id, empty for all; changed_by: the actor who stopped or resumed it."""
+
+    scope: str
+    is_stopped: bool
+    reason: str
+    changed_by: str
+    changed_at: datetime | None
+
+
+def stop(scope: str = ALL, *, reason: str = "") -> ControlView:
+    """Forbid the scope to act, from now on, in the caller's transaction or one of its own. Twice does no harm."""
+    if len(reason) > _LONGEST_REASON:
+        raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
+    return _change(scope, is_stopped=True, reason=reason)
+
+
+def resume(scope: str = ALL, *, reason: str = "") -> ControlView:
+    """Let the scope act again."""
+    if len(reason) > _LONGEST_REASON:
+        raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
+    return _change(scope, is_stopped=False, reason=reason)
+
+
+def get_status(scope: str = ALL) -> ControlView:
+    row = Control.objects.filter(scope=scope).first()
+    return _view(row) if row else ControlView(scope, is_stopped=False, reason="", changed_by="", changed_at=None)
+
+
+def list_stopped() -> tuple[ControlView, ...]:
+    """Every scope that is stopped now; all agents first."""
+    return tuple(_view(row) for row in Control.objects.filter(is_stopped=True))
+
+
+def why_stopped(agent_id: str) -> str:
+    """Why this agent may not act now, in words for whoever asks; empty when it may. One small, prepared query."""
+    for scope, reason in _STOPPED.rows():
+        if scope in (ALL, agent_id):
+            return explain(scope, reason)
+    return ""
+
+
+def check_running(agent_id: str) -> None:
+    """Raises Stopped."""
+    why = why_stopped(agent_id)
+    if why:
+        raise Stopped(why)
+
+
+def stops_of(agent_id: str | Combinable) -> QuerySet[Control]:
+    """What stops this agent. Usable as a subquery: `Exists(stops_of(OuterRef("agent__agent_id")))`."""
+    return Control.objects.filter(scope__in=[ALL, agent_id], is_stopped=True)
+
+
+def explain(scope: str, reason: str) -> str:
+    """A sentence for the person whose message is not answered, and for the model."""
+    what = f"The agent {scope} is" if scope else "All agents are"
+    return f"{what} stopped by an operator{f': {reason}' if reason else ''}."
+
+
+_STOPPED = PreparedQuery(lambda _: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
+
+
+def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:
+    actor = context.actor.get()
+    row, _ = Control.objects.update_or_create(
+        scope=scope,
+        defaults={
+            "is_stopped": is_stopped, "reason": reason, "changed_by": actor, "changed_at": timezone.now(),
+        },
+    )  # fmt: skip
+    action = "EmergencyStop" if is_stopped else "EmergencyResume"
+    audit.record(action, agent_id=scope, details={"scope": scope or "all", "reason": reason})
+    return _view(row)
+
+
+def _view(row: Control) -> ControlView:
+    return ControlView(row.scope, row.is_stopped, row.reason, row.changed_by, row.changed_at)

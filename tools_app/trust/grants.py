@@ -1,0 +1,85 @@
+"""Grants: patterns of calls that a person has allowed in advance, for one run or for an agent until revoked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.kernel import context
+from audit_app.kernel.errors import NotFound
+from tools_app.models import Grant
+
+
+@dataclass(frozen=True)
+class GrantView:
+    """A standing grant of an agent. granted_by: the actor whose decision made it."""
+
+    id: UUID
+    agent_id: str
+    pattern: str
+    granted_by: str
+    created_at: datetime
+
+
+def make_grant(
+    pattern: str,
+    *,
+    agent_id: str,
+    run_id: UUID | None,
+    approval_id: UUID,
+    actor: str,
+    session_id: UUID,
+    session_key: str,
+) -> None:
+    """Allow the pattern from now on, in the caller's transaction. run_id: only for this run. A second one of the same
+    pattern changes nothing."""
+    scope = _of_run(run_id) if run_id else _standing(agent_id)
+    if scope.filter(pattern=pattern).exists():
+        return
+    Grant.objects.create(
+        agent_id=agent_id, run_id=run_id, pattern=pattern, approval_id=approval_id, granted_by=actor,
+        created_at=timezone.now(),
+    )  # fmt: skip
+    details = {"pattern": pattern, "approval_id": str(approval_id), "run_id": str(run_id) if run_id else None}
+    audit.record(
+        "GrantMade", actor=actor, agent_id=agent_id, session_id=session_id, session_key=session_key, details=details
+    )
+
+
+def revoke_grant(grant_id: UUID, *, agent_id: str = "") -> None:
+    """Ask again from now on. agent_id: only a grant of this agent. Raises NotFound when it does not hold (any more)."""
+    with transaction.atomic():
+        rows = Grant.objects.filter(pk=grant_id, revoked_at=None)
+        row = (rows.filter(agent_id=agent_id) if agent_id else rows).first()
+        actor = context.actor.get()
+        if row is None or not rows.update(revoked_at=timezone.now(), revoked_by=actor):
+            raise NotFound("There is no such grant.")
+        audit.record("GrantRevoked", agent_id=row.agent_id, details={"pattern": row.pattern, "grant_id": str(row.pk)})
+
+
+def list_grants(agent_id: str) -> tuple[GrantView, ...]:
+    """The standing grants of an agent, oldest first."""
+    return tuple(
+        GrantView(row.id, row.agent_id, row.pattern, row.granted_by, row.created_at)
+        for row in _standing(agent_id).order_by("id")
+    )
+
+
+def standing_patterns(agent_id: str) -> tuple[str, ...]:
+    return tuple(_standing(agent_id).values_list("pattern", flat=True))
+
+
+def run_patterns(run_id: UUID) -> tuple[str, ...]:
+    return tuple(_of_run(run_id).values_list("pattern", flat=True))
+
+
+def _standing(agent_id: str) -> QuerySet[Grant]:
+    return Grant.objects.filter(agent_id=agent_id, run_id=None, revoked_at=None).order_by()
+
+
+def _of_run(run_id: UUID) -> QuerySet[Grant]:
+    return Grant.objects.filter(run_id=run_id, revoked_at=None).order_by()
