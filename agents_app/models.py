@@ -1,5 +1,6 @@
 """Agents, model providers, runs and their steps."""
 
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 
@@ -11,6 +12,9 @@ OPEN = [RunStatus.QUEUED.value, *ACTIVE]
 # Conditions of partial indexes, and of the queries that use them: SQLite recognises a bound `status = ?`, not `IN`.
 IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value)
 IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
+ENDED_BADLY = (
+    Q(status=RunStatus.FAILED.value) | Q(status=RunStatus.TIMED_OUT.value) | Q(status=RunStatus.CANCELLED.value)
+)
 
 
 class ModelProvider(models.Model):
@@ -21,6 +25,13 @@ class ModelProvider(models.Model):
     base_url = models.CharField(max_length=500, blank=True, help_text="Empty: the kind's own default.")
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
+    input_price = models.FloatField(
+        default=1.0, validators=[MinValueValidator(0)],
+        help_text="Of 1,000 tokens read, in any unit you like. With 1 and 1, costs are thousands of tokens.",
+    )  # fmt: skip
+    output_price = models.FloatField(
+        default=1.0, validators=[MinValueValidator(0)], help_text="Of 1,000 tokens written."
+    )
     is_enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -37,6 +48,7 @@ class Agent(models.Model):
     """An agent: a prompt, a model and what it may do. Deleting only retires it: runs point to it."""
 
     AUTONOMY = [("readonly", "read only"), ("supervised", "supervised"), ("full", "full")]
+    SCOPES = [("none", "none"), ("inherit", "inherit"), ("list", "list")]
     BUSY = [("queue", "queue"), ("reject", "reject"), ("interrupt", "interrupt"), ("steer", "steer")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -50,7 +62,21 @@ class Agent(models.Model):
     enabled_skill_ids = models.JSONField(default=list, blank=True)
     allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
     enabled_tools = models.JSONField(null=True, blank=True, help_text="Tool names; empty: all registered tools.")
+    mcp_servers_mode = models.CharField(
+        max_length=8,
+        choices=SCOPES,
+        default="inherit",
+        help_text="Whose tools it has: as the installation says, or own.",
+    )
+    mcp_servers = models.JSONField(default=list, blank=True, help_text="Names of MCP servers, when they are a list.")
     autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
+    allowed_tools = models.JSONField(default=list, blank=True, help_text="Patterns of calls; empty: no restriction.")
+    denied_tools = models.JSONField(default=list, blank=True, help_text="Patterns of calls that are never made.")
+    always_ask = models.JSONField(default=list, blank=True, help_text="Patterns of calls that a person must approve.")
+    auto_approve = models.JSONField(default=list, blank=True, help_text="Patterns of calls that need no approval.")
+    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that calls may reach; empty: all.")
+    denied_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that calls never reach.")
+    budgets = models.JSONField(default=dict, blank=True, help_text='{"actionsPerHour": n, "costPerHour": n}')
     busy_policy = models.CharField(
         max_length=12, choices=BUSY, default="queue", help_text="What a message to a busy session does."
     )
@@ -105,6 +131,10 @@ class Run(models.Model):
     error_message = models.TextField(blank=True)
     input_tokens = models.IntegerField(default=0)
     output_tokens = models.IntegerField(default=0)
+    session_policy = models.JSONField(
+        default=dict, blank=True, help_text="What its session forbids: {readonly, deniedTools}, as it was at accept."
+    )
+    options = models.JSONField(default=dict, blank=True, help_text="What its message asks of it (types.RunOptions).")
     actor = models.CharField(max_length=200)
     request_id = models.CharField(max_length=128, blank=True)
     conversation_told = models.BooleanField(default=False, help_text="The conversation has stored this run's end.")
@@ -134,12 +164,30 @@ class Run(models.Model):
                 name="run_untold",
                 condition=Q(conversation_told=False, ended_at__isnull=False),
             ),
+            # admin: runs that did not end well, found among the many that did
+            models.Index(fields=["status", "id"], name="run_trouble", condition=ENDED_BADLY),
             # accept: how many wait in this session; page: what is open in it
             models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=IS_OPEN),
         ]
 
     def __str__(self) -> str:
         return f"run {self.id} {self.status}"
+
+
+class Spending(models.Model):
+    """What an agent's model calls cost within one minute. Written for agents that have a budget of cost."""
+
+    id = models.BigAutoField(primary_key=True)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
+    minute = models.DateTimeField()
+    cost = models.FloatField()
+
+    class Meta:
+        db_table = "komand_spending"
+        constraints = [models.UniqueConstraint(fields=["agent", "minute"], name="spending_once_per_minute")]
+
+    def __str__(self) -> str:
+        return f"{self.cost} at {self.minute:%H:%M}"
 
 
 class Step(models.Model):

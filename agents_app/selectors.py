@@ -4,7 +4,7 @@ from collections.abc import Collection
 from uuid import UUID, uuid4
 
 from agents_app.models import IS_OPEN, Agent, Run, Step
-from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Said, StepView, Usage, WaitingOn
 from audit_app.kernel.errors import NotFound
 from audit_app.kernel.prepared import PreparedQuery
 from tools_app import selectors as tools
@@ -36,10 +36,24 @@ def get_run(run_id: UUID) -> RunView:
     return run_view(run)
 
 
+def get_options(run_id: UUID) -> RunOptions:
+    """What the run's message asked of it. Raises NotFound."""
+    stored = Run.objects.filter(pk=run_id).values_list("options", flat=True).first()
+    if stored is None:
+        raise NotFound("There is no such run.")
+    return RunOptions.from_dict(stored)
+
+
 def find_open_run(conversation_id: UUID) -> RunView | None:
     """The active run of the conversation, else the first that waits in its queue."""
     runs = list_open_runs(conversation_id)
     return runs[0] if runs else None
+
+
+def find_last_run(conversation_id: UUID) -> RunView | None:
+    """The run that stands last in the conversation."""
+    run = Run.objects.select_related("agent").filter(conversation_id=conversation_id).order_by("-ordinal").first()
+    return run_view(run) if run else None
 
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
@@ -68,6 +82,12 @@ def list_steps(run_id: UUID) -> tuple[StepView, ...]:
     return tuple(step_view(step) for step in Step.objects.filter(run_id=run_id).order_by("index"))
 
 
+def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
+    """The recorded steps of these runs, each with its run, in order."""
+    rows = Step.objects.filter(run_id__in=run_ids).order_by("run_id", "index") if run_ids else ()
+    return [(step.run_id, step_view(step)) for step in rows]
+
+
 def find_step_text(run_id: UUID, step: int) -> str | None:
     """The recorded text of one step; for a run that ended without recording it, the text it kept."""
     text = Step.objects.filter(run_id=run_id, index=step).values_list("text", flat=True).first()
@@ -79,12 +99,13 @@ def find_step_text(run_id: UUID, step: int) -> str | None:
     return ended
 
 
-def get_transcript(run_id: UUID) -> RunTranscript:
-    """Everything the run said and did so far. Raises NotFound."""
+def get_transcript(run_id: UUID, *, said: Said | None = None) -> RunTranscript:
+    """Everything the run said and did so far. Raises NotFound. said: its steps and executions, for who knows them."""
     run = Run.objects.select_related("agent").filter(pk=run_id).first()
     if run is None:
         raise NotFound("There is no such run.")
-    return RunTranscript(run_view(run), list_steps(run_id), tools.list_executions(run_id), run.answer)
+    steps, executions = said or (list_steps(run_id), tools.list_executions(run_id))
+    return RunTranscript(run_view(run), steps, executions, run.answer)
 
 
 def run_view(run: Run) -> RunView:

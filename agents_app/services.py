@@ -1,17 +1,22 @@
 """What other apps may ask of runs (start, cancel, retry) and of agents (create, update, retire, restore)."""
 
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversations, events
+from agents_app import conversations, events, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
-from agents_app.runs.transitions import ADVANCE, QUEUE, approvals_settled, end, fact_of
-from agents_app.types import RunStatus
+from agents_app.runs.rules import policy_of, session_policy_of
+from agents_app.runs.stopping import resume_agents as resume_agents
+from agents_app.runs.stopping import stop_agents as stop_agents
+from agents_app.runs.transitions import ADVANCE, QUEUE, approvals_settled, end, fact_of, inputs_settled
+from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
@@ -19,7 +24,10 @@ from audit_app.kernel.nudge import nudge
 from audit_app.vocabulary import Fact
 from tools_app import selectors as tools
 from tools_app import services as tool_services
+from tools_app.trust import control
 from tools_app.types import ApprovalView
+
+DEFAULT_OPTIONS = RunOptions()
 
 
 def start_run(
@@ -30,20 +38,38 @@ def start_run(
     agent: Agent,
     actor: str,
     words: int = 1,
+    session_policy: Mapping[str, Any] | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> tuple[Run, list[Fact]]:
     """Store a queued run and ring for it after commit. In the caller's transaction, which emits the returned facts.
 
-    words: user turns it answers. Raises IntegrityError when the ordinal is taken.
+    words: user turns it answers; session_policy: what its session forbids, from now on for this run. Raises Stopped
+    while the agent may not act, IntegrityError when the ordinal is taken.
     """
+    control.check_running(agent.agent_id)
     run = Run(
         conversation_id=conversation_id, session_key=session_key, ordinal=ordinal, agent=agent, actor=actor,
-        request_id=context.request_id.get(), words=words, created_at=timezone.now(),
+        request_id=context.request_id.get(), words=words, session_policy=dict(session_policy or {}),
+        options=options.to_dict(),
+        created_at=timezone.now(),
         ready_at=Now(),  # by the database's clock, as whoever claims it sees it
     )  # fmt: skip
     run.save(force_insert=True)
     nudge(ADVANCE, str(run.id), queue=QUEUE)
     queued = {"ordinal": ordinal, "agent_id": agent.agent_id}
     return run, [fact_of(run, events.RUN_QUEUED, queued)]
+
+
+def delay_run(run_id: UUID, seconds: float) -> bool:
+    """Let a run that nobody has begun start in that many seconds, or now. In the caller's transaction, which holds the
+    run's row then. False when it has begun already."""
+    ready_at = Now() + timedelta(seconds=seconds) if seconds > 0 else Now()
+    is_untouched = Q(status=RunStatus.QUEUED.value, owner=None, fence=0)
+    if not Run.objects.filter(is_untouched, pk=run_id).update(ready_at=ready_at):
+        return False
+    if seconds <= 0:
+        nudge(ADVANCE, str(run_id), queue=QUEUE)
+    return True
 
 
 def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
@@ -61,17 +87,41 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         return True
 
 
-def decide_approval(approval_id: UUID, *, approve: bool, actor: str, note: str = "") -> ApprovalView:
-    """A person's decision about a call that a run waits for: the door for every surface. Raises NotFound,
-    AlreadyDecided, ApprovalExpired; whether the person may decide is the caller's to know."""
+def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> ApprovalView:
+    """A person's decision about a call that a run waits for: the door for every surface.
+
+    decision: allow_once | allow_run | allow_always | deny, among the approval's `choices`; note: for the model and the
+    record. Raises NotFound, InvalidInput (unknown_decision, choice_not_offered), AlreadyDecided (with the first
+    decision), ApprovalExpired; whether the person may decide is the caller's to know.
+    """
     with transaction.atomic():
         run_id = tools.get_approval(approval_id).run_id
         # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
-        Run.objects.select_for_update().filter(pk=run_id).first()
-        decided = tool_services.decide_approval(approval_id, approve=approve, actor=actor, note=note)
+        run = Run.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run_id)
+        decided = tool_services.decide_approval(
+            approval_id, decision=decision, actor=actor, note=note,
+            policy=policy_of(run), session_policy=session_policy_of(run),
+        )  # fmt: skip
         if not tools.has_pending_approval(run_id):
             approvals_settled(run_id)
         return decided
+
+
+def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_services.Answered] | None:
+    """Answer what a run asks the person, in the caller's transaction, which stores their words as a turn of the run and
+    emits the facts. The run goes on after commit.
+
+    None, and nothing done, when it asks nothing any more. Returns the run, its row locked, and what was answered.
+    """
+    # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
+    run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(IS_OPEN, pk=run_id).first()
+    answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
+    if run is None or answered is None:
+        return None
+    if not tools.has_open_question(run_id):
+        inputs_settled(run_id)
+    nudge(ADVANCE, str(run_id), queue=QUEUE)
+    return run, answered
 
 
 def steer_open_run(conversation_id: UUID) -> Run | None:
@@ -83,7 +133,9 @@ def steer_open_run(conversation_id: UUID) -> Run | None:
     last = rows.order_by("-ordinal").values_list("id", flat=True).first()
     if last is None or not rows.filter(pk=last).update(words=F("words") + 1):
         return None
-    return Run.objects.select_related("agent").get(pk=last)
+    run = Run.objects.select_related("agent").get(pk=last)
+    control.check_running(run.agent.agent_id)
+    return run
 
 
 def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
@@ -105,7 +157,8 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         again, facts = start_run(
             conversation_id=run.conversation_id, session_key=run.session_key, agent=run.agent, actor=actor,
-            ordinal=conversations.get().take_ordinal(run.conversation_id), words=0,
+            ordinal=conversations.get().take_ordinal(run.conversation_id), words=0, session_policy=run.session_policy,
+            options=RunOptions.from_dict(run.options),
         )  # fmt: skip
         audit.emit(facts)
         return again.id
@@ -115,23 +168,30 @@ DEFAULT_AGENT = "default"
 
 
 def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int | None = None, **fields: Any) -> Agent:
-    """A new agent. provider: its public name (empty: that of the default agent); fields: columns of Agent.
+    """A new agent. provider: its public name (empty: that of the default agent); fields: columns of Agent, among them
+    the skills it is to have, which use the owner's credentials.
 
-    Raises InvalidInput (unknown_provider), Conflict (agent_exists; a retired agent keeps its id).
+    Raises InvalidInput (unknown_provider, unknown_skill), Conflict (agent_exists; a retired agent keeps its id).
     """
+    wanted = fields.pop("enabled_skill_ids", [])
     source = _provider(provider) if provider else ModelProvider.objects.get(agents__agent_id=DEFAULT_AGENT)
     agent = Agent(agent_id=agent_id, name=name, provider=source, owner_id=owner_id, **fields)
     try:
         with transaction.atomic():
             agent.save(force_insert=True)
             audit.record("AgentCreated", agent_id=agent_id, details={"name": name, "provider": source.name})
+            skills.set_skills(agent, wanted, owner_id=owner_id)
     except IntegrityError:
         raise Conflict(f"There is an agent {agent_id!r} already.", code="agent_exists") from None
     return agent
 
 
-def update_agent(agent: Agent, *, provider: str = "", **fields: Any) -> Agent:
-    """Change some of an agent's columns; runs under way see it at their next claim. Raises InvalidInput."""
+def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = None, **fields: Any) -> Agent:
+    """Change some of an agent's columns; runs under way see it at their next claim. Raises InvalidInput.
+
+    skills_of: the user whose credentials the skills use that it is given, None for the installation's.
+    """
+    wanted = fields.pop("enabled_skill_ids", None)
     if provider:
         fields["provider"] = _provider(provider)
     for name, value in fields.items():
@@ -139,6 +199,8 @@ def update_agent(agent: Agent, *, provider: str = "", **fields: Any) -> Agent:
     with transaction.atomic():
         agent.save(update_fields=[*fields, "updated_at"])
         audit.record("AgentUpdated", agent_id=agent.agent_id, details={"fields": sorted(fields)})
+        if wanted is not None:
+            skills.set_skills(agent, wanted, owner_id=skills_of)
     return agent
 
 

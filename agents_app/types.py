@@ -51,6 +51,28 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class RunOptions:
+    """What one message asks of its run beyond the agent's set-up. instructions: added to the system prompt;
+    output_schema: JSON Schema that the answer, as JSON, has to fit; temperature and max_output_tokens go to the model;
+    note: what a surface keeps beside the run for itself, as JSON under its own name."""
+
+    instructions: str = ""
+    output_schema: dict[str, Any] | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    note: dict[str, Any] | None = None
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "RunOptions":
+        """Of what `to_dict` gave."""
+        return cls(**stored)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON of what differs from the default."""
+        return {name: value for name, value in vars(self).items() if value != getattr(RunOptions, name)}
+
+
+@dataclass(frozen=True)
 class ModelRequest:
     """One model call. idle_seconds: longest silence of the stream; total_seconds: the whole call.
 
@@ -64,6 +86,7 @@ class ModelRequest:
     may_call_tools: bool = True
     total_seconds: float = 300.0
     idle_seconds: float = 60.0
+    options: RunOptions = RunOptions()
 
 
 @dataclass(frozen=True)
@@ -126,7 +149,8 @@ class StepView:
 class Snapshot:
     """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run.
 
-    words: the run's own user turns, oldest first; more than one when the run was steered.
+    words: the run's own user turns, oldest first; more than one when the run was steered. stopped, spent_out: why the
+    emergency stop, or the agent's budget of cost, lets it go no further; empty when they do.
     """
 
     words: tuple[str, ...]
@@ -136,6 +160,8 @@ class Snapshot:
     active_seconds: float = 0.0
     tries: int = 0
     cancel_requested: bool = False
+    stopped: str = ""
+    spent_out: str = ""
     last_error: str = ""
 
 
@@ -160,6 +186,9 @@ class RunView:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+
+
+Said = tuple[tuple[StepView, ...], tuple[ExecutionView, ...]]  # what a run said and did: steps, executions
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The operators' pages of agents, model providers, runs and approvals."""
 
-from agents_app.admin import agents, approvals, providers, runs
+from agents_app.admin import agents, approvals, control, providers, runs
 
-__all__ = ["agents", "approvals", "providers", "runs"]
+__all__ = ["agents", "approvals", "control", "providers", "runs"]

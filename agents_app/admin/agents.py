@@ -12,7 +12,9 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, 
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from agents_app import services
+from agents_app import services, skills
+from agents_app.admin import rehearsal
+from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
 from audit_app.adminkit import links
@@ -21,6 +23,7 @@ from audit_app.adminkit.dialogs import back_to
 from audit_app.adminkit.text import visible
 from audit_app.adminkit.theme import act, button
 from audit_app.kernel.errors import AppError
+from tools_app.trust import control
 
 PAGE = "admin:agents_app_agent_change"
 
@@ -57,15 +60,21 @@ class AgentAdmin(AuditedAdmin):
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")
     prepopulated_fields = {"agent_id": ("name",)}
-    actions_detail: Any = ("try_it", "show_runs", "retire", "restore")
-    conditional_fields = {"chosen_tools": "all_tools == false"}
+    actions_detail: Any = ("try_it", "rehearse", "show_runs", "stop", "resume", "retire", "restore")
+    conditional_fields = {"chosen_tools": "all_tools == false", "mcp_servers": "mcp_servers_mode == 'list'"}
     warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
         ("Behaviour", {"classes": ["tab"], "fields": (
             "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy",
         )}),
-        ("Tools", {"classes": ["tab"], "fields": ("autonomy", "all_tools", "chosen_tools", "enabled_skill_ids")}),
+        ("Tools", {"classes": ["tab"], "fields": (
+            "autonomy", "all_tools", "chosen_tools", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids",
+        )}),
+        ("Rules", {"classes": ["tab"], "fields": (
+            "denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts",
+            ("actions_per_hour", "cost_per_hour"),
+        )}),
         ("Limits", {"classes": ["tab"], "fields": (
             ("max_tool_rounds", "max_active_seconds"), ("max_call_seconds", "max_idle_seconds"),
             ("max_tries", "queue_limit"), ("retry_first_seconds", "retry_max_seconds"),
@@ -88,6 +97,8 @@ class AgentAdmin(AuditedAdmin):
         if not change:
             obj.owner_id = request.user.pk
         super().save_model(request, obj, form, change)
+        with acting(request):
+            skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Agent | None:
         """By its public id too: audit entries and executions know no other."""
@@ -97,12 +108,47 @@ class AgentAdmin(AuditedAdmin):
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         agent = self.get_object(request, object_id)
         hidden = {"retire", "try_it"} if agent and agent.retired_at else {"restore"}
+        is_stopped = agent is not None and control.get_status(agent.agent_id).is_stopped
+        hidden.add("stop" if is_stopped else "resume")
         names = {f"agents_app_agent_{name}" for name in hidden}
         return [button for button in super().get_actions_detail(request, object_id) if button.action_name not in names]
 
     @button("Try it", path="try", icon="chat", variant=ActionVariant.PRIMARY)
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return HttpResponseRedirect(try_url(self._get(request, object_id)))
+
+    @button("What would it do?", path="rehearsal", icon="psychology_alt", permissions=["change"])
+    def rehearse(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return rehearsal.page(request, self, self._get(request, object_id))
+
+    @act(
+        "Stop",
+        path="stop",
+        icon="stop_circle",
+        permissions=["retire"],
+        variant=ActionVariant.DANGER,
+        question="Stop this agent?",
+        explanation="Its runs end with what they said so far, its tool calls are killed, and its messages wait.",
+        submit="Stop it",
+        form_class=ReasonForm,
+    )
+    def stop(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
+        stop(request, form, self._get(request, object_id).agent_id)
+        return back_to(request, PAGE, object_id)
+
+    @act(
+        "Resume",
+        path="resume",
+        icon="play_circle",
+        permissions=["retire"],
+        question="Let this agent go on?",
+        explanation="Messages to it are accepted again, and what was queued goes on.",
+        submit="Resume",
+        form_class=ReasonForm,
+    )
+    def resume(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
+        resume(request, form, self._get(request, object_id).agent_id)
+        return back_to(request, PAGE, object_id)
 
     @button("Runs", path="runs", icon="play_circle")
     def show_runs(self, request: HttpRequest, object_id: str) -> HttpResponse:

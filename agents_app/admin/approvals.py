@@ -15,15 +15,18 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
+from agents_app.admin.waiting import changes_of, read_waiting, time_left
 from audit_app.adminkit import links
 from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.dialogs import back_to
 from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import json_block, summary, took, visible
+from audit_app.adminkit.text import json_block, summary, visible
 from audit_app.adminkit.theme import act
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.redact import masked
+from tools_app import selectors
 from tools_app.models import Approval
-from tools_app.types import ApprovalStatus
+from tools_app.types import ApprovalStatus, Decision
 
 PAGE = "admin:tools_app_approval_change"
 TONES = {"pending": "warning", "approved": "success", "denied": "danger", "expired": "danger", "cancelled": "info"}
@@ -51,11 +54,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
     list_select_related = False
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
-    search_help_text = "An id, or words of the last 30 days"
-    actions_detail: Any = ("approve", "deny")
+    search_help_text = "An id, or words of the newest 5,000"
+    list_before_template: Any = "admin/tools_app/approval/waiting.html"
+    actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
-        (None, {"fields": (("tool", "state"), ("agent", "run"), ("risk", "execution_link"), "why")}),
-        ("Call", {"fields": ("arguments",)}),
+        (None, {"fields": (("tool", "state"), ("agent", "session"), ("run", "execution_link"), ("risk", "why"))}),
+        ("Call", {"fields": ("changes", "arguments", "wider")}),
         ("Decision", {"fields": (("asked", "left"), ("who", "decided"), "remark")}),
     )
 
@@ -65,25 +69,58 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.change_approval")
 
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        """Nobody has to look for what waits; a list that is asked for something is left at that."""
+        waiting: Any = () if request.GET else read_waiting()
+        return super().changelist_view(request, {**(extra_context or {}), "waiting": waiting})
+
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """None once it is decided."""
+        """What may be said to it; nothing once it is decided."""
         approval = self.get_object(request, object_id)
-        is_pending = approval is not None and approval.status == ApprovalStatus.PENDING
-        return super().get_actions_detail(request, object_id) if is_pending else []
+        if approval is None or approval.status != ApprovalStatus.PENDING:
+            return []
+        names = {f"tools_app_approval_{choice}" for choice in approval.choices}
+        return [action for action in super().get_actions_detail(request, object_id) if action.action_name in names]
 
     @act(
-        "Approve",
+        "Allow once",
         path="approve",
         icon="check_circle",
         permissions=["decide"],
         variant=ActionVariant.PRIMARY,
         question="Let this call run?",
         explanation="It runs at once, with exactly the arguments shown here.",
-        submit="Approve",
+        submit="Allow once",
         form_class=DecisionForm,
     )
-    def approve(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, approve=True)
+    def allow_once(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
+        return self._decide(request, form, object_id, Decision.ALLOW_ONCE)
+
+    @act(
+        "Allow for this run",
+        path="approve-run",
+        icon="done_all",
+        permissions=["decide"],
+        question="Let such calls run until this run ends?",
+        explanation="This one runs at once. The page says which others are allowed with it.",
+        submit="Allow for this run",
+        form_class=DecisionForm,
+    )
+    def allow_run(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
+        return self._decide(request, form, object_id, Decision.ALLOW_RUN)
+
+    @act(
+        "Always allow",
+        path="approve-always",
+        icon="verified_user",
+        permissions=["decide"],
+        question="Let this agent always make such calls?",
+        explanation="This one runs at once. The page says which others are allowed from now on.",
+        submit="Always allow",
+        form_class=DecisionForm,
+    )
+    def allow_always(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
+        return self._decide(request, form, object_id, Decision.ALLOW_ALWAYS)
 
     @act(
         "Deny",
@@ -97,14 +134,14 @@ class ApprovalAdmin(ReadOnlyAdmin):
         form_class=DecisionForm,
     )
     def deny(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, approve=False)
+        return self._decide(request, form, object_id, Decision.DENY)
 
-    def _decide(self, request: HttpRequest, form: DecisionForm, object_id: str, *, approve: bool) -> HttpResponse:
+    def _decide(self, request: HttpRequest, form: DecisionForm, object_id: str, decision: Decision) -> HttpResponse:
         actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
         try:
             with acting(request):
-                services.decide_approval(UUID(object_id), approve=approve, actor=actor, note=note)
-            messages.success(request, "The call is approved." if approve else "The call is denied.")
+                services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
+            messages.success(request, "The call is denied." if decision is Decision.DENY else "The call is allowed.")
         except AppError as error:
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
@@ -123,11 +160,21 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @display(description="Call")
     def call(self, approval: Approval) -> str:
-        return summary(approval.execution.arguments)
+        return summary(masked(approval.execution.arguments))
 
     @display(description="Arguments")
     def arguments(self, approval: Approval) -> str:
-        return json_block(approval.execution.arguments)
+        return json_block(masked(approval.execution.arguments))
+
+    @display(description="What it would change")
+    def changes(self, approval: Approval) -> str:
+        return changes_of(selectors.approval_view(approval)) or "–"
+
+    @display(description="Wider permissions")
+    def wider(self, approval: Approval) -> str:
+        scopes = ((approval.run_pattern, "for this run"), (approval.pattern, "always, for this agent"))
+        told = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
+        return " · ".join(told) or "–"
 
     @display(description="Risk")
     def risk(self, approval: Approval) -> str:
@@ -141,6 +188,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def run(self, approval: Approval) -> str:
         return links.link("run", approval.run_id)
 
+    @display(description="Session")
+    def session(self, approval: Approval) -> str:
+        return links.link("session", approval.execution.session_id)
+
     @display(description="Execution")
     def execution_link(self, approval: Approval) -> str:
         return links.link("execution", approval.execution_id)
@@ -151,14 +202,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @display(description="Time left")
     def left(self, approval: Approval) -> str:
-        now = timezone.now()
-        if approval.status != ApprovalStatus.PENDING or approval.expires_at <= now:
-            return "–"
-        return took(now, approval.expires_at)
+        return time_left(approval.expires_at, timezone.now()) if approval.status == ApprovalStatus.PENDING else "–"
 
-    @display(description="Decided by")
+    @display(description="Decision")
     def who(self, approval: Approval) -> str:
-        return visible(approval.decided_by) or "–"
+        said = " by ".join(part for part in (approval.decision, approval.decided_by) if part)
+        return visible(said) or "–"
 
     @display(description="Decided")
     def decided(self, approval: Approval) -> str:

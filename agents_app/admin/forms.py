@@ -3,8 +3,11 @@
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import AnonymousUser, User
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
@@ -12,9 +15,14 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from agents_app.admin.rules import hosts_field, patterns_field
 from agents_app.models import Agent, ModelProvider
 from agents_app.providers import registry as providers
 from tools_app.registry import tools
+from tools_app.remote.skills import registry
+from tools_app.trust import credentials
+
+_BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"}
 
 
 class NamesField(forms.CharField):
@@ -48,17 +56,35 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     allowed_channels = NamesField(
         required=False, help_text="Names with commas between, such as WebChat. Empty: all channels."
     )
+    mcp_servers = NamesField(
+        required=False, label="MCP servers", help_text="Names with commas between, when they are a list."
+    )
     enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids with commas between.")
+    denied_tools = patterns_field("Denied calls", "Never made, whatever else says so.")
+    always_ask = patterns_field("Calls that always ask", "A person has to approve each.")
+    auto_approve = patterns_field("Approved calls", "Need nobody's approval.")
+    allowed_tools = patterns_field("Allowed calls", "Nothing else is allowed; empty: no restriction.")
+    allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
+    denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
+    actions_per_hour = forms.IntegerField(
+        required=False, min_value=0, widget=UnfoldAdminIntegerFieldWidget, label="Calls an hour",
+        help_text="Empty: no limit.",
+    )  # fmt: skip
+    cost_per_hour = forms.FloatField(
+        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost an hour",
+        help_text="Of its model, in the unit of the provider's prices. Empty: no limit.",
+    )  # fmt: skip
 
     class Meta:
         model = Agent
         fields = [
             "agent_id", "name", "description", "provider", "model_id", "system_prompt", "max_context_tokens",
-            "allowed_channels", "autonomy", "enabled_skill_ids", "busy_policy", "queue_limit", "max_tool_rounds",
-            "max_active_seconds", "max_call_seconds", "max_idle_seconds", "max_tries", "retry_first_seconds",
-            "retry_max_seconds",
+            "allowed_channels", "autonomy", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids", "busy_policy",
+            "queue_limit", "max_tool_rounds", "max_active_seconds", "max_call_seconds", "max_idle_seconds",
+            "max_tries", "retry_first_seconds", "retry_max_seconds", "denied_tools", "always_ask", "auto_approve",
+            "allowed_tools", "allowed_hosts", "denied_hosts",
         ]  # fmt: skip
-        labels = {"model_id": "Model", "agent_id": "Agent id"}
+        labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers it has"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -68,17 +94,30 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         self.fields["chosen_tools"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
         self.initial.setdefault("all_tools", chosen is None)
         self.initial.setdefault("chosen_tools", chosen or [])
+        for name, key in _BUDGETS.items():
+            self.initial.setdefault(name, self.instance.budgets.get(key))
+
+    def clean_enabled_skill_ids(self) -> list[str]:
+        wanted: list[str] = self.cleaned_data["enabled_skill_ids"]
+        known = set(registry.known_ids(wanted))
+        if unknown := [skill_id for skill_id in wanted if skill_id not in known]:
+            raise forms.ValidationError(f"There is no skill {unknown[0]!r}.")
+        return wanted
 
     def save(self, commit: bool = True) -> Agent:
         every = self.cleaned_data["all_tools"]
         self.instance.enabled_tools = None if every else sorted(self.cleaned_data["chosen_tools"])
+        given = {key: self.cleaned_data[name] for name, key in _BUDGETS.items()}
+        self.instance.budgets = {key: value for key, value in given.items() if value is not None}
         agent: Agent = super().save(commit)
         return agent
 
 
 class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A model provider. Its key goes in and never comes out: the browser is never sent the stored one."""
+    """A model provider. Its key goes in and never comes out: the browser is never sent the stored one. user: whose
+    form it is."""
 
+    user: User | AnonymousUser = AnonymousUser()
     kind = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     new_key = forms.CharField(
         required=False,
@@ -86,13 +125,13 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         max_length=4000,
         label="New key",
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted. Leave it empty to keep the present one.",
+        help_text="Stored encrypted; {{credential:NAME}} uses a stored credential. Empty keeps the present one.",
     )
     remove_key = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, label="Remove the stored key")
 
     class Meta:
         model = ModelProvider
-        fields = ["name", "kind", "base_url", "default_model", "is_enabled"]
+        fields = ["name", "kind", "base_url", "default_model", "input_price", "output_price", "is_enabled"]
         labels = {"base_url": "Address", "is_enabled": "Enabled"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -109,6 +148,8 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         new_key, remove = cleaned.get("new_key"), cleaned.get("remove_key")
+        if problem := credentials.refuse_references(self.user, new_key or ""):
+            self.add_error("new_key", problem)
         if new_key and remove:
             self.add_error("remove_key", "Either give a new key or remove the stored one.")
         # Otherwise whoever may edit addresses could have the stored key sent to a server of theirs.

@@ -35,8 +35,14 @@ class ModelProviderAdmin(AuditedAdmin):
     readonly_fields = ("stored_key",)
     fieldsets = (
         (None, {"fields": (("name", "kind"), "base_url", ("default_model", "is_enabled"))}),
+        ("Prices", {"fields": (("input_price", "output_price"),)}),
         ("Key", {"fields": ("stored_key", "new_key", "remove_key")}),
     )
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.user = request.user  # the class is made for this request
+        return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         key = form.cleaned_data["new_key"]

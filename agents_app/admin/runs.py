@@ -81,7 +81,7 @@ class RunAdmin(ReadOnlyAdmin):
     list_select_related = False
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
-    search_help_text = "An id, or words of the last 30 days"
+    search_help_text = "An id, or words of the newest 5,000"
     actions = ("cancel_selected", "retry_selected")
     actions_detail: Any = ("cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"

@@ -10,7 +10,7 @@ from typing import Any
 from agents_app.models import Run, Step
 from audit_app.adminkit.text import clipped, duration, summary, took, visible
 from audit_app.models import Event
-from tools_app.admin import STATUS_TONES
+from tools_app.admin.executions import STATUS_TONES
 from tools_app.models import ToolExecution
 
 # What one page prints of a text; the whole is in the conversation.

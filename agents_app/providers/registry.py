@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from agents_app.models import ModelProvider
 from agents_app.providers.base import Provider, ProviderError
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.registry import Registry
-from tools_app.trust import vault
+from tools_app.trust import credentials, vault
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ def load(kind: str) -> type[Provider]:
 def open_provider(row: ModelProvider) -> Provider:
     """The provider of a row, shared by all calls of this process until the row is saved again.
 
-    Reads no database, but call it off the event loop (`in_db`): the first use of a kind imports its SDK. Raises
-    ProviderError when the row cannot be used: switched off, unknown kind, unreadable key.
+    Call it off the event loop (`in_db`): the first use of a kind imports its SDK, and a key may be a credential in the
+    database. Raises ProviderError when the row cannot be used: switched off, unknown kind, unreadable key.
     """
     with _lock:
         opened = _open.get(row.pk)
@@ -97,9 +98,30 @@ def _key_of(row: ModelProvider) -> str:
     if not row.api_key_sealed:
         return ""
     try:
-        return vault.unseal(row.api_key_sealed)
+        stored = vault.unseal(row.api_key_sealed)
     except AppError as error:
         raise ProviderError(
             f"The stored key of the model provider {row.name!r} cannot be read. Enter it again in the admin.",
             code="model_auth",
         ) from error
+    try:
+        return credentials.resolve_references(stored, owner_id=None, purpose=f"model provider {row.name}")
+    except AppError as error:
+        raise ProviderError(
+            f"The model provider {row.name!r} cannot use its credential. {error.message}", code="model_auth"
+        ) from error
+
+
+def credential_changed(name: str, owner_id: int | None) -> None:
+    """Have every provider whose key is this credential opened anew, in whatever process, at its next use."""
+    if owner_id is None:
+        for row in ModelProvider.objects.exclude(api_key_sealed=""):
+            if name in _references(row):
+                ModelProvider.objects.filter(pk=row.pk).update(updated_at=timezone.now())
+
+
+def _references(row: ModelProvider) -> tuple[str, ...]:
+    try:
+        return credentials.find_references(vault.unseal(row.api_key_sealed))
+    except AppError:
+        return ()

@@ -22,7 +22,7 @@ from agents_app.providers.base import ProviderError
 from agents_app.runs import hooks, lease, recording
 from agents_app.runs.lease import Claim
 from agents_app.runs.live import LiveText
-from agents_app.runs.loop import Cancel, Fail, Think, next_step, out_of_time
+from agents_app.runs.loop import Cancel, Fail, Think, next_step, out_of_time, stopped
 from agents_app.runs.recording import Spent
 from agents_app.runs.retrying import retry_delay
 from agents_app.runs.steps.think import Interrupted, ModelCall, build_request
@@ -30,8 +30,11 @@ from agents_app.types import Snapshot
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db
 from audit_app.stream import StreamWriter
+from tools_app.trust import control
 
 logger = logging.getLogger(__name__)
+
+_STOPPED_SECONDS = 2.0  # that runs take to note that their model calls were stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,7 +73,7 @@ class Engine:
         self._sending = self._loop.create_task(self._writer.run())
         self._drives: dict[UUID, _Drive] = {}
         self._strays: set[UUID] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[bool]] = set()
         self._draining = False
         self._time_is_up = False  # of the drain: no model call may go on
 
@@ -84,23 +87,36 @@ class Engine:
             return
         task = self._loop.create_task(self._work(run_id))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._free)
+
+    def _free(self, task: asyncio.Task[bool]) -> None:
+        """A slot is free. We may have ignored a bell while all were taken: it takes what has waited longest. One that
+        looked and found nothing does not look again."""
+        were_full = len(self._tasks) >= settings.KOMAND_RUN_SLOTS
+        self._tasks.discard(task)
+        if were_full and not task.cancelled() and task.result():
+            self.offer()
 
     async def look_after(self) -> None:
-        """Stop model calls that someone cancelled or that another process took over; give back what nobody drives."""
+        """Stop model calls that someone cancelled or stopped, or that another process took over; give back what nobody
+        drives."""
         if not self._drives and not self._strays and not self._tasks:
             return
         held = await in_db(lease.list_held, self._owner)
         for run_id, drive in list(self._drives.items()):
-            run = held.get(run_id)
-            if drive.call and (run is None or run.fence != drive.claim.fence):
+            seen = held.get(run_id)
+            if drive.call is None:
+                continue
+            if seen is None or seen.run.fence != drive.claim.fence:
                 drive.call.stop("fenced")
-            elif drive.call and run and run.cancel_requested_at:
+            elif seen.run.cancel_requested_at:
                 drive.call.stop("cancelled")
+            elif seen.is_stopped:
+                drive.call.stop("stopped")
         # Twice seen and not driven: a claim whose drive broke off, say because the database went away.
         undriven = {run_id for run_id in held if run_id not in self._drives}
         for run_id in undriven & self._strays:
-            await in_db(lease.release, held[run_id], self._owner, active_seconds=0.0)
+            await in_db(lease.release, held[run_id].run, self._owner, active_seconds=0.0)
         self._strays = undriven
 
     async def drain(self, seconds: float) -> None:
@@ -113,16 +129,17 @@ class Engine:
             if drive.call:
                 drive.call.stop("drained")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+            await asyncio.wait(self._tasks, timeout=_STOPPED_SECONDS)
         self._sending.cancel()
         await asyncio.wait({self._sending})
         await self._valkey.aclose()
 
-    async def _work(self, run_id: UUID | None) -> None:
+    async def _work(self, run_id: UUID | None) -> bool:
+        """Claim and drive. Whether it is worth looking for a further run."""
         try:
             claim = await in_db(lease.claim, self._owner, run_id)
             if claim is None:
-                return
+                return run_id is not None  # another bell may have been ignored meanwhile
             for tell in hooks.on_claim:
                 tell(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with context.bind(
@@ -134,10 +151,7 @@ class Engine:
             logger.info("run %s was taken over; this claim stops", run_id)
         except Exception:
             logger.exception("driving run %s broke off", run_id)
-        finally:
-            if len(self._tasks) >= settings.KOMAND_RUN_SLOTS:
-                # We were full and may have ignored a bell: this slot takes what has waited longest.
-                self._loop.call_soon(self.offer)
+        return True
 
     async def _drive_to_rest(self, claim: Claim) -> None:
         live = LiveText(self._writer, claim.run.id, claim.fence)
@@ -197,6 +211,9 @@ class Engine:
         match why:
             case "cancelled":
                 await self._persist(recording.end_early, claim, Cancel(), partial=partial, spent=spent)
+            case "stopped":
+                why = await in_db(control.why_stopped, claim.run.agent.agent_id) or "Stopped by an operator."
+                await self._persist(recording.end_early, claim, stopped(why), partial=partial, spent=spent)
             case "time_limit":
                 await self._persist(recording.end_early, claim, out_of_time(snapshot), partial=partial, spent=spent)
             case "drained":

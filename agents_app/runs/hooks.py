@@ -15,3 +15,7 @@ sweeps: list[Callable[[Observer], None]] = []
 # Told of each run that the engine here has claimed, on its loop: run id, conversation id, session key. Must return at
 # once.
 on_claim: list[Callable[[UUID, UUID, str], None]] = []
+
+# Called when a run here has begun to wait for a person's approval or answer, after that is stored. Synchronous; must
+# be quick.
+on_ask: list[Callable[[], None]] = []

@@ -9,7 +9,8 @@ from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
-from agents_app.runs.rules import limits_of, policy_of
+from agents_app.runs import spending
+from agents_app.runs.rules import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
@@ -17,6 +18,7 @@ from audit_app.kernel.nudge import nudge
 from audit_app.kernel.prepared import PreparedQuery
 from tools_app import selectors as tools
 from tools_app import services as tool_services
+from tools_app.trust import control
 from tools_app.types import ToolSpec
 
 # How often a claim looks again when another worker took what it saw; the next second's sweep does the rest.
@@ -44,13 +46,24 @@ class Claim:
         return self.run.fence
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a holder has to know of its run while it works. is_stopped: by the emergency stop."""
+
+    run: Run
+    is_stopped: bool
+
+
 def claimable() -> QuerySet[Run]:
-    """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open."""
+    """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open, not
+    stopped by an operator."""
     due = Q(ready_at__lte=Now())
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
+    on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # what a person approves or answers is a call, too
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
     earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
-    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), owner=None)
+    stopped = control.stops_of(OuterRef("agent__agent_id"))
+    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
 
 
 _THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), example=uuid4())
@@ -67,7 +80,7 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
         return None
     run, resumes = taken
     history = tuple(conversations.get().history(selectors.run_view(run)))
-    offered = tool_services.specs_for(policy_of(run))
+    offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
     return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
 
 
@@ -113,12 +126,15 @@ def load_snapshot(run: Run) -> Snapshot:
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
+        spent_out=spending.spent_out(run.agent),
     )
 
 
-def list_held(owner: UUID) -> dict[UUID, Run]:
+def list_held(owner: UUID) -> dict[UUID, Held]:
     """The runs that a process holds, by id: one plain read, no lock."""
-    return {run.id: run for run in Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")}
+    held = Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")
+    rows = held.annotate(stopped=Exists(control.stops_of(OuterRef("agent__agent_id"))))
+    return {run.id: Held(run, run.stopped) for run in rows}
 
 
 def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:

@@ -37,7 +37,10 @@ class WaitForTools:
 
 @dataclass(frozen=True)
 class Cancel:
-    """End as cancelled, keeping what was said."""
+    """End as cancelled, keeping what was said. code: `cancelled`, or `stopped` by the emergency stop."""
+
+    code: str = "cancelled"
+    message: str = "Stopped."
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def next_step(snapshot: Snapshot) -> NextStep:
         if len(snapshot.words) > last.words_seen:
             return _think_or_stop(snapshot, last.index + 1)
         return _answer(last.text, last.finish_reason)
+    if snapshot.stopped:
+        return stopped(snapshot.stopped)
     executions = [execution for execution in snapshot.executions if execution.step == last.index]
     if len(executions) < len(last.tool_calls):
         if _rounds(snapshot) > snapshot.limits.tool_rounds:
@@ -77,7 +82,16 @@ def next_step(snapshot: Snapshot) -> NextStep:
     return _think_or_stop(snapshot, last.index + 1)
 
 
+def stopped(why: str) -> Cancel:
+    """The end of a run that the emergency stop found at work."""
+    return Cancel("stopped", why)
+
+
 def _think_or_stop(snapshot: Snapshot, step: int) -> NextStep:
+    if snapshot.stopped:
+        return stopped(snapshot.stopped)
+    if snapshot.spent_out:
+        return Fail("budget_exhausted", snapshot.spent_out)
     if snapshot.active_seconds >= snapshot.limits.active_seconds:
         return out_of_time(snapshot)
     return Think(step, may_call_tools=_rounds(snapshot) < snapshot.limits.tool_rounds)

@@ -5,14 +5,16 @@ It frees what dead processes hold, rings for what nobody rang for, and lets conv
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app import selectors
 from agents_app.models import IS_OPEN, Run
-from agents_app.runs import hooks, lease, transitions
+from agents_app.runs import hooks, lease, stopping, transitions
 from audit_app import services as audit
 from audit_app.kernel import nudge
 from audit_app.kernel.database import in_db
@@ -25,14 +27,25 @@ _LOST_NUDGE_SECONDS = 2
 _AT_ONCE = 100
 
 
+Ring = Callable[[UUID], None]
+
+
+def _ring_by_broker(run_id: UUID) -> None:
+    if not nudge.is_backed_up(transitions.QUEUE):
+        nudge.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+
+
 class Reaper:
     """One process's reaper. `sweep` is synchronous and safe to run in any number of processes at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, ring: Ring = _ring_by_broker) -> None:
+        """ring: tells whoever may claim it of a run that nobody rang for."""
         self._observer = Observer()
+        self._ring = ring
 
     def sweep(self) -> None:
         self._free_dead()
+        stopping.end_stopped()
         tools.sweep(self._observer)
         self._ring_forgotten()
         self._tell_untold()
@@ -40,7 +53,8 @@ class Reaper:
             sweep(self._observer)
 
     def _free_dead(self) -> None:
-        held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False))
+        # Unordered: in the order of its ids the planner would walk through all the runs there are.
+        held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
         dead = self._observer.dead({run.owner for run in held if run.owner})
         for run in held:
             if run.owner in dead and lease.take_from_dead(run):
@@ -51,7 +65,7 @@ class Reaper:
         due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
         forgotten = lease.claimable().exclude(ready_at__gt=due).order_by("ready_at").values_list("id", flat=True)
         for run_id in forgotten[:_AT_ONCE]:
-            nudge.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+            self._ring(run_id)
 
     def _tell_untold(self) -> None:
         untold = Run.objects.filter(
@@ -59,12 +73,16 @@ class Reaper:
         ).order_by("ended_at")
         for run_id in untold.values_list("id", flat=True)[:_AT_ONCE]:
             with transaction.atomic():
-                audit.emit(transitions.tell_conversation(selectors.get_transcript(run_id)))
+                if Run.objects.filter(pk=run_id, conversation_told=False).update(conversation_told=True):
+                    audit.emit(transitions.tell_conversation(selectors.get_transcript(run_id)))
 
 
-async def loop() -> None:
-    """Sweep each second until cancelled. A failed pass is logged and the next one tries again."""
-    reaper = Reaper()
+async def loop(ring: Ring = _ring_by_broker) -> None:
+    """Sweep each second until cancelled. A failed pass is logged and the next one tries again.
+
+    ring: in a process that claims runs itself, its own bell, so that work goes on without a broker.
+    """
+    reaper = Reaper(ring)
     while True:
         try:
             await in_db(reaper.sweep)

@@ -15,13 +15,15 @@ from django.utils import timezone
 from agents_app import conversations, events
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
+from agents_app.runs import hooks, spending
 from agents_app.runs.lease import Claim
 from agents_app.runs.loop import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
-from agents_app.runs.rules import policy_of
+from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
-from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
+from agents_app.types import ModelResponse, RunStatus, Said, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from tools_app import services as tools
+from tools_app.trust import control
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,18 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens,
             started_at=spent.started_at, ended_at=timezone.now(),
         )  # fmt: skip
+        spending.charge(claim.run.agent, claim.provider, response)
+        words, why_stopped = _asked_now(claim, snapshot)
         step = StepView(
             index, response.text, response.tool_calls, response.finish_reason, response.reasoning, response.usage, seen
         )
         following = replace(
             snapshot,
-            words=_words_now(claim, snapshot),
+            words=words,
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
+            stopped=why_stopped,
+            spent_out=spending.spent_out(claim.run.agent),
         )
         decision = next_step(following)
         if isinstance(decision, Think):
@@ -67,10 +73,13 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
         return settle(claim, following, decision)
 
 
-def _words_now(claim: Claim, snapshot: Snapshot) -> tuple[str, ...]:
-    """The run's user turns, with those that came while the model spoke. Its row is locked: no further one can come."""
-    count = Run.objects.values_list("words", flat=True).get(pk=claim.run.id)
-    return snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(claim.run.id))
+def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str]:
+    """The run's user turns, with those that came while the model spoke, and why it is stopped, if it is. Its row is
+    locked: no further turn can come."""
+    run, agent_id = claim.run, claim.run.agent.agent_id
+    count = Run.objects.values_list("words", flat=True).get(pk=run.id)
+    words = snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(run.id))
+    return words, control.why_stopped(agent_id)
 
 
 def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
@@ -84,9 +93,10 @@ def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
             case WaitForTools():
                 _park(claim, WaitingOn.TOOLS)
             case Answer():
-                _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason)
+                said = snapshot.steps, snapshot.executions
+                _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason, said=said)
             case Cancel():
-                _end(claim, RunStatus.CANCELLED, message="Stopped.", code="cancelled")
+                _end(claim, RunStatus.CANCELLED, message=step.message, code=step.code)
             case Fail():
                 to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
                 _end(claim, to, code=step.code, message=step.message)
@@ -98,7 +108,7 @@ def end_early(claim: Claim, step: Cancel | Fail, *, partial: str, spent: Spent) 
     with transaction.atomic():
         _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
         if isinstance(step, Cancel):
-            _end(claim, RunStatus.CANCELLED, answer=partial, code="cancelled", message="Stopped.")
+            _end(claim, RunStatus.CANCELLED, answer=partial, code=step.code, message=step.message)
         else:
             to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
             _end(claim, to, answer=partial, code=step.code, message=step.message)
@@ -122,13 +132,16 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
     planned = tools.plan_executions(
         step.calls, run_id=run.id, session_id=run.conversation_id, session_key=run.session_key,
         agent_id=agent.agent_id, actor=run.actor, step=step.step, text_length=len(snapshot.steps[-1].text),
-        policy=policy_of(run), on_done=ADVANCE, on_done_queue=QUEUE,
+        policy=policy_of(run), session_policy=session_policy_of(run), on_done=ADVANCE, on_done_queue=QUEUE,
     )  # fmt: skip
     following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
     decision = next_step(following)
     if isinstance(decision, WaitForTools):
-        _park(claim, WaitingOn.APPROVAL if planned.asks else WaitingOn.TOOLS)
+        on_person = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT if planned.questions else None
+        _park(claim, on_person or WaitingOn.TOOLS)
     audit.emit(planned.facts)
+    for told in hooks.on_ask if planned.asks or planned.questions else ():
+        transaction.on_commit(told, robust=True)
     return None if isinstance(decision, WaitForTools) else settle(claim, following, decision)
 
 
@@ -155,6 +168,8 @@ def _park(claim: Claim, on: WaitingOn, **changes: object) -> None:
         raise Fenced
 
 
-def _end(claim: Claim, to: RunStatus, *, answer: str = "", code: str = "", message: str = "") -> None:
-    if not end(claim.run, to, held_by=claim.owner, answer=answer, code=code, message=message):
+def _end(
+    claim: Claim, to: RunStatus, *, answer: str = "", code: str = "", message: str = "", said: Said | None = None
+) -> None:
+    if not end(claim.run, to, held_by=claim.owner, answer=answer, code=code, message=message, said=said):
         raise Fenced

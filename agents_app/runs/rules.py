@@ -1,8 +1,13 @@
 """What an agent's row says about its runs: how far they may go, and what their tool calls may do. Writes nothing."""
 
-from agents_app.models import Run
+from django.conf import settings
+
+from agents_app.models import Agent, Run
 from agents_app.types import Limits
-from tools_app.types import AgentPolicy
+from tools_app.keeping import workspaces
+from tools_app.rules import scoping
+from tools_app.rules.policies import AgentPolicy, Budgets, SessionPolicy
+from tools_app.rules.scoping import Scope, ScopeMode
 
 
 def limits_of(run: Run) -> Limits:
@@ -22,7 +27,40 @@ def limits_of(run: Run) -> Limits:
 
 def policy_of(run: Run) -> AgentPolicy:
     """What the tool calls of this run may do."""
-    agent, enabled = run.agent, run.agent.enabled_tools
+    return policy_of_agent(run.agent)
+
+
+def policy_of_agent(agent: Agent) -> AgentPolicy:
+    """What an agent may do as it is set up now. Its folder goes by its id, which never changes."""
+    budgets = agent.budgets
     return AgentPolicy(
-        agent_id=agent.agent_id, autonomy=agent.autonomy, tools=None if enabled is None else tuple(enabled)
+        autonomy=agent.autonomy,
+        tools=tools_of(agent),
+        mcp_servers=mcp_servers_of(agent),
+        agent_id=agent.agent_id,
+        allowed=tuple(agent.allowed_tools),
+        denied=tuple(agent.denied_tools),
+        always_ask=tuple(agent.always_ask),
+        auto_approve=tuple(agent.auto_approve),
+        allowed_hosts=tuple(agent.allowed_hosts),
+        denied_hosts=tuple(agent.denied_hosts),
+        workspace=str(workspaces.folder_of(agent.agent_id)),
+        budgets=Budgets(budgets.get("actionsPerHour"), budgets.get("costPerHour")),
     )
+
+
+def tools_of(agent: Agent) -> tuple[str, ...] | None:
+    """The tools it has, by name; None: every one."""
+    return scoping.resolve(scoping.of_nullable(agent.enabled_tools), scoping.of_setting(settings.KOMAND_AGENT_TOOLS))
+
+
+def mcp_servers_of(agent: Agent) -> tuple[str, ...] | None:
+    """The MCP servers whose tools it has; None: all of them."""
+    own = Scope(ScopeMode(agent.mcp_servers_mode), tuple(agent.mcp_servers))
+    return scoping.resolve(own, scoping.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
+
+
+def session_policy_of(run: Run) -> SessionPolicy:
+    """What the session took away when it accepted the run's message."""
+    kept = run.session_policy
+    return SessionPolicy(is_readonly=bool(kept.get("readonly")), denied=tuple(kept.get("deniedTools", ())))

@@ -20,7 +20,7 @@ def ring_on_arrival(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
     return receive
 
 
-@shared_task(  # type: ignore[call-overload] # its annotations leave Strategy out
+@shared_task(  # type: ignore[call-overload, untyped-decorator] # its annotations leave Strategy out
     name="agents.advance_run", Strategy="agents_app.runs.tasks:ring_on_arrival"
 )
 def advance_run(run_id: str) -> None:

@@ -11,10 +11,11 @@ from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
-from agents_app.types import RunStatus, RunTranscript, WaitingOn
+from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
 from audit_app.vocabulary import EventType, Fact
+from tools_app import selectors as tool_selectors
 from tools_app import services as tools
 
 logger = logging.getLogger(__name__)
@@ -49,23 +50,24 @@ def end(
     answer: str = "",
     code: str = "",
     message: str = "",
+    said: Said | None = None,
     **changes: Any,
 ) -> bool:
     """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
 
-    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part. False (and
-    nothing written) when the run is no longer as `run` says.
+    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part; said: its steps and
+    executions, when they are known and all over. False (and nothing written) when the run is no longer as `run` says.
     """
     ended = move(
         run.id, to, expect=OPEN, at_fence=run.fence, held_by=held_by, owner=None, waiting_on="", ready_at=None,
-        answer=answer, error_code=code, error_message=message, ended_at=Now(), **changes,
+        answer=answer, error_code=code, error_message=message, ended_at=Now(), conversation_told=True, **changes,
     )  # fmt: skip
     if not ended:
         return False
     told: list[Fact] = []
     if to is not RunStatus.COMPLETED:  # which none of its calls can outlast
         told += tools.cancel_executions(run.id, reason=message or "The run ended.")
-    transcript = selectors.get_transcript(run.id)
+    transcript = selectors.get_transcript(run.id, said=said)
     told += tell_conversation(transcript)
     payload = {"code": code, "message": message, "usage": asdict(transcript.run.usage)}
     audit.emit([*told, fact_of(run, _ENDS[to], payload)])
@@ -74,22 +76,28 @@ def end(
 
 
 def approvals_settled(run_id: UUID) -> None:
-    """No person is waited for any more: what the parked run waits on now are its tools."""
+    """No approval is waited for any more: what the parked run waits on now is an answer, or its tools."""
     waiting = Run.objects.filter(pk=run_id, status=RunStatus.WAITING, waiting_on=WaitingOn.APPROVAL)
+    waiting.update(waiting_on=WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS)
+
+
+def inputs_settled(run_id: UUID) -> None:
+    """No answer is waited for any more: what the parked run waits on now are its tools."""
+    waiting = Run.objects.filter(pk=run_id, status=RunStatus.WAITING, waiting_on=WaitingOn.INPUT)
     waiting.update(waiting_on=WaitingOn.TOOLS)
 
 
 def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
-    """Have the conversation store an ended run. A fault there is left to the sweeper: the run still ends."""
+    """Have the conversation store an ended run, which counts as told. A fault there makes it untold, for the sweeper to
+    try again: the run still ends."""
     try:
         with transaction.atomic():
-            facts = conversations.get().run_ended(transcript)
-            Run.objects.filter(pk=transcript.run.id).update(conversation_told=True)
-            return facts
+            return conversations.get().run_ended(transcript)
     except Exception:
         logger.exception(
             "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
         )
+        Run.objects.filter(pk=transcript.run.id).update(conversation_told=False)
         return ()
 
 

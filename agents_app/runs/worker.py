@@ -3,19 +3,20 @@
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 from celery import bootsteps
-from django.conf import settings
 
 from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
-from audit_app.kernel import liveness
+from audit_app.kernel import draining, liveness
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from tools_app.executions import looping
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class EngineThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._engine: Engine | None = None
+        self._calls: looping.LoopExecutions | None = None
         self._chores: list[asyncio.Task[None]] = []
         self._guests: list[asyncio.Task[None]] = []
 
@@ -53,28 +55,36 @@ class EngineThread:
 
     async def _open(self, owner: UUID) -> None:
         await in_db(_load_providers)
-        self._engine = Engine(owner)
-        self._chores = [asyncio.create_task(reaper.loop()), asyncio.create_task(self._look(self._engine))]
+        self._engine, self._calls = Engine(owner), looping.open_here(owner)
+        self._chores = [
+            asyncio.create_task(reaper.loop(self._engine.ring)),
+            asyncio.create_task(_repeat("the runs", self._engine.look_after)),
+            asyncio.create_task(_repeat("the calls", self._calls.look_after)),
+        ]
         self._guests = [asyncio.create_task(chore()) for chore in hooks.chores]
+        self._pulse = asyncio.create_task(liveness.keep_pulse())
 
     async def _close(self) -> None:
         for chore in self._chores:
             chore.cancel()
-        if self._engine:
-            await self._engine.drain(settings.KOMAND_DRAIN_SECONDS)
+        seconds = draining.seconds()
+        if self._engine and self._calls:
+            await asyncio.gather(self._engine.drain(seconds), self._calls.drain(seconds))
         for guest in self._guests:
             guest.cancel()
         if self._guests:
             await asyncio.wait(self._guests, timeout=_CHORES_END_SECONDS)
         await registry.aclose_all()
+        self._pulse.cancel()
 
-    async def _look(self, engine: Engine) -> None:
-        while True:
-            try:
-                await engine.look_after()
-            except Exception:
-                logger.exception("looking after the runs failed; again in a moment")
-            await asyncio.sleep(_LOOK_SECONDS)
+
+async def _repeat(what: str, look_after: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await look_after()
+        except Exception:
+            logger.exception("looking after %s failed; again in a moment", what)
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _load_providers() -> None:

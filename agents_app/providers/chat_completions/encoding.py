@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agents_app.types import Message, ModelRequest
+from agents_app.types import Message, ModelRequest, RunOptions
 from tools_app.types import ToolCall, ToolSpec
 
 
@@ -17,8 +17,23 @@ def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -
         body["tools"] = [_tool(spec) for spec in request.tools]
         if not request.may_call_tools:
             body["tool_choice"] = "none"
+    body |= _options(request.options)
     if asks_for_usage:
         body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _options(options: RunOptions) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if options.output_schema is not None:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": options.output_schema},
+        }
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if options.max_output_tokens is not None:
+        body["max_completion_tokens"] = options.max_output_tokens
     return body
 
 

@@ -3,11 +3,15 @@
 import json
 from typing import Any
 
+from agents_app.mind.marking import unmark
+from tools_app.types import without_receipt
+
 _MAX_QUOTED = 600
 
 
 def describe(tool: str, arguments: str, content: str) -> str:
     """arguments: the call's raw JSON; content: what the model is told: JSON of the result, or `[Status] why not`."""
+    content = without_receipt(unmark(content))
     asked, found = _object(arguments), _value(content)
     if content.startswith("[") and not isinstance(found, list):
         return f"- **{tool}** could not do it. {content}"
@@ -34,7 +38,8 @@ def _page(asked: dict[str, Any], found: dict[str, Any]) -> str:
     url = str(found.get("url") or asked.get("url") or "")
     title = str(found.get("title") or url)
     text = next((str(found[name]) for name in ("text", "content", "markdown") if found.get(name)), "")
-    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins:{_quoted(text)}"
+    cited = "".join(f" [{source['cite']}]" for source in found.get("sources", ()) if "cite" in source)
+    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins{cited}:{_quoted(text)}"
 
 
 def _quoted(text: str) -> str:

@@ -3,20 +3,22 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from agents_app.mind import history, prompts
+from django.conf import settings
+
+from agents_app.mind import history, marking, prompts
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.runs.lease import Claim
 from agents_app.runs.live import LiveText
-from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, Snapshot, TextDelta
+from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, RunOptions, Snapshot, TextDelta
 from audit_app.kernel.errors import AppError
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The call was stopped before its end. why: cancelled | time_limit | drained | fenced; text: what had come."""
+    """The call ended before its time. why: cancelled | stopped | time_limit | drained | fenced; text: what had come."""
 
     why: str
     text: str
@@ -25,15 +27,22 @@ class Interrupted:
 def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> ModelRequest:
     """The whole request of the next model call: prompt, history and this run's own steps, valid for any provider."""
     agent, limits = claim.run.agent, snapshot.limits
-    system = prompts.system_message(agent.name, agent.system_prompt)
+    sign = marking.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
+    lines = [tool.prompt_line for tool in claim.tools if tool.prompt_line]
+    has_sources = any(tool.has_sources for tool in claim.tools)
+    system = prompts.system_message(agent.name, agent.system_prompt, lines=lines, sign=sign, has_sources=has_sources)
+    options = RunOptions.from_dict(claim.run.options)
+    if options.instructions:
+        system = replace(system, content=f"{system.content}\n\n{options.instructions}")
     messages = history.repair([system, *claim.history, *own_messages(snapshot)])
     return ModelRequest(
         model=agent.model_id or claim.provider.default_model,
-        messages=history.fit(messages, budget_tokens=limits.context_tokens),
+        messages=marking.mark(history.fit(messages, budget_tokens=limits.context_tokens), sign),
         tools=claim.tools,
         may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,
         idle_seconds=limits.idle_seconds,
+        options=options,
     )
 
 

@@ -58,7 +58,7 @@ def ask(rig: EngineRig) -> tuple[Any, Approval]:
 def test_an_approved_call_runs_once_and_the_run_goes_on(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
     assert Launch.launched == []
-    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    runs.decide_approval(approval.id, decision="allow_once", actor="user:1")
     transcript = rig.wait(accepted.run_id)
     assert Launch.launched == ["moon"]
     assert transcript.executions[0].status is ExecutionStatus.COMPLETED
@@ -71,7 +71,7 @@ def test_an_approved_call_runs_once_and_the_run_goes_on(rig: EngineRig) -> None:
 
 def test_a_denied_call_is_told_to_the_model_with_the_note(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
-    runs.decide_approval(approval.id, approve=False, actor="user:1", note="not on a Sunday")
+    runs.decide_approval(approval.id, decision="deny", actor="user:1", note="not on a Sunday")
     transcript = rig.wait(accepted.run_id)
     assert transcript.run.status is RunStatus.COMPLETED
     assert "not on a Sunday" in (transcript.executions[0].error or "")
@@ -80,10 +80,10 @@ def test_a_denied_call_is_told_to_the_model_with_the_note(rig: EngineRig) -> Non
 
 def test_only_the_first_decision_counts(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
-    runs.decide_approval(approval.id, approve=False, actor="user:1")
+    runs.decide_approval(approval.id, decision="deny", actor="user:1")
     with pytest.raises(AlreadyDecided) as second:
-        runs.decide_approval(approval.id, approve=True, actor="user:2")
-    assert second.value.extra["decision"] == "denied"
+        runs.decide_approval(approval.id, decision="allow_once", actor="user:2")
+    assert second.value.extra["decision"] == "deny"
     rig.wait(accepted.run_id)
     assert Launch.launched == []
 
@@ -92,7 +92,7 @@ def test_an_expired_request_is_a_denial_and_cannot_be_decided(rig: EngineRig) ->
     accepted, approval = ask(rig)
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     with pytest.raises(ApprovalExpired):
-        runs.decide_approval(approval.id, approve=True, actor="user:1")
+        runs.decide_approval(approval.id, decision="allow_once", actor="user:1")
     transcript = rig.wait(accepted.run_id)
     assert "timeout" in (transcript.executions[0].error or "")
     assert Launch.launched == []
@@ -102,7 +102,7 @@ def test_a_parked_run_survives_a_new_worker(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
     assert rig.engine
     rig.engine.stop()
-    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    runs.decide_approval(approval.id, decision="allow_once", actor="user:1")
     rig.start()
     assert rig.wait(accepted.run_id).run.status is RunStatus.COMPLETED
     assert Launch.launched == ["moon"]
@@ -115,13 +115,13 @@ def test_stopping_the_run_withdraws_the_request(rig: EngineRig) -> None:
     approval.refresh_from_db()
     assert approval.status == "cancelled"
     with pytest.raises(AlreadyDecided):
-        runs.decide_approval(approval.id, approve=True, actor="user:1")
+        runs.decide_approval(approval.id, decision="allow_once", actor="user:1")
 
 
 def test_changed_arguments_void_the_approval(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
     ToolExecution.objects.update(arguments={"target": "sun"})
-    runs.decide_approval(approval.id, approve=True, actor="user:1")
+    runs.decide_approval(approval.id, decision="allow_once", actor="user:1")
     transcript = rig.wait(accepted.run_id)
     assert transcript.executions[0].status is ExecutionStatus.FAILED
     assert Launch.launched == []
@@ -142,7 +142,7 @@ def test_operators_decide_over_rest_once_and_others_do_not(rig: EngineRig) -> No
     assert caller("POST", path, {"decision": "perhaps"}).status == 400
     assert caller("POST", path, {"decision": "allow_once", "note": "go"}).data["status"] == "approved"
     second = caller("POST", path, {"decision": "deny"})
-    assert (second.status, second.meta["decision"]) == (409, "approved")
+    assert (second.status, second.meta["decision"]) == (409, "allow_once")
     rig.wait(accepted.run_id)
     assert Event.objects.get(type="approval.decided").actor == f"user:{operator.pk}"
 

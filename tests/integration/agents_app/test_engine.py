@@ -4,14 +4,19 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 
 from agents_app import services as runs
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
+from agents_app.mind.marking import unmark
 from agents_app.models import Run, Step
 from agents_app.providers.scripted import Reply
+from agents_app.runs import lease
+from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import Session, Turn
+from sessions_app.services import open_session
 from tests.engine_rig import EngineRig, until
 from tools_app.types import ExecutionStatus, ToolCall
 
@@ -90,7 +95,7 @@ def test_a_wrong_tool_call_goes_back_to_the_model_as_an_error(rig: EngineRig, wr
     transcript = rig.wait(rig.send().run_id)
     assert transcript.run.status is RunStatus.COMPLETED
     assert transcript.executions[0].status is ExecutionStatus.FAILED
-    assert script.requests[1].messages[-1].content.startswith("[Failed]")
+    assert unmark(script.requests[1].messages[-1].content).startswith("[Failed]")
     assert AuditEntry.objects.filter(action="ToolExecutionFailed").count() == 1
 
 
@@ -219,3 +224,19 @@ def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
     executions = {entry.details["execution_id"] for entry in entries if "execution_id" in entry.details}
     assert executions == {str(one.id) for one in rig.wait(accepted.run_id).executions}
     assert all(entry.details.get("run_id") in (None, str(accepted.run_id)) for entry in entries)
+
+
+def test_a_freed_slot_takes_the_run_whose_bell_came_while_all_were_taken(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no slot looks for ever when there is nothing to take. The sweeper, which would ring again, is away."""
+    monkeypatch.setattr(Reaper, "sweep", lambda self: None)
+    monkeypatch.setattr(settings, "KOMAND_RUN_SLOTS", 1)
+    looks: list[object] = []
+    claim = lease.claim
+    monkeypatch.setattr(lease, "claim", lambda owner, run_id=None: looks.append(run_id) or claim(owner, run_id))
+    rig.agent(Reply(("one ", "two"), delay_seconds=0.2), Reply(("three",)))
+    first, second = rig.send(), rig.send(session=open_session(owner=rig.owner))
+    assert rig.wait(first.run_id).answer and rig.wait(second.run_id).answer
+    until(lambda: looks[-1:] == [None])  # the slot that the second run freed found nothing
+    assert len(looks) <= 4

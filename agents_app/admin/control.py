@@ -1,0 +1,105 @@
+"""The emergency stop in the admin: its state, its history in the audit log, and the buttons, each with a question."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+from unfold.forms import BaseDialogForm
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from agents_app import services
+from audit_app.adminkit.base import ReadOnlyAdmin, acting
+from audit_app.adminkit.dialogs import back_to
+from audit_app.adminkit.text import visible
+from audit_app.adminkit.theme import act
+from tools_app.models import Control
+
+PAGE = "admin:tools_app_control_changelist"
+
+
+class ReasonForm(BaseDialogForm):
+    """Why: shown to people whose messages are refused, and recorded."""
+
+    reason = forms.CharField(
+        required=False, max_length=300, widget=UnfoldAdminTextInputWidget, help_text="Shown and recorded."
+    )
+
+
+def stop(request: HttpRequest, form: ReasonForm, scope: str = "") -> None:
+    """Stop all agents, or one, as this operator."""
+    with acting(request):
+        services.stop_agents(scope, reason=form.cleaned_data["reason"])
+    messages.warning(request, f"{scope or 'All agents'} stopped. What ran has been ended.")
+
+
+def resume(request: HttpRequest, form: ReasonForm, scope: str = "") -> None:
+    """Let them go on, as this operator."""
+    with acting(request):
+        services.resume_agents(scope, reason=form.cleaned_data["reason"])
+    messages.success(request, f"{scope or 'All agents'} resumed. What was queued goes on.")
+
+
+@admin.register(Control)
+class ControlAdmin(ReadOnlyAdmin):
+    list_display = ("what", "state", "why", "who", "when")
+    list_display_links = None
+    list_filter_submit = False
+    actions_list: Any = ("stop_all", "resume_all")
+
+    def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("tools_app.change_control")
+
+    @act(
+        "Stop all agents",
+        path="stop-all",
+        icon="emergency_home",
+        permissions=["operate"],
+        variant=ActionVariant.DANGER,
+        question="Stop all agents?",
+        explanation="No message is accepted, runs end with what they said so far, and tool calls are killed. "
+        "What is queued waits.",
+        submit="Stop all agents",
+        form_class=ReasonForm,
+    )
+    def stop_all(self, request: HttpRequest, form: ReasonForm) -> HttpResponse:
+        stop(request, form)
+        return back_to(request, PAGE)
+
+    @act(
+        "Resume all agents",
+        path="resume-all",
+        icon="play_circle",
+        permissions=["operate"],
+        question="Resume all agents?",
+        explanation="Messages are accepted again, and what was queued goes on. Agents that were stopped one by one "
+        "stay stopped.",
+        submit="Resume",
+        form_class=ReasonForm,
+    )
+    def resume_all(self, request: HttpRequest, form: ReasonForm) -> HttpResponse:
+        resume(request, form)
+        return back_to(request, PAGE)
+
+    @display(description="What")
+    def what(self, row: Control) -> str:
+        return visible(row.scope) or "All agents"
+
+    @display(description="State", label={"stopped": "danger", "running": "success"})
+    def state(self, row: Control) -> str:
+        return "stopped" if row.is_stopped else "running"
+
+    @display(description="Why")
+    def why(self, row: Control) -> str:
+        return visible(row.reason) or "–"
+
+    @display(description="By")
+    def who(self, row: Control) -> str:
+        return visible(row.changed_by)
+
+    @display(description="Since")
+    def when(self, row: Control) -> str:
+        return f"{timezone.localtime(row.changed_at):%Y-%m-%d %H:%M:%S}"

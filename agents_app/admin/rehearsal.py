@@ -1,0 +1,57 @@
+"""The page "What would this agent do?": a call tried against the rules, without running anything."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from agents_app.models import Agent
+from agents_app.runs.rules import policy_of_agent
+from tools_app import catalogue
+from tools_app.executions.rehearsing import Rehearsal, rehearse
+
+TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "danger"}
+
+
+class RehearsalForm(forms.Form):
+    """A call that is only thought of."""
+
+    tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
+    arguments = forms.CharField(
+        required=False, initial="{}", widget=UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"}),
+        help_text="JSON, as the model would send it.",
+    )  # fmt: skip
+    actor = forms.CharField(
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Who asked: user:1, or sender:Telegram:42."
+    )
+
+    def __init__(self, *args: Any, agent: Agent, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = sorted(tool.spec.name for tool in catalogue.list_tools(agent.agent_id))
+        self.fields["tool"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+
+
+def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpResponse:
+    """Asks for the call and, when it was given, shows the verdict beneath it."""
+    asked = request.POST if request.method == "POST" else None
+    form = RehearsalForm(asked, agent=agent, initial={"actor": f"user:{request.user.pk}"})
+    verdict = _judge(form, agent) if form.is_valid() else None
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "opts": model_admin.model._meta,
+        "title": f"What would {agent.name} do?",
+        "agent": agent,
+        "form": form,
+        "verdict": verdict,
+        "tone": TONES[verdict.verdict] if verdict else "",
+    }
+    request.current_app = model_admin.admin_site.name
+    return TemplateResponse(request, "admin/agents_app/agent/rehearsal.html", context)
+
+
+def _judge(form: RehearsalForm, agent: Agent) -> Rehearsal:
+    said = form.cleaned_data
+    return rehearse(said["tool"], said["arguments"], policy=policy_of_agent(agent), actor=said["actor"])

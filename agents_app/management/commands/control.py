@@ -1,0 +1,37 @@
+"""`manage.py control stop|resume|status`: the emergency stop from a shell, also when no page answers."""
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from agents_app import services
+from audit_app.kernel import context
+from audit_app.kernel.errors import AppError
+from tools_app.trust import control
+
+
+class Command(BaseCommand):
+    help = "Stop all agents (or one) at once, let them go on, or say whether they are stopped."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("what", choices=["stop", "resume", "status"])
+        parser.add_argument("--agent", default=control.ALL, help="Only the agent of this id.")
+        parser.add_argument("--reason", default="", help="Shown to people whose messages are refused, and recorded.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        scope, reason = options["agent"], options["reason"]
+        try:
+            with context.bind(actor=f"shell:{getpass.getuser()}"):
+                if options["what"] == "stop":
+                    services.stop_agents(scope, reason=reason)
+                elif options["what"] == "resume":
+                    services.resume_agents(scope, reason=reason)
+        except AppError as error:
+            raise CommandError(error.message) from None
+        stopped = control.list_stopped()
+        for view in stopped:
+            since = f"{view.changed_at:%Y-%m-%d %H:%M:%S} UTC" if view.changed_at else ""
+            self.stdout.write(f"{control.explain(view.scope, view.reason)} By {view.changed_by}, {since}")
+        if not stopped:
+            self.stdout.write("All agents are running.")

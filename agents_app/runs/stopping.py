@@ -1,0 +1,68 @@
+"""The emergency stop as runs see it: active ones end, their calls are killed, queued ones wait until it is lifted."""
+
+import logging
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from agents_app.models import IS_ACTIVE, Agent, Run
+from agents_app.runs import lease
+from agents_app.runs.transitions import ADVANCE, QUEUE, end
+from agents_app.types import RunStatus
+from audit_app.kernel.errors import NotFound
+from audit_app.kernel.nudge import nudge
+from tools_app.trust import control
+from tools_app.trust.control import ControlView
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 100
+
+
+def stop_agents(scope: str = control.ALL, *, reason: str = "") -> ControlView:
+    """Let all agents, or the one of this public id, do nothing more. Owns its transactions.
+
+    What parks ends here and now, with its calls; what a model is speaking for ends within a second, by its holder;
+    what is queued waits, and nothing new is accepted. Raises NotFound for an unknown agent. Twice does no harm.
+    """
+    _check(scope)
+    with transaction.atomic():
+        status = control.stop(scope, reason=reason)
+    while end_stopped() == _AT_ONCE:
+        pass
+    return status
+
+
+def resume_agents(scope: str = control.ALL, *, reason: str = "") -> ControlView:
+    """Let them act again, and ring for what has waited."""
+    _check(scope)
+    with transaction.atomic():
+        status = control.resume(scope, reason=reason)
+        waiting = lease.claimable().order_by("ready_at").values_list("id", flat=True)
+        for run_id in waiting[:_AT_ONCE]:  # the sweeper rings for the rest
+            nudge(ADVANCE, str(run_id), queue=QUEUE)
+    return status
+
+
+def end_stopped() -> int:
+    """End active runs that are stopped and that nobody holds; the count, at most so many at a time.
+
+    Every reaper calls it each second: whatever parks after the stop is caught then. Guarded and idempotent.
+    """
+    if not control.list_stopped():
+        return 0
+    stopped = Exists(control.stops_of(OuterRef("agent__agent_id")))
+    rows = Run.objects.select_related("agent").filter(IS_ACTIVE, stopped, owner=None).order_by()[:_AT_ONCE]
+    count = 0
+    for run in rows:
+        why = control.why_stopped(run.agent.agent_id) or "Stopped by an operator."
+        with transaction.atomic():
+            count += end(run, RunStatus.CANCELLED, held_by=None, code="stopped", message=why)
+    if count:
+        logger.warning("the emergency stop ended %d runs", count)
+    return count
+
+
+def _check(scope: str) -> None:
+    if scope and not Agent.objects.filter(agent_id=scope).exists():
+        raise NotFound(f"There is no agent {scope!r}.", code="unknown_agent")

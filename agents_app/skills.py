@@ -1,0 +1,56 @@
+"""Gives skills to agents and takes them away. An agent's `enabled_skill_ids` is the list of what it has."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents_app.models import Agent
+from audit_app.kernel.errors import InvalidInput, NotFound
+from tools_app.remote.skills import registry
+from tools_app.remote.skills.registry import InstallView
+
+
+def install_skill(
+    agent: Agent, skill_id: str, *, version: str = "", granted: Sequence[Any] | None = None, owner_id: int | None
+) -> InstallView:
+    """See `registry.install`, whose errors it raises."""
+    with transaction.atomic():
+        installed = registry.install(agent.agent_id, skill_id, version=version, granted=granted, owner_id=owner_id)
+        _note_installed(agent)
+        return installed
+
+
+def uninstall_skill(agent: Agent, skill_id: str) -> None:
+    """Raises NotFound."""
+    with transaction.atomic():
+        registry.uninstall(agent.agent_id, skill_id)
+        _note_installed(agent)
+
+
+def set_skills(agent: Agent, skill_ids: Sequence[str], *, owner_id: int | None) -> None:
+    """Let the agent have just these: what it lacks is installed in its newest version with all that it requires, what
+    it has already stays as it is. Raises InvalidInput (unknown_skill)."""
+    with transaction.atomic():
+        present = {installed.skill_id for installed in registry.list_installs(agent.agent_id)}
+        for skill_id in sorted(present - set(skill_ids)):
+            registry.uninstall(agent.agent_id, skill_id)
+        for skill_id in dict.fromkeys(skill_ids):
+            if skill_id not in present:
+                _install_newest(agent, skill_id, owner_id)
+        _note_installed(agent)
+
+
+def _install_newest(agent: Agent, skill_id: str, owner_id: int | None) -> None:
+    try:
+        registry.install(agent.agent_id, skill_id, owner_id=owner_id)
+    except NotFound as error:
+        raise InvalidInput(error.message, code=error.code) from None
+
+
+def _note_installed(agent: Agent) -> None:
+    present = [installed.skill_id for installed in registry.list_installs(agent.agent_id)]
+    if present != agent.enabled_skill_ids:
+        agent.enabled_skill_ids, agent.updated_at = present, timezone.now()
+        Agent.objects.filter(pk=agent.pk).update(enabled_skill_ids=present, updated_at=agent.updated_at)

@@ -1,0 +1,156 @@
+"""What an agent gave back: its messages, what it called and what it took. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+from agents_app.team.conversions import result_content
+from agents_app.team.messages import (
+    AnyMessage,
+    Role,
+    StopReason,
+    TextMessage,
+    ToolMessage,
+    ToolResultMessage,
+    messages_from,
+)
+from agents_app.types import RunTranscript
+
+_PLAIN = ("stop_reason", "duration", "input_tokens", "output_tokens")
+_DEBUG = ("prompt", "history", "raw")
+
+
+@dataclass(frozen=True)
+class RobotResult:
+    """output: what it said; tool_calls: what it called, with what came of it; created_at: aware.
+
+    stop_reason: the provider's own word; duration: seconds; input_tokens, output_tokens: of the last response alone;
+    prompt, history, raw: for finding faults; delegated_by: who handed the work on. None: not known.
+    """
+
+    robot_name: str
+    output: tuple[AnyMessage, ...] = ()
+    tool_calls: tuple[AnyMessage, ...] = ()
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    id: str = field(default_factory=lambda: str(uuid4()))
+    prompt: Any = None
+    history: Any = None
+    raw: Any = None
+    stop_reason: str | None = None
+    duration: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    delegated_by: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", tuple(self.output))
+        object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+
+    @property
+    def last_text_content(self) -> str | None:
+        """The last text of the output."""
+        return next((message.content for message in reversed(self.output) if isinstance(message, TextMessage)), None)
+
+    @property
+    def reply(self) -> str | None:
+        return self.last_text_content
+
+    @property
+    def has_tool_calls(self) -> bool:
+        return bool(self.tool_calls)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it had said all: by its last message, or by the provider's word."""
+        said = bool(self.output) and self.output[-1].is_stopped
+        return said or StopReason.of_provider(self.stop_reason) is StopReason.STOP
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of output, tool calls and the second of its making, in which equal answers differ. See `digest`."""
+        return _sha256({**self._said(), "created_at": int(self.created_at.timestamp())})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of output and tool calls: the same for equal answers."""
+        return _sha256(self._said())
+
+    def export(self) -> dict[str, Any]:
+        """What is worth keeping, as JSON; without what is None, and without what serves finding faults."""
+        shown = {
+            "robot_name": self.robot_name, **self._said(), "created_at": self.created_at.isoformat(), "id": self.id,
+            "checksum": self.checksum, **{name: getattr(self, name) for name in _PLAIN},
+        }  # fmt: skip
+        return {name: value for name, value in shown.items() if value is not None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The export with prompt, history and raw."""
+        debug = {name: getattr(self, name) for name in _DEBUG}
+        return {**self.export(), **{name: value for name, value in debug.items() if value is not None}}
+
+    def to_json(self) -> str:
+        """The export as text: `raw` may hold what JSON cannot."""
+        return json.dumps(self.export(), ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "RobotResult":
+        """Of what `to_dict` or `export` gave; the checksum is made anew. Raises ValueError, KeyError."""
+        known = {name: data[name] for name in (*_PLAIN, *_DEBUG, "id") if name in data}
+        return cls(
+            data["robot_name"],
+            messages_from(data.get("output") or ()),
+            messages_from(data.get("tool_calls") or ()),
+            datetime.fromisoformat(data["created_at"]),
+            **known,
+        )
+
+    def _said(self) -> dict[str, Any]:
+        return {
+            "output": [message.to_dict() for message in self.output],
+            "tool_calls": [message.to_dict() for message in self.tool_calls],
+        }
+
+
+def reply_text(content: str, thinking: str, history: Sequence[AnyMessage]) -> str:
+    """What an agent's reply is: its words, else its thoughts, else its newest words since the last user's message."""
+    if content.strip():
+        return content
+    if thinking.strip():
+        return thinking
+    for message in reversed(history):
+        if message.is_user:
+            break
+        if isinstance(message, TextMessage) and message.is_assistant and message.content.strip():
+            return message.content
+    return ""
+
+
+def result_of(transcript: RunTranscript) -> RobotResult:
+    """The result of an ended run, under the run's id: every call of it with what came of it."""
+    run, steps = transcript.run, transcript.steps
+    last = steps[-1] if steps else None
+    said = [TextMessage(Role.ASSISTANT, step.text) for step in steps if step.text]
+    text = reply_text(transcript.answer, last.reasoning if last else "", said)
+    called = tuple(
+        ToolResultMessage(ToolMessage(one.call_id, one.tool, one.arguments), result_content(one.text_for_model))
+        for one in transcript.executions
+    )
+    return RobotResult(
+        run.agent_id,
+        (TextMessage(Role.ASSISTANT, text),) if text else (),
+        called,
+        run.ended_at or run.created_at,
+        str(run.id),
+        stop_reason=last.finish_reason if last else None,
+        duration=(run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None,
+        input_tokens=last.usage.input_tokens if last else None,
+        output_tokens=last.usage.output_tokens if last else None,
+    )
+
+
+def _sha256(value: Any) -> str:
+    return sha256(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")).hexdigest()

@@ -1,0 +1,139 @@
+"""Budgets of an hour: of calls, counted as they are let through, and of what the model costs."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connections, transaction
+from django.utils import timezone
+
+from agents_app.models import Agent, ModelProvider, Spending
+from agents_app.providers.scripted import Reply
+from agents_app.runs import spending
+from agents_app.types import ModelResponse, RunStatus, Usage
+from audit_app import services as audit
+from audit_app.models import AuditEntry
+from tests.engine_rig import EngineRig
+from tools_app import services
+from tools_app.models import Approval, ToolExecution
+from tools_app.rules.policies import AgentPolicy, Budgets
+from tools_app.trust import budgets
+from tools_app.types import ExecutionStatus, ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TWO = AgentPolicy("full", agent_id="default", budgets=Budgets(actions_per_hour=2))
+ECHO = ToolCall("c", "echo", '{"text": "x"}')
+
+
+@pytest.fixture
+def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is rung."""
+    monkeypatch.setattr("audit_app.kernel.nudge.send", lambda *args, **options: None)
+
+
+def plan(*calls: ToolCall, policy: AgentPolicy = TWO) -> list[ExecutionStatus]:
+    with transaction.atomic():
+        planned = services.plan_executions(
+            calls, run_id=uuid4(), session_id=uuid4(), session_key="", agent_id="default", actor="user:1", step=0,
+            text_length=0, policy=policy, on_done="x", on_done_queue="runs",
+        )  # fmt: skip
+        audit.emit(planned.facts)
+        return [execution.status for execution in planned.executions]
+
+
+def test_calls_beyond_the_budget_are_refused_with_the_time_when_it_frees(quiet: None) -> None:
+    assert plan(ECHO, ECHO, ECHO) == [ExecutionStatus.PENDING, ExecutionStatus.PENDING, ExecutionStatus.FAILED]
+    error = ToolExecution.objects.get(status="Failed").error or ""
+    frees_at = timezone.now() + timedelta(hours=1)
+    assert "budget of 2 actions an hour" in error
+    assert f"free at {frees_at:%H:%M}" in error or f"free at {frees_at - timedelta(minutes=1):%H:%M}" in error
+    assert budgets.count_actions("default") == 2
+    entry = AuditEntry.objects.get(action="ToolExecutionFailed")
+    assert (entry.actor, "budget" in entry.details["error"]) == ("user:1", True)
+
+
+def test_an_hour_later_it_is_free_again(quiet: None) -> None:
+    plan(ECHO, ECHO)
+    ToolExecution.objects.update(charged_at=timezone.now() - timedelta(minutes=61))
+    assert plan(ECHO) == [ExecutionStatus.PENDING]
+
+
+def test_what_is_refused_or_unfit_costs_nothing(quiet: None) -> None:
+    denied = AgentPolicy("full", agent_id="default", denied=("echo",), budgets=TWO.budgets)
+    plan(ToolCall("c", "echo", "{}"), ToolCall("c", "no_such", "{}"))
+    plan(ECHO, policy=denied)
+    assert budgets.count_actions("default") == 0
+
+
+def test_no_actions_means_none(quiet: None) -> None:
+    none = AgentPolicy("full", agent_id="default", budgets=Budgets(actions_per_hour=0))
+    assert plan(ECHO, policy=none) == [ExecutionStatus.FAILED]
+
+
+def test_a_denied_request_gives_its_place_back(quiet: None) -> None:
+    asking = AgentPolicy(agent_id="default", always_ask=("echo",), budgets=TWO.budgets)
+    plan(ECHO, ECHO, policy=asking)
+    assert budgets.count_actions("default") == 2
+    for approval in Approval.objects.all():
+        services.decide_approval(approval.id, decision="deny", actor="user:1", policy=asking)
+    assert budgets.count_actions("default") == 0
+
+
+def test_many_at_once_take_no_more_than_there_is(quiet: None) -> None:
+    policy = AgentPolicy("full", agent_id="default", budgets=Budgets(actions_per_hour=5))
+
+    def work() -> None:
+        try:
+            plan(ECHO, ECHO, policy=policy)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ToolExecution.objects.filter(status="Pending").count() == 5
+
+
+def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
+    usage = Usage(1500, 500)
+    rig.agent(
+        Reply(tool_calls=(ECHO,), usage=usage), Reply(("Never said.",), usage=usage), budgets={"costPerHour": 2}
+    )  # fmt: skip
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "budget_exhausted")
+    assert "budget of 2 an hour" in transcript.run.error_message
+    later = rig.wait(rig.send("again").run_id)
+    assert (later.run.error_code, later.steps) == ("budget_exhausted", ())
+
+
+def test_prices_turn_tokens_into_cost() -> None:
+    provider = ModelProvider.objects.create(name="p", kind="demo", input_price=0.5, output_price=2)
+    assert spending.cost_of(provider, Usage(2000, 1000)) == 3.0
+    agent = Agent.objects.create(agent_id="a", name="A", provider=provider, budgets={"costPerHour": 10})
+    for _ in range(3):
+        spending.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
+    spending.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
+    assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
+    assert "budget of 10 an hour" in spending.spent_out(agent)
+    Spending.objects.update(minute=timezone.now() - timedelta(minutes=61))
+    assert spending.spent_out(agent) == ""
+
+
+def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
+    provider = ModelProvider.objects.create(name="p", kind="demo")
+    agent = Agent.objects.create(agent_id="a", name="A", provider=provider)
+    spending.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
+    assert not Spending.objects.exists()
+    assert spending.spent_out(agent) == ""

@@ -1,0 +1,150 @@
+"""The emergency stop: what runs ends, what is queued waits, nothing new is accepted, and all of it is audited."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents_app import services as runs
+from agents_app.models import Run
+from agents_app.providers.scripted import Reply
+from agents_app.runs import lease, stopping
+from agents_app.types import RunStatus
+from audit_app.kernel.errors import NotFound
+from audit_app.models import AuditEntry
+from sessions_app.models import Turn
+from tests.engine_rig import EngineRig, until
+from tools_app import services
+from tools_app.models import ToolExecution
+from tools_app.registry import tools
+from tools_app.trust import control
+from tools_app.trust.control import Stopped
+from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Launch(Tool):
+    spec = ToolSpec("launch", "Launches.", {"type": "object"}, effect=Effect.ONCE, risk=Risk.HIGH)
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        return "launched"
+
+
+@pytest.fixture
+def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setitem(tools._items, "launch", Launch())
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+def launch(rig: EngineRig) -> None:
+    rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({})),)), Reply(("Over.",)))
+
+
+def test_what_a_model_is_saying_is_kept_and_the_run_ends(rig: EngineRig) -> None:
+    script = rig.agent(Reply(("Half an ", "answer"), hangs=True))
+    accepted = rig.send()
+    until(lambda: script.requests)
+    until(lambda: Run.objects.filter(pk=accepted.run_id, owner__isnull=False).exists())
+    runs.stop_agents(reason="it talks too much")
+    transcript = rig.wait(accepted.run_id, 5)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.CANCELLED, "stopped")
+    assert "it talks too much" in transcript.run.error_message
+    assert Turn.objects.get(run_id=accepted.run_id, role="assistant").content == transcript.answer
+    assert transcript.answer in ("", "Half an ", "Half an answer")
+    assert script.cancelled == 1
+
+
+def test_a_parked_run_ends_and_its_calls_with_it(rig: EngineRig) -> None:
+    launch(rig)
+    accepted = rig.send()
+    until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="approval", owner=None).exists())
+    runs.stop_agents()
+    transcript = rig.wait(accepted.run_id, 5)
+    assert transcript.run.error_code == "stopped"
+    assert [execution.status for execution in transcript.executions] == [ExecutionStatus.CANCELLED]
+
+
+def test_nothing_is_accepted_and_nothing_is_stored(rig: EngineRig) -> None:
+    rig.agent(Reply(("Hi.",)))
+    runs.stop_agents(reason="maintenance")
+    with pytest.raises(Stopped) as refused:
+        rig.send()
+    assert (refused.value.code, "maintenance" in refused.value.message) == ("stopped", True)
+    assert not Run.objects.exists()
+    assert not Turn.objects.exists()
+
+
+def test_queued_runs_wait_and_go_on_when_it_is_lifted(rig: EngineRig) -> None:
+    rig.agent(Reply(("Hi.",)))
+    rig.drops = lambda task: True
+    accepted = rig.send()
+    runs.stop_agents()
+    assert not lease.claimable().exists()
+    rig.drops = lambda task: False
+    assert rig.engine
+    rig.engine.ring(accepted.run_id)
+    assert Run.objects.get(pk=accepted.run_id).status == "queued"
+    runs.resume_agents()
+    assert rig.wait(accepted.run_id).answer == "Hi."
+
+
+def test_a_run_is_stopped_at_its_step_border(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch(rig)
+    script = rig.agent(Reply(tool_calls=(ToolCall("c1", "echo", '{"text": "x"}'),), pieces=("Wait.",)))
+    recorded = lease.load_snapshot
+
+    def stop_first(run: Run) -> Any:
+        snapshot = recorded(run)
+        control.stop(reason="between two steps")
+        return snapshot
+
+    monkeypatch.setattr(lease, "load_snapshot", stop_first)
+    accepted = rig.send()
+    transcript = rig.wait(accepted.run_id, 5)
+    assert transcript.run.error_code == "stopped"
+    assert len(script.requests) <= 1
+    assert not ToolExecution.objects.filter(status="Completed").exists()
+
+
+def test_a_call_that_was_planned_a_moment_before_is_not_begun(rig: EngineRig) -> None:
+    rig.agent(Reply(tool_calls=(ToolCall("c1", "echo", '{"text": "x"}'),)), Reply(("Over.",)))
+    rig.drops = lambda task: task == "tools.execute"
+    accepted = rig.send()
+    row = until(lambda: ToolExecution.objects.filter(run_id=accepted.run_id).first())
+    control.stop()
+    services.execute(row.id)
+    row.refresh_from_db()
+    assert row.attempts == 0
+    stopping.end_stopped()
+    assert rig.wait(accepted.run_id).run.error_code == "stopped"
+
+
+def test_one_agent_can_be_stopped_alone(rig: EngineRig) -> None:
+    rig.agent(Reply(("Hi.",)))
+    other = runs.create_agent(agent_id="other", name="Other", model_id="script")
+    runs.stop_agents("other")
+    with pytest.raises(Stopped):
+        rig.send(agent_id=other.agent_id)
+    assert control.why_stopped("default") == ""
+    with pytest.raises(NotFound):
+        runs.stop_agents("nobody")
+
+
+def test_who_stopped_and_why_is_on_record(rig: EngineRig, capsys: Any) -> None:
+    rig.agent(Reply(("Hi.",)))
+    call_command("control", "stop", reason="a leak")
+    call_command("control", "status")
+    assert "All agents are stopped by an operator: a leak." in capsys.readouterr().out
+    call_command("control", "resume")
+    assert "All agents are running." in capsys.readouterr().out
+    with pytest.raises(CommandError):
+        call_command("control", "stop", agent="nobody")
+    entries = AuditEntry.objects.filter(action__startswith="Emergency").order_by("id")
+    assert [entry.action for entry in entries] == ["EmergencyStop", "EmergencyResume"]
+    assert entries[0].actor.startswith("shell:")
+    assert entries[0].details == {"scope": "all", "reason": "a leak"}
