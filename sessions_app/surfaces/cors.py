@@ -2,8 +2,11 @@
 
 from collections.abc import Collection
 
-_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Request-Id"
-_EXPOSED_HEADERS = "Retry-After, X-Request-Id"
+_ALLOWED_HEADERS = (
+    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Request-Id,"
+    " X-Api-Version, X-Requested-With, X-SignalR-User-Agent, X-Vertesia-App-Version"
+)
+_EXPOSED_HEADERS = "Retry-After, X-RateLimit-Reason, X-RateLimit-Retry-Ms, X-Request-Id"
 
 
 def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> dict[str, str]:
@@ -16,7 +19,7 @@ def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> d
     headers = {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
     if preflight:
         return headers | {
-            "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE",
+            "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
             "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
             "Access-Control-Max-Age": "600",
         }

@@ -49,7 +49,7 @@ class LiveConsumer(AsyncHttpConsumer):
     """
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
-    media_types: ClassVar[tuple[str, ...]] = ("application/json",)
+    media_types: ClassVar[tuple[str, ...]] = ("application/json",)  # of bodies; empty: any
 
     request: HttpRequest
     principal: Principal
@@ -57,6 +57,11 @@ class LiveConsumer(AsyncHttpConsumer):
     def limit(self) -> limits.Limit:
         """What requests are counted against, by user."""
         return limits.api_limit()
+
+    @staticmethod
+    def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+        """Who may come in, as `admission.admit`. Synchronous."""
+        return admit(request, limit)
 
     async def respond(self, body: bytes) -> None:
         """Answer the admitted request with `send_json`, or `send_headers` and `send_body`; may raise."""
@@ -105,7 +110,7 @@ class LiveConsumer(AsyncHttpConsumer):
                 return
             self._check_form()
             self.request = request_from_scope(self.scope)
-            self.principal = await in_db(admit, self.request, self.limit())
+            self.principal = await in_db(self.admit, self.request, self.limit())
             context.actor.set(self.principal.actor)
             body = await self._read_body()
             await self._until_gone(self.respond(body))
@@ -122,7 +127,7 @@ class LiveConsumer(AsyncHttpConsumer):
         if method not in self.methods:
             raise MethodNotAllowed(method)
         media_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
-        if method in _WITH_BODY and media_type not in self.media_types:
+        if method in _WITH_BODY and self.media_types and media_type not in self.media_types:
             raise UnsupportedMediaType(media_type)
 
     async def _read_body(self) -> bytes:

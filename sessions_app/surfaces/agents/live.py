@@ -1,0 +1,214 @@
+"""What streams: messages as server-sent events and over WebSockets, and the history of a run's record.
+
+A stream first gives what a client lacks, then goes on live. Its credential may stand in the address, where clients that
+cannot send headers put it. Every event carries its `ts`, by which a client comes back.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.http import HttpRequest
+from django.urls import path
+
+from audit_app.kernel import context
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError, InvalidInput
+from sessions_app.identity import limits
+from sessions_app.identity.admission import admit_bearer
+from sessions_app.identity.authenticate import request_from_scope
+from sessions_app.identity.principal import Principal
+from sessions_app.surfaces.agents import details, errors, reading, records, requests, signals
+from sessions_app.surfaces.agents.formats import Compact
+from sessions_app.surfaces.agents.records import AgentRun
+from sessions_app.surfaces.agents.telling import Telling, is_closing
+from sessions_app.surfaces.failures import Failure, failure_of
+from sessions_app.surfaces.sse import EventStreamConsumer
+from sessions_app.watch import Viewer
+
+_LONGEST_FRAME = 256 * 1024
+
+
+def _admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+    return admit_bearer(request, limit, from_query=True)
+
+
+class _Stream(EventStreamConsumer):
+    admit = staticmethod(_admit)
+    methods: ClassVar[tuple[str, ...]] = ("GET",)
+
+    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+        return errors.shape(failure)
+
+    def agent_run(self) -> AgentRun:
+        """Synchronous."""
+        named = self.scope["url_route"]["kwargs"]
+        return records.access_run(self.principal.user, named["run_id"], named.get("workflow_id", ""))
+
+
+class MessageStream(_Stream):
+    """`since`: after that time; without one the whole history comes first, unless `skipHistory` is true."""
+
+    async def respond(self, body: bytes) -> None:
+        asked = self.request.GET
+        since = requests.read_since(asked.get("since", "") or self._headers.get("last-event-id", ""))
+        skips = asked.get("skipHistory", "") in ("true", "1")
+        telling, begun = await in_db(self._begin, since, skips)
+        await self.open_stream()
+        await self.send_text(": connected\n\n")
+        await self._tell(begun)
+        if not (begun and await self._is_over(telling, begun)):
+            async for frame in self.watch(telling.session_id, telling.cursor):
+                said = await telling.tell(frame)
+                await self._tell(said)
+                if said and await self._is_over(telling, said):
+                    break
+        await self.close_stream()
+
+    def _begin(self, since: float, skips: bool) -> tuple[Telling, list[Compact]]:
+        return begin(self.principal, self.agent_run(), since, with_history=bool(since) or not skips)
+
+    async def _tell(self, said: Iterable[Compact]) -> None:
+        """All there is at once, as one write."""
+        text = "".join(f"id: {message['ts']}\ndata: {as_json(message)}\n\n" for message in said)
+        if text:
+            await self.send_text(text)
+
+    async def _is_over(self, telling: Telling, said: list[Compact]) -> bool:
+        """Whether the run has ended with what was said last, so that nothing more is to come."""
+        if not is_closing(said[-1]):
+            return False
+        run = await in_db(records.load, telling.session)
+        return run.is_terminal
+
+
+class DetailStream(_Stream):
+    """The kept events of the run as named events: `history` each, `control` at the end."""
+
+    async def respond(self, body: bytes) -> None:
+        run = await in_db(self.agent_run)
+        await self.open_stream()
+        await self.send_text(": connected\n\n")
+        async for frame in self.watch(run.session.id, ""):
+            kept = [fact for fact in frame if fact.ts is not None]
+            for fact in kept:
+                shown = {"runId": run.id, "event": details.event(fact)}
+                await self.send_event(as_json(shown), event="history")
+            if kept and (await in_db(records.load, run.session)).is_terminal:
+                await self.send_event(as_json({"type": "done"}), event="control")
+                break
+        await self.close_stream()
+
+
+class MessageSocket(AsyncWebsocketConsumer):
+    """Messages in the wire form; signals from the client, each answered by its `requestId`."""
+
+    _following: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        named = self.scope["url_route"]["kwargs"]
+        try:
+            query = parse_qs(self.scope["query_string"].decode("latin-1"))
+            self._principal = await in_db(_principal_of, self.scope)
+            context.actor.set(self._principal.actor)
+            self._names = named["run_id"], named.get("workflow_id", "")
+            since = requests.read_since(query.get("since", [""])[0])
+            telling, begun = await in_db(self._begin, since)
+        except (AppError, UnicodeDecodeError):
+            await self.close()  # before it is accepted: the client sees 403
+            return
+        await self.accept()
+        self._following = asyncio.create_task(self._follow(telling, begun))
+
+    def _begin(self, since: float) -> tuple[Telling, list[Compact]]:
+        return begin(self._principal, self._agent_run(), since, with_history=True)
+
+    def _agent_run(self) -> AgentRun:
+        return records.access_run(self._principal.user, *self._names)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        request_id: Any = None
+        try:
+            frame = _read_frame(text_data)
+            request_id = frame.get("requestId")
+            if frame.get("type") == "ping":
+                await self._send({"type": "pong"})
+                return
+            if frame.get("type") != "signal":
+                raise InvalidInput("A frame is a signal or a ping.", code="unknown_frame")
+            await in_db(self._signal, str(frame.get("signalName")), frame.get("data"))
+            await self._send({"type": "ack", "requestId": request_id})
+        except Exception as error:
+            told = {"type": "error", "error": failure_of(error).message}
+            await self._send(told if request_id is None else {**told, "requestId": request_id})
+
+    async def disconnect(self, code: int) -> None:
+        if self._following:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    def _signal(self, name: str, body: Any) -> None:
+        limits.take(limits.api_limit(), self._principal.actor)
+        signals.send(self._principal, self._agent_run(), name, body)
+
+    async def _follow(self, telling: Telling, begun: list[Compact]) -> None:
+        await self._tell(begun)
+        cursor = telling.cursor
+        while True:
+            async with Viewer(telling.session_id, cursor) as viewer:
+                async for frame in viewer.frames():
+                    cursor = frame[-1].cursor
+                    await self._tell(await telling.tell(frame))
+                if not viewer.overflowed:
+                    break
+        await self.close()
+
+    async def _tell(self, said: Iterable[Compact]) -> None:
+        for message in said:
+            await self._send(message)
+
+    async def _send(self, value: Mapping[str, Any]) -> None:
+        await self.send(text_data=as_json(value))
+
+
+def begin(principal: Principal, run: AgentRun, since: float, *, with_history: bool) -> tuple[Telling, list[Compact]]:
+    """What a client is to be told at once, and who tells it the rest. Synchronous."""
+    if not with_history:
+        return Telling(run.session, reading.open_at_end(principal, run), came_back=False), []
+    place = reading.open_reading(principal, run, since)
+    told = [] if since else reading.read_beginning(principal, run)
+    told += reading.read_on(run.session, place)
+    return Telling(run.session, place, came_back=bool(since)), told
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _principal_of(scope: Mapping[str, Any]) -> Principal:
+    return _admit(request_from_scope({**scope, "method": "GET"}), limits.api_limit())
+
+
+def _read_frame(text: str | None) -> dict[str, Any]:
+    if text is None or len(text) > _LONGEST_FRAME:
+        raise InvalidInput("A frame is a text of at most 256 KB.", code="invalid_frame")
+    try:
+        frame = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput("The frame is not valid JSON.", code="malformed_json") from None
+    return requests.as_object(frame)
+
+
+_RUN = "api/v1/agents/<str:run_id>"
+_WORKFLOW = "api/v1/workflows/runs/<str:workflow_id>/<str:run_id>"
+
+live_routes = [
+    path(f"{_RUN}/stream", MessageStream.as_asgi()),
+    path(f"{_RUN}/details/stream", DetailStream.as_asgi()),
+    path(f"{_WORKFLOW}/stream", MessageStream.as_asgi()),
+    path(f"{_RUN}/ws", MessageSocket.as_asgi()),
+    path(f"{_WORKFLOW}/ws", MessageSocket.as_asgi()),
+]

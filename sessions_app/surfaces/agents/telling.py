@@ -1,0 +1,59 @@
+"""Tells one client what happens in a session, from where it stands on: stored messages, and live text in between."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from audit_app.kernel.database import in_db
+from sessions_app.models import Session
+from sessions_app.surfaces.agents import reading, tooling
+from sessions_app.surfaces.agents.chunks import LIVE_TEXT, LiveText
+from sessions_app.surfaces.agents.formats import Compact, MessageType
+from sessions_app.surfaces.agents.projection import CLOSING, NO_WORDS
+from sessions_app.surfaces.agents.reading import Place
+from sessions_app.watch import Seen
+from tools_app.events import TOOL_PROGRESS
+
+
+class Telling:
+    """cursor: from where the session is to be watched; what follows goes through `tell`, in order.
+
+    place: where the client stands; came_back: it was here before, and may have live text from then.
+    """
+
+    def __init__(self, session: Session, place: Place, *, came_back: bool) -> None:
+        self.session = session
+        self.cursor = str(place.seq)
+        self._projection = place.projection
+        self._ts = place.ts
+        self._live = LiveText(place.mark, came_back=came_back)
+
+    @property
+    def session_id(self) -> UUID:
+        return self.session.id
+
+    async def tell(self, frame: Sequence[Seen]) -> list[Compact]:
+        """What a frame of facts adds."""
+        kept = [fact for fact in frame if fact.ts is not None]
+        words = await in_db(reading.load_words, kept) if kept else NO_WORDS
+        # A step of which the client was sent nothing, closed in the same frame, comes whole with its message.
+        closed = {(fact.run_id, fact.step) for fact in kept if fact.type in CLOSING}
+        closed = {(run_id, step) for run_id, step in closed if not self._live.is_open(run_id, step)}
+        said: list[Compact] = []
+        for fact in frame:
+            if fact.ts is not None:
+                if fact.type in CLOSING:
+                    said += self._live.close(fact, self._ts)
+                said += self._projection.see(fact, words)
+                self._ts = fact.ts
+            elif fact.type in LIVE_TEXT and (fact.run_id, fact.step) not in closed:
+                said += self._live.see(fact, self._ts, self._projection.workstream_of(fact.run_id))
+            elif fact.type == TOOL_PROGRESS.name:
+                said.append({**tooling.progress(fact), "ts": self._ts})
+        return said
+
+
+def is_closing(message: Compact) -> bool:
+    """Whether clients end their stream with it, if the run has ended."""
+    if message["t"] == MessageType.TERMINATED:
+        return True
+    return message["t"] == MessageType.COMPLETE and "w" not in message

@@ -1,0 +1,63 @@
+"""Words for writing JSON Schemas (2020-12, as OpenAPI 3.1 has them) of what surfaces answer. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+ANYTHING: Schema = {}
+NULL: Schema = {"type": "null"}
+TEXT: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+INTEGER: Schema = {"type": "integer"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
+UUID: Schema = {"type": "string", "format": "uuid"}
+TIME: Schema = {"type": "string", "format": "date-time", "description": "UTC, with milliseconds and Z."}
+SECONDS: Schema = {"type": "integer", "description": "Seconds since 1970."}
+OBJECT: Schema = {"type": "object"}
+
+
+def ref(name: str) -> Schema:
+    """A component by its name."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, NULL]}
+
+
+def list_of(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def map_of(schema: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": schema}
+
+
+def one_of(values: Iterable[str | None]) -> Schema:
+    """One of these texts. Members of a StrEnum come as what they stand for."""
+    return {"enum": [None if value is None else str(value) for value in values]}
+
+
+def just(value: Any) -> Schema:
+    return {"const": value}
+
+
+def about(schema: Schema, description: str) -> Schema:
+    return {**schema, "description": description}
+
+
+def record(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), open_ended: bool = False) -> Schema:
+    """An object with exactly these fields. optional: those that may be absent; open_ended: there may be others."""
+    maybe = set(optional)
+    schema: dict[str, Any] = {
+        "type": "object", "properties": dict(fields), "required": [name for name in fields if name not in maybe],
+    }  # fmt: skip
+    return schema if open_ended else {**schema, "additionalProperties": False}
+
+
+def extended(schema: Schema, fields: Mapping[str, Schema]) -> Schema:
+    """The same record with further fields."""
+    required = [*schema["required"], *fields]
+    return {**schema, "properties": {**schema["properties"], **fields}, "required": required}

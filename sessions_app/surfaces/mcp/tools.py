@@ -1,0 +1,183 @@
+"""The tools that other programs are offered: what they take, what they do, what they return. Knows no protocol.
+
+Each acts for the principal and reaches objects through the access gates alone.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from agents_app import selectors as agents
+from agents_app.types import RunTranscript
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.ids import new_id
+from sessions_app import selectors, services
+from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.identity import limits
+from sessions_app.identity.admission import ReadOnlyKey
+from sessions_app.identity.principal import Principal
+from sessions_app.models import Session, Turn
+from sessions_app.services import Accepted, Inbound
+from sessions_app.surfaces import accepting
+from sessions_app.watch import wait_until_ended
+from tools_app import schema
+
+_MOST_LISTED = 200
+
+
+@dataclass(frozen=True)
+class OfferedTool:
+    """parameters: JSON Schema; reads: it changes nothing; run: takes the principal and arguments that fit."""
+
+    name: str
+    title: str
+    description: str
+    parameters: dict[str, Any]
+    reads: bool
+    run: Callable[[Principal, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run a tool for the principal. Raises AppError in words for the caller."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise InvalidInput(f"There is no tool {name[:80]!r}. There are: {', '.join(TOOLS)}.", code="unknown_tool")
+    try:
+        schema.check_arguments(arguments, tool.parameters)
+    except schema.ArgumentsError as problem:
+        raise InvalidInput(str(problem)) from None
+    if not tool.reads and not principal.can_write:
+        raise ReadOnlyKey
+    return await tool.run(principal, arguments)
+
+
+async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    rows = await in_db(agents.list_agents)
+    return {"agents": [{"agent": row.agent_id, "name": row.name, "description": row.description or ""} for row in rows]}
+
+
+async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    async with accepting.turn():
+        accepted = await in_db(_accept, principal, arguments)
+    seconds = min(arguments.get("wait_seconds", settings.KOMAND_WAIT_SECONDS), settings.KOMAND_WAIT_SECONDS)
+    await wait_until_ended(accepted.session_id, accepted.run_id, seconds)
+    return await in_db(_outcome, accepted.run_id, accepted.session_key)
+
+
+def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
+    limits.take(limits.chat_limit(), principal.actor)
+    user, wanted = principal.user, arguments.get("session", "")
+    session = access_session(user, wanted) if wanted else None
+    agent_id = access_agent(user, arguments.get("agent", "default")).agent_id
+    if session is not None:
+        if "agent" in arguments and session.agent.agent_id != agent_id:
+            raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
+        parts = (session.channel, session.account_id, session.sender_id)
+        inbound = Inbound(*parts, _name_of(principal), arguments["message"])
+        return services.receive(inbound, owner=user, session=session)
+    inbound = Inbound(
+        services.WEB_CHAT, "default", str(user.pk), _name_of(principal), arguments["message"], thread_id=str(new_id())
+    )
+    return services.receive(inbound, owner=user, agent_id=agent_id)
+
+
+async def _get_run(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    run = await in_db(access_run, principal.user, arguments["run"])
+    session = await in_db(access_session, principal.user, run.conversation_id)
+    seconds = min(arguments.get("wait_seconds", 0), settings.KOMAND_WAIT_SECONDS)
+    if seconds:
+        await wait_until_ended(session.pk, run.id, seconds)
+    return await in_db(_outcome, run.id, session.key)
+
+
+def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
+    transcript: RunTranscript = agents.get_transcript(run_id)
+    run = transcript.run
+    outcome: dict[str, Any] = {"session": session_key, "run": str(run.id), "status": run.status.value}
+    if run.status.is_terminal:
+        outcome["text"] = transcript.answer
+        if run.error_message:
+            outcome["error"] = run.error_message
+    else:
+        waits = f", waiting for {run.waiting_on.value}" if run.waiting_on else ""
+        outcome["note"] = f"It is still running{waits}. Ask for it again with get_run."
+    return outcome
+
+
+async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    limit = arguments.get("limit", 20)
+    rows = await in_db(selectors.list_sessions, principal.user, limit=limit, query=arguments.get("query", ""))
+    return {"sessions": [_session(row) for row in rows]}
+
+
+def _session(row: Session) -> dict[str, Any]:
+    return {
+        "session": row.key, "title": row.title, "agent": row.agent.agent_id, "channel": row.channel,
+        "last_active_at": row.last_active_at.isoformat(),
+    }  # fmt: skip
+
+
+async def _get_session_history(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
+    session = await in_db(access_session, principal.user, arguments["session"])
+    turns = await in_db(selectors.list_turns, session, limit=arguments.get("limit", 50))
+    return {**_session(session), "turns": [_turn(turn) for turn in turns]}
+
+
+def _turn(row: Turn) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "role": row.role, "text": row.content, "at": row.created_at.isoformat(), "state": row.state,
+    }  # fmt: skip
+    return shown | ({"error": row.error_message} if row.error_message else {})
+
+
+def _name_of(principal: Principal) -> str:
+    return principal.user.get_full_name() or principal.user.username
+
+
+def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": list(required), "additionalProperties": False,
+    }  # fmt: skip
+
+
+_SESSION = {"type": "string", "minLength": 1, "maxLength": 512, "description": "As list_sessions names it."}
+_WAIT = {"type": "integer", "minimum": 0, "description": "Longest wait for the answer, in seconds."}
+_LIMIT = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
+
+TOOLS: dict[str, OfferedTool] = {
+    tool.name: tool
+    for tool in (
+        OfferedTool(
+            "list_agents", "List agents", "The agents that can be asked, with what each is for.", _object(), True,
+            _list_agents,
+        ),
+        OfferedTool(
+            "ask_agent", "Ask an agent",
+            "Send a message to an agent and wait for its answer. Without a session a new one begins; name the session "
+            "to go on in it. An answer that takes longer than the wait is fetched with get_run.",
+            _object(
+                ("message",), agent={"type": "string", "description": "As list_agents names it."},
+                message={"type": "string", "minLength": 1, "maxLength": services.LONGEST_TEXT}, session=_SESSION,
+                wait_seconds=_WAIT,
+            ),
+            False, _ask_agent,
+        ),
+        OfferedTool(
+            "get_run", "Get a run", "The state of a run and, once it has ended, its answer.",
+            _object(("run",), run={"type": "string", "description": "As ask_agent returned it."}, wait_seconds=_WAIT),
+            True, _get_run,
+        ),
+        OfferedTool(
+            "list_sessions", "List sessions", "Your own sessions, the last active first.",
+            _object(limit=_LIMIT, query={"type": "string", "description": "Words of the title."}), True, _list_sessions,
+        ),
+        OfferedTool(
+            "get_session_history", "Get a session's history", "The newest messages of one of your sessions, oldest "
+            "first.", _object(("session",), session=_SESSION, limit=_LIMIT), True, _get_session_history,
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,146 @@
+"""A run as a response object, with its messages and tool calls as output items. Pure.
+
+Tools ran on our side, so a call is shown as the protocol's `mcp_call`: clients show it and do not try to make it.
+"""
+
+import json
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Usage
+from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
+from sessions_app.surfaces.openai.requests import NAME
+from tools_app.types import ExecutionStatus, ExecutionView
+
+_STATUS = {
+    RunStatus.QUEUED: "queued",
+    RunStatus.RUNNING: "in_progress",
+    RunStatus.WAITING: "in_progress",
+    RunStatus.COMPLETED: "completed",
+    RunStatus.FAILED: "failed",
+    RunStatus.TIMED_OUT: "failed",
+    RunStatus.CANCELLED: "cancelled",
+}
+SERVER_LABEL = "komand"
+NOTHING: CitedByStep = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a response repeats of its request. created: seconds since 1970."""
+
+    run_id: UUID
+    model: str
+    created: int
+    options: RunOptions
+
+    @property
+    def response_id(self) -> str:
+        return f"resp_{self.run_id.hex}"
+
+    @property
+    def note(self) -> dict[str, Any]:
+        note: dict[str, Any] = (self.options.note or {}).get(NAME, {})
+        return note
+
+
+def response(asking: Asking, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+    """A response object; what is not in `changes` is as it is before the run has ended."""
+    note, options = asking.note, asking.options
+    shown = {"type": "text"} if options.output_schema is None else {
+        "type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False,
+    }  # fmt: skip
+    return {
+        "id": asking.response_id, "object": "response", "created_at": asking.created, "status": status,
+        "background": bool(note.get("background")), "error": None, "incomplete_details": None,
+        "instructions": options.instructions or None, "max_output_tokens": options.max_output_tokens,
+        "metadata": note.get("metadata") or {}, "model": asking.model, "output": output, "parallel_tool_calls": True,
+        "previous_response_id": note.get("previous") or None, "reasoning": {"effort": None, "summary": None},
+        "store": True, "temperature": options.temperature, "text": {"format": shown}, "tool_choice": "auto",
+        "tools": [], "top_p": None, "truncation": "disabled", "usage": None, "user": None, **changes,
+    }  # fmt: skip
+
+
+def of_transcript(asking: Asking, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
+    """The response as it stands: while the run goes on, with what is recorded of it. cited: by its texts."""
+    run = transcript.run
+    status = _STATUS[run.status]
+    changes: dict[str, Any] = {}
+    if run.status is RunStatus.COMPLETED and run.error_code:
+        status = "incomplete"
+        changes["incomplete_details"] = {"reason": "max_output_tokens"}
+    if status == "failed":
+        changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
+    if run.status.is_terminal:
+        changes["usage"] = usage_of(run.usage)
+    return response(asking, status, output_of(transcript, cited), **changes)
+
+
+def output_of(transcript: RunTranscript, cited: CitedByStep = NOTHING) -> list[dict[str, Any]]:
+    """Each step's text as a message, then its tool calls; last the answer."""
+    run, items = transcript.run, []
+    for step in transcript.steps:
+        if step.text:
+            items.append(message(run.id, step.index, step.text, cited=cited))
+        items += [tool_call(execution) for execution in transcript.executions if execution.step == step.index]
+    if _has_more(transcript):
+        items.append(message(run.id, len(transcript.steps), transcript.answer, status="incomplete", cited=cited))
+    return items
+
+
+def message(
+    run_id: UUID, step: int, text: str, *, status: str = "completed", cited: CitedByStep = NOTHING
+) -> dict[str, Any]:
+    content = [text_part(text, annotations_of(cited.get(step, ())))]
+    return {
+        "id": message_id(run_id, step), "type": "message", "status": status, "role": "assistant", "content": content,
+    }  # fmt: skip
+
+
+def text_part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def message_id(run_id: UUID, step: int) -> str:
+    return f"msg_{run_id.hex}{step:02d}"
+
+
+def tool_call(execution: ExecutionView) -> dict[str, Any]:
+    """`output` and `error` of a call that has not ended are null."""
+    failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
+    return call_item(
+        str(execution.id), execution.tool, execution.arguments,
+        output=execution.output, error=execution.text_for_model if failed else None,
+    )  # fmt: skip
+
+
+def call_item(
+    execution_id: str, tool: str, arguments: Any, *, output: str | None = None, error: str | None = None
+) -> dict[str, Any]:
+    status = "failed" if error else "completed" if output is not None else "in_progress"
+    return {
+        "id": f"mcp_{UUID(execution_id).hex}", "type": "mcp_call", "server_label": SERVER_LABEL, "name": tool,
+        "arguments": as_json(arguments), "output": output, "error": error, "approval_request_id": None,
+        "status": status,
+    }  # fmt: skip
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }  # fmt: skip
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _has_more(transcript: RunTranscript) -> bool:
+    """Whether the run kept text of a step that it did not record: it was stopped in the midst of it."""
+    run: RunView = transcript.run
+    recorded = transcript.steps[-1].text if transcript.steps and not transcript.steps[-1].tool_calls else ""
+    return run.status.is_terminal and bool(transcript.answer) and transcript.answer != recorded

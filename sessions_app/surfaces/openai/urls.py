@@ -1,0 +1,15 @@
+"""Routes of plain requests of this protocol, beside those of live.py. All lie under /v1, which another protocol uses
+too: the names do not meet."""
+
+from django.urls import path
+
+from sessions_app.surfaces.openai import views
+
+app_name = "openai"
+
+urlpatterns = [
+    path("v1/models", views.ModelList.as_view(), name="model-list"),
+    path("v1/models/<str:model>", views.ModelDetail.as_view(), name="model-detail"),
+    path("v1/responses/<str:response_id>/cancel", views.ResponseCancel.as_view(), name="response-cancel"),
+    path("v1/responses/<str:response_id>/input_items", views.ResponseInput.as_view(), name="response-input"),
+]

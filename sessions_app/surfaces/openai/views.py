@@ -1,0 +1,66 @@
+"""Plain requests: models, and what of a stored response can be told or done at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import selectors as agents
+from agents_app import services as runs
+from agents_app.models import Agent
+from sessions_app.access import access_agent
+from sessions_app.models import Turn
+from sessions_app.surfaces.openai import errors, response_objects
+from sessions_app.surfaces.openai.asking import run_of
+from sessions_app.surfaces.openai.live import load
+from sessions_app.surfaces.plain import PlainView
+
+
+class OpenAIView(PlainView):
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
+        return errors.handle
+
+
+class ModelList(OpenAIView):
+    def get(self, request: Request) -> Response:
+        return Response({"object": "list", "data": [_model(agent) for agent in agents.list_agents()]})
+
+
+class ModelDetail(OpenAIView):
+    def get(self, request: Request, model: str) -> Response:
+        return Response(_model(access_agent(self.principal.user, model)))
+
+
+class ResponseCancel(OpenAIView):
+    """Stops the run; one that has ended stays as it is."""
+
+    def post(self, request: Request, response_id: str) -> Response:
+        run_id = run_of(self.principal.user, response_id)
+        runs.cancel_run(run_id, reason="Cancelled by the client.")
+        return Response(response_objects.of_transcript(*load(run_id)))
+
+
+class ResponseInput(OpenAIView):
+    """What was asked."""
+
+    def get(self, request: Request, response_id: str) -> Response:
+        run_id = run_of(self.principal.user, response_id)
+        turns = Turn.objects.filter(run_id=run_id, role="user").order_by("part")
+        items = [_item(turn) for turn in turns]
+        first, last = (items[0]["id"], items[-1]["id"]) if items else (None, None)
+        return Response({"object": "list", "data": items, "first_id": first, "last_id": last, "has_more": False})
+
+
+def _model(agent: Agent) -> dict[str, Any]:
+    return {
+        "id": agent.agent_id,
+        "object": "model",
+        "created": int(agent.created_at.timestamp()),
+        "owned_by": "komand",
+    }
+
+
+def _item(turn: Turn) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": turn.content}]
+    return {"id": f"msg_{turn.pk.hex}", "type": "message", "status": "completed", "role": "user", "content": content}

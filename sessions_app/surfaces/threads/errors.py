@@ -1,0 +1,60 @@
+"""The shape of errors of this protocol, for views and consumers alike. Its codes are a closed set."""
+
+from typing import Any, TypeVar
+
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from audit_app.kernel import context
+from sessions_app.surfaces.failures import Failure, failure_of
+
+S = TypeVar("S", bound=Serializer[Any])
+
+_CODES = {
+    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 409: "conflict",
+    413: "payload_too_large", 415: "unsupported_media_type", 422: "unprocessable_entity", 429: "too_many_requests",
+    500: "internal_error", 501: "not_implemented", 502: "service_unavailable", 503: "service_unavailable",
+    504: "service_unavailable",
+}  # fmt: skip
+_OWN = frozenset({"run_busy"})  # of our codes, those that the protocol has too
+
+
+class Unprocessable(APIException):
+    """The request is understood and not valid."""
+
+    status_code = 422
+    default_code = "unprocessable_entity"
+
+
+class Unanswered(APIException):
+    """The agent gave no answer that can be used."""
+
+    status_code = 502
+    default_code = "service_unavailable"
+
+
+class TookTooLong(APIException):
+    status_code = 504
+    default_code = "service_unavailable"
+    default_detail = "The answer took too long and was given up."
+
+
+def shape(failure: Failure) -> dict[str, Any]:
+    code = failure.code if failure.code in _OWN else _CODES.get(failure.status, "error")
+    return {"detail": failure.message, "code": code, "request_id": context.request_id.get() or None}
+
+
+def handle(problem: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler of this surface."""
+    failure = failure_of(problem)
+    return Response(shape(failure), status=failure.status, headers=dict(failure.headers))
+
+
+def checked(serializer: S) -> S:
+    """The same, its data valid. Raises Unprocessable, which names each field and what to mend."""
+    try:
+        serializer.is_valid(raise_exception=True)
+    except ValidationError as error:
+        raise Unprocessable(failure_of(error).message) from None
+    return serializer

@@ -1,0 +1,14 @@
+"""Routes of what waits or streams."""
+
+from django.urls import path
+
+from sessions_app.surfaces.threads.asking import AgentAsk, AgentExtract
+from sessions_app.surfaces.threads.sockets import Notifications
+from sessions_app.surfaces.threads.stream import ThreadStream
+
+live_routes = [
+    path("v1/threads/<str:thread_id>/stream", ThreadStream.as_asgi()),
+    path("v1/agent/ask", AgentAsk.as_asgi()),
+    path("v1/agent/extract", AgentExtract.as_asgi()),
+    path("v1/ws", Notifications.as_asgi()),
+]

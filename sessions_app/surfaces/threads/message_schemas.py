@@ -1,0 +1,122 @@
+"""What messages that clients write themselves may carry: JSON Schemas of the protocol's parts, citations, references.
+
+Pure. Its clients cannot read a page with a part that they do not know, so such a message is not stored at all.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+
+from sessions_app.surfaces.threads.event_schemas import CITATION, COUNT, STATUSES, TIME, UUID, Schema
+
+_MOST_PROBLEMS, _LONGEST_PROBLEM = 5, 300
+_NULL: Schema = {"type": "null"}
+_TEXT: Schema = {"type": "string"}
+_TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
+_ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
+_DISPLAY_TYPES = (
+    "generic", "search_results", "file_list", "file_content", "document_created", "document_edited", "sql_result",
+    "schema", "command_output", "image", "api_response", "workflow_run", "node_info",
+)  # fmt: skip
+
+
+def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
+
+
+def _part(kind: str, required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
+    each = {"id": _TEXT, "seq": COUNT, "start_time": TIME, "kind": {"const": kind}}
+    return _object({**each, **required}, {"end_time": _TIME_OR_NOT, **optional})
+
+
+_CITATIONS: Schema = {"type": ["array", "null"], "items": CITATION}
+_PARTS = {
+    "text": _part("text", {"text": _TEXT}, {"citations": _CITATIONS}),
+    "reasoning": _part("reasoning", {"text": _TEXT}, {}),
+    "tool": _part(
+        "tool",
+        {"tool_call_id": _TEXT, "tool_name": _TEXT},
+        {
+            "input": _ARGUMENTS, "status": {"enum": [*STATUSES, None]}, "is_error": {"type": ["boolean", "null"]},
+            "duration_ms": {"type": ["integer", "null"]}, "extras": {"type": ["object", "null"]},
+            "display_type": {"enum": [*_DISPLAY_TYPES, None]},
+        },
+    ),
+    "doc_edit": _part(
+        "doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": {"enum": ["docx", "xlsx"]}}, {}
+    ),
+}  # fmt: skip
+_STEP = _object(
+    {"id": _TEXT, "name": _TEXT, "kind": {"enum": ["reasoning", "tool_call"]}, "start_time": TIME},
+    {"args": _ARGUMENTS, "detail": {"type": ["string", "null"]}, "end_time": _TIME_OR_NOT},
+)
+_CHECKPOINT = _object(
+    {
+        "upto_message_id": UUID, "upto_message_created_at": TIME, "summary": {"type": "object"},
+        "covered_message_count": COUNT, "tokens_before": COUNT, "tokens_after": COUNT,
+        "summarizer_model": {"type": "string", "maxLength": 128}, "prompt_version": {"type": "string", "maxLength": 32},
+    },
+    {},
+)  # fmt: skip
+_USAGE = _object({"input_tokens": COUNT, "output_tokens": COUNT}, {})
+DETAILS = _object(
+    {},
+    {
+        "parts": {
+            "type": ["array", "null"],
+            "items": {
+                "type": "object",
+                "properties": {"kind": {"enum": list(_PARTS)}},
+                "required": ["kind"],
+                "allOf": [
+                    {"if": {"properties": {"kind": {"const": kind}}}, "then": schema} for kind, schema in _PARTS.items()
+                ],
+            },
+        },
+        "usage": {"anyOf": [_USAGE, _NULL]},
+        "steps": {"type": ["array", "null"], "items": _STEP},
+        "checkpoint": {"anyOf": [_CHECKPOINT, _NULL]},
+        "model_id": {"type": ["string", "null"], "maxLength": 64},
+    },
+)
+DETAILS["additionalProperties"] = False
+CONTENT = _object(
+    {},
+    {
+        "citations": {"type": "array", "items": CITATION},
+        "references": {
+            "type": "array",
+            "items": _object({"ref_type": _TEXT, "entity_id": UUID, "display_name": _TEXT}, {}),
+        },
+    },
+)
+
+
+_formats = FormatChecker(formats=["uuid"])
+
+
+@_formats.checks("date-time", raises=ValueError)
+def _is_time(value: object) -> bool:
+    return not isinstance(value, str) or bool(datetime.fromisoformat(value))
+
+
+_CHECKS = {
+    "content": Draft202012Validator(CONTENT, format_checker=_formats),
+    "details": Draft202012Validator(DETAILS, format_checker=_formats),
+}
+
+
+def problem_of(content: Mapping[str, Any], details: Any) -> str:
+    """What clients could not read, and what it should be; empty when all is well."""
+    given = {"content": dict(content), **({} if details is None else {"details": details})}
+    errors = (error for name, value in given.items() for error in _problems(name, value))
+    return "; ".join(islice(errors, _MOST_PROBLEMS))
+
+
+def _problems(name: str, value: Any) -> Iterator[str]:
+    for error in _CHECKS[name].iter_errors(value):
+        place = ".".join([name, *map(str, error.absolute_path)])
+        yield f"{place}: {error.message[:_LONGEST_PROBLEM]}"

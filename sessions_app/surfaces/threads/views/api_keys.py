@@ -1,0 +1,49 @@
+"""The caller's API keys. A key cannot look after keys: a leaked one would outlive its end."""
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from audit_app.kernel.errors import Forbidden, NotFound
+from sessions_app.identity import api_keys
+from sessions_app.models import ApiKey
+from sessions_app.surfaces.threads import shapes
+from sessions_app.surfaces.threads.serializers import ApiKeyBody
+from sessions_app.surfaces.threads.views.base import ThreadsView
+
+
+class _ApiKeyView(ThreadsView):
+    def initial(self, request: Request, *args: object, **kwargs: object) -> None:
+        super().initial(request, *args, **kwargs)
+        if self.principal.kind == "api_key":
+            raise Forbidden("Sign in to look after API keys; a key cannot.")
+
+    def keys(self) -> list[ApiKey]:
+        return [key for key in api_keys.list_api_keys(self.principal.user) if key.revoked_at is None]
+
+    def key(self, key_id: UUID) -> ApiKey:
+        found = next((key for key in self.keys() if key.pk == key_id), None)
+        if found is None:
+            raise NotFound("There is no such API key.")
+        return found
+
+
+class ApiKeyList(_ApiKeyView):
+    def get(self, request: Request) -> Response:
+        return Response([shapes.api_key(key) for key in self.keys()])
+
+    def post(self, request: Request) -> Response:
+        """Answers with the key itself, this once."""
+        fields = self.body(ApiKeyBody)
+        made = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
+        return Response({**shapes.api_key(made.row), "key": made.key}, status=201)
+
+
+class ApiKeyDetail(_ApiKeyView):
+    def get(self, request: Request, key_id: UUID) -> Response:
+        return Response(shapes.api_key(self.key(key_id)))
+
+    def delete(self, request: Request, key_id: UUID) -> Response:
+        api_keys.revoke_api_key(self.principal.user, self.key(key_id).pk)
+        return Response(status=204)

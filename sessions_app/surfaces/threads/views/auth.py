@@ -1,0 +1,82 @@
+"""Signing in and out with the cookie of this protocol, who one is, and whether the server is well."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from audit_app.kernel.errors import Forbidden
+from sessions_app.identity import login, tokens
+from sessions_app.identity.principal import Unauthenticated
+from sessions_app.surfaces.threads import admission, shapes
+from sessions_app.surfaces.threads.foreign_ids import TENANT
+from sessions_app.surfaces.threads.serializers import SignInBody
+from sessions_app.surfaces.threads.views.base import ThreadsView
+
+
+class SignIn(ThreadsView):
+    is_public = True
+
+    def post(self, request: Request) -> Response:
+        fields: dict[str, Any] = self.body(SignInBody)
+        _check_tenant(fields["tenant_id"])
+        identifier = fields.get("username") or fields["email"]
+        user = login.log_in(request._request, identifier, fields["password"])
+        user_logged_in.send(sender=User, request=request._request, user=user)
+        request._request.session.modified = False  # one cookie is set, and no page's session
+        return _signed_in(user)
+
+
+class SignOut(ThreadsView):
+    """Ends the login of the cookie, if it holds one."""
+
+    is_public = True
+
+    def post(self, request: Request) -> Response:
+        token = admission.token_of(request._request)
+        try:
+            if token:
+                tokens.close_login_of(token)
+        except Unauthenticated:
+            pass  # it was over already
+        response = Response(status=204)
+        admission.delete_cookie(response)
+        return response
+
+
+class Refresh(ThreadsView):
+    """A fresh cookie in exchange for one that is still good, or for any other credential of the user but a key."""
+
+    def post(self, request: Request) -> Response:
+        if self.principal.kind == "api_key":
+            raise Forbidden("Sign in for a cookie; an API key needs none.")
+        given = request.query_params.get("tenant_id")
+        _check_tenant(given)
+        return _signed_in(self.principal.user)
+
+
+class Me(ThreadsView):
+    def get(self, request: Request) -> Response:
+        return Response(shapes.user(self.principal.user))
+
+
+class Health(ThreadsView):
+    is_public = True
+
+    def get(self, request: Request) -> Response:
+        return Response({"status": "healthy", "database_ts": timezone.now().isoformat()})
+
+
+def _signed_in(user: User) -> Response:
+    response = Response(shapes.user(user))
+    admission.set_cookie(response, tokens.open_login(user).access)
+    return response
+
+
+def _check_tenant(tenant: UUID | str | None) -> None:
+    if tenant and str(tenant) != str(TENANT):
+        raise Forbidden("This installation is one tenant, and another was asked for.")

@@ -1,0 +1,71 @@
+"""Threads, and the messages that the agent is to answer."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents_app import selectors as agents
+from sessions_app import services
+from sessions_app.identity import limits
+from sessions_app.models import Session
+from sessions_app.services import WEB_CHAT
+from sessions_app.surfaces.threads import acting, shapes
+from sessions_app.surfaces.threads.foreign_ids import user_uuid, workflow_id
+from sessions_app.surfaces.threads.serializers import ThreadBody, ThreadChanges, ThreadQuery, UserMessageBody
+from sessions_app.surfaces.threads.views.base import ThreadsView
+
+_ORDER = {"CREATED_AT": "created_at", "UPDATED_AT": "last_active_at"}
+
+
+class ThreadList(ThreadsView):
+    def get(self, request: Request) -> Response:
+        query = self.query(ThreadQuery)
+        asked, user = query.validated_data, self.principal.user
+        bounds = {name.replace("updated_at", "last_active_at"): bound for name, bound in query.between().items()}
+        rows = Session.objects.filter(owner=user, deleted_at=None, channel=WEB_CHAT, **bounds)
+        if asked["parent_path_part_id"] not in (None, user_uuid(user.pk)):
+            rows = rows.none()  # there is no other folder
+        if asked["title_like"]:
+            rows = rows.filter(title__icontains=asked["title_like"])
+        sign, start = "-" if asked["sort_dir"] == "DESC" else "", asked["offset"]
+        ordered = rows.select_related("agent").order_by(f"{sign}{_ORDER[asked['sort_by']]}", f"{sign}id")
+        shown = list(ordered[start : start + asked["limit"]])
+        busy = agents.list_busy([session.id for session in shown])
+        items = [shapes.thread(session, user, is_busy=session.id in busy) for session in shown]
+        return Response(shapes.page(items, rows.count(), asked))
+
+    def post(self, request: Request) -> Response:
+        session = acting.open_thread(self.principal.user, self.body(ThreadBody))
+        return Response(shapes.thread(session, self.principal.user, is_busy=False), status=201)
+
+
+class ThreadDetail(ThreadsView):
+    def get(self, request: Request, thread_id: str) -> Response:
+        return self._shown(self.thread(thread_id))
+
+    def patch(self, request: Request, thread_id: str) -> Response:
+        session = self.thread(thread_id)
+        return self._shown(acting.change_thread(self.principal.user, session, self.body(ThreadChanges)))
+
+    def delete(self, request: Request, thread_id: str) -> Response:
+        """Stops what runs in it."""
+        services.delete_session(self.thread(thread_id))
+        return Response(status=204)
+
+    def _shown(self, session: Session) -> Response:
+        is_busy = bool(agents.list_busy([session.id]))
+        return Response(shapes.thread(session, self.principal.user, is_busy=is_busy))
+
+
+class UserMessage(ThreadsView):
+    """Takes a message in and answers at once; the agent's answer comes on the stream and into the thread."""
+
+    def post(self, request: Request, thread_id: str) -> Response:
+        session, user = self.thread(thread_id), self.principal.user
+        limits.take(limits.chat_limit(), self.principal.actor)
+        key = request.headers.get("Idempotency-Key", "")
+        accepted = acting.send_message(user, session, self.body(UserMessageBody), key)
+        told = {
+            "workflow_id": workflow_id(session.id), "user_message_id": str(accepted.turn_id),
+            "message_id": str(accepted.run_id),
+        }  # fmt: skip
+        return Response(told, status=202)

@@ -1,0 +1,332 @@
+"""The real `ksapi` client against the whole of Komand: threads, messages, streams, jobs, feedback, keys, questions."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import ksapi
+import pytest
+
+from tests.fakes.model_server import ModelServer
+from tests.live import LiveKomand, wait_for
+
+Event = tuple[str, str, Any]
+
+
+class Client:
+    """The parts of the generated client, and its stream read line by line, as its users do."""
+
+    def __init__(self, url: str, **credentials: Any) -> None:
+        self.api = ksapi.ApiClient(ksapi.Configuration(host=url, **credentials))
+        self.threads = ksapi.ThreadsApi(self.api)
+        self.messages = ksapi.ThreadMessagesApi(self.api)
+        self.jobs = ksapi.SystemJobsApi(self.api)
+        self.agent = ksapi.AgentApi(self.api)
+        self.feedback = ksapi.FeedbackApi(self.api)
+        self.keys = ksapi.ApiKeysApi(self.api)
+
+    def open(self, title: str = "Test") -> Any:
+        return self.threads.create_thread(ksapi.CreateThreadRequest(title=title))
+
+    def send(self, thread: Any, text: str, **headers: str) -> Any:
+        request = ksapi.UserMessageRequest(input_text=text)
+        return self.threads.send_user_message(thread.id, request, _headers=headers or None)
+
+    def stream(self, thread: Any, *, until: int = 0, **resume: Any) -> list[Event]:
+        """Events as (entry id, name, data), to [DONE] or the end, or so many."""
+        answer = self.threads.stream_thread_without_preload_content(thread.id, **resume, _request_timeout=30)
+        assert answer.status == 200, answer.data
+        events: list[Event] = []
+        for event in read_events(line.decode() for line in answer):
+            events.append(event)
+            if event[2] == "[DONE]" or len(events) == until:
+                break
+        answer.close()
+        return events
+
+
+def read_events(lines: Iterator[str]) -> Iterator[Event]:
+    fields: dict[str, str] = {}
+    for chunk in lines:
+        for line in chunk.splitlines() or [""]:
+            if line and not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif not line and fields:
+                data = fields.get("data", "")
+                yield fields.get("id", ""), fields.get("event", ""), data if data == "[DONE]" else json.loads(data)
+                fields = {}
+
+
+def names(events: list[Event]) -> list[str]:
+    """Their names in order, repeated ones once."""
+    told = [name or data for _, name, data in events]
+    return [name for place, name in enumerate(told) if place == 0 or told[place - 1] != name]
+
+
+def text_of(events: list[Event]) -> str:
+    """By parts, as a client that knows `restarted` shows them."""
+    parts: dict[str, str] = {}
+    for _, name, data in events:
+        if name == "text_start":
+            parts[data["part_id"]] = ""
+        elif name == "text_delta":
+            parts[data["part_id"]] = parts.get(data["part_id"], "") + data["delta"]
+    return "\n\n".join(parts.values())
+
+
+@pytest.fixture(scope="module")
+def client(live_komand: LiveKomand) -> Client:
+    made = live_komand.manage("create_api_key", "--user", "admin", "--name", "ksapi")
+    return Client(live_komand.url, access_token=made.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def signed_in(live_komand: LiveKomand) -> Client:
+    """With the cookie that signing in gives."""
+    anonymous = ksapi.AuthApi(Client(live_komand.url).api)
+    signed = anonymous.pw_signin_with_http_info(ksapi.SignInRequest(username="admin", password=live_komand.password))
+    assert signed.data.current_tenant_role == ksapi.TenantUserRole.OWNER
+    found = re.search(r"ks_uat=[^;]+", str(signed.headers))
+    assert found
+    cookie = found[0]
+    return Client(live_komand.url, api_key={"cookieAuth": cookie})
+
+
+def test_a_thread_answers_and_keeps_what_was_streamed(client: Client) -> None:
+    thread = client.open("Sums")
+    sent = client.send(thread, "what is 17*23?")
+    assert sent.workflow_id == f"agent-{thread.id}"
+    events = client.stream(thread)
+    assert names(events)[0] == "message_start" and names(events)[-2:] == ["message_end", "[DONE]"]
+    assert {"step", "text_start", "text_delta", "text_end"} <= set(names(events))
+    page = client.messages.list_thread_messages(thread.id, sort_dir="ASC")
+    assert [message.role.value for message in page.items] == ["USER", "ASSISTANT"]
+    asked, answer = page.items
+    assert asked.id == sent.user_message_id and asked.sequence < answer.sequence
+    assert "391" in answer.content.text and answer.content.text.strip() == text_of(events).strip()
+    assert str(answer.id) == events[0][2]["id"] and answer.details.usage.output_tokens > 0
+    kinds = [part.actual_instance.kind for part in answer.details.parts]
+    assert kinds == ["tool", "text"] and answer.details.steps[0].name == "calculator"
+    streamed_parts = {data["part_id"] for _, name, data in events if name == "text_start"}
+    assert {
+        part.actual_instance.id for part in answer.details.parts if part.actual_instance.kind == "text"
+    } == streamed_parts
+    assert client.messages.get_thread_message(thread.id, answer.id).content.text == answer.content.text
+
+
+def test_a_stream_may_be_opened_before_the_message_is_sent(client: Client, live_komand: LiveKomand) -> None:
+    thread = client.open()
+    headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
+    url = f"{live_komand.url}/v1/threads/{thread.id}/stream"
+    with httpx2.stream("GET", url, headers=headers, timeout=30) as answer:
+        client.send(thread, "echo hello")
+        events = list(read_events(iter(answer.iter_lines()))) or []
+    assert names(events)[0] == "message_start" and names(events)[-1] == "[DONE]"
+
+
+def test_an_answer_that_is_over_is_told_once_to_who_comes_late(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "echo late")
+    wait_for(lambda: client.jobs.get_temporal_workflow_status(f"agent-{thread.id}").temporal_status == "COMPLETED")
+    assert names(client.stream(thread))[-1] == "[DONE]"
+
+
+def test_the_generated_stream_call_returns(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "echo hello")
+    assert client.threads.stream_thread(thread.id, _request_timeout=30) is None
+
+
+def test_threads_are_changed_listed_and_deleted(client: Client) -> None:
+    thread = client.threads.create_thread(ksapi.CreateThreadRequest(message_for_title="Plans for\nthe garden"))
+    assert thread.title == "Plans for"
+    child = client.open("Child")
+    changed = client.threads.update_thread(
+        child.id, ksapi.UpdateThreadRequest(title="Roses", parent_thread_id=thread.id)
+    )
+    assert (changed.title, changed.parent_thread_id) == ("Roses", thread.id)
+    page = client.threads.list_threads(title_like="ROSE", created_after=child.created_at, limit=5)
+    assert [found.id for found in page.items] == [child.id] and page.total == 1
+    client.threads.delete_thread(child.id)
+    with pytest.raises(ksapi.exceptions.NotFoundException):
+        client.threads.get_thread(child.id)
+
+
+def test_a_message_that_nobody_answers_is_stored_once(client: Client) -> None:
+    thread, message_id = client.open(), uuid4()
+    request = ksapi.CreateThreadMessageRequest(
+        message_id=message_id, role=ksapi.MessageRole.ASSISTANT, content=ksapi.ThreadMessageContent(text="I said so.")
+    )
+    first = client.messages.create_thread_message(thread.id, request)
+    again = client.messages.create_thread_message(thread.id, request)
+    assert first.id == again.id == message_id
+    assert client.messages.list_thread_messages(thread.id).total == 1
+
+
+def test_a_dropped_stream_is_taken_up_without_gap_or_double(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "[[tokens=40 rate=40]]")
+    first = client.stream(thread, until=8)
+    place = [entry for entry, _, _ in first if entry][-1]
+    rest = client.stream(thread, last_message_id=UUID(first[0][2]["id"]), last_entry_id=place)
+    assert "replay_complete" in names(rest) and names(rest)[-1] == "[DONE]"
+    (answer,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
+    assert text_of([*first, *rest]).strip() == answer.content.text
+    assert len(answer.content.text.split()) == 40
+    gone = client.stream(thread, last_message_id=answer.id, last_entry_id=place)
+    assert [(name, data["message_id"]) for _, name, data in gone] == [("message_not_streaming", str(answer.id))]
+
+
+def test_a_busy_thread_refuses_and_can_be_cancelled(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "[[tokens=400 rate=20]]")
+    job = f"agent-{thread.id}"
+    wait_for(lambda: client.jobs.get_temporal_workflow_status(job).temporal_status == "RUNNING")
+    with pytest.raises(ksapi.exceptions.ConflictException) as refused:
+        client.send(thread, "and this?")
+    assert json.loads(refused.value.body)["code"] == "run_busy"
+    client.stream(thread, until=4)
+    client.jobs.cancel_temporal_workflow(job)
+    events = client.stream(thread)
+    assert events[-2][2]["status"] == "canceled" and events[-1][2] == "[DONE]"
+    assert client.jobs.get_temporal_workflow_status(job).temporal_status == "CANCELED"
+    assert "over already" in client.jobs.cancel_temporal_workflow(job).message
+
+
+def test_the_same_key_is_the_same_message(client: Client) -> None:
+    thread, key = client.open(), {"Idempotency-Key": uuid4().hex}
+    first = client.send(thread, "echo once", **key)
+    assert client.send(thread, "echo once", **key).user_message_id == first.user_message_id
+    with pytest.raises(ksapi.exceptions.UnprocessableEntityException):
+        client.send(thread, "echo something else", **key)
+
+
+def test_a_failing_tool_is_an_error_of_its_step(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, '[[tool=calculator args={"expression":"1/0"}]]')
+    steps = [data for _, name, data in client.stream(thread) if name == "step"]
+    assert steps[-1]["status"] == "error" and steps[-1]["detail"]
+    (answer,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
+    tool = next(part.actual_instance for part in answer.details.parts if part.actual_instance.kind == "tool")
+    assert tool.status == ksapi.ToolStatus.ERROR and tool.is_error
+
+
+def test_a_failing_model_leaves_a_message_that_says_so(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "[[status=400]]")
+    events = client.stream(thread)
+    assert names(events)[-3:] == ["error", "message_end", "[DONE]"]
+    (answer,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
+    assert answer.content.is_error and answer.content.text
+
+
+def test_a_call_that_needs_approval_waits_visibly(client: Client, live_komand: LiveKomand) -> None:
+    thread = client.open()
+    client.send(thread, '[[tool=write_artifact args={"path":"files/a.txt","content":"x"}]]')
+    headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
+    url = f"{live_komand.url}/v1/threads/{thread.id}/stream"
+    events = []
+    with httpx2.stream("GET", url, headers=headers, timeout=30) as answer:
+        for event in read_events(iter(answer.iter_lines())):
+            events.append(event)
+            if approval := event[2] != "[DONE]" and event[2].get("approval"):
+                decide = f"{live_komand.url}/api/approvals/{approval['approval_id']}/decide"
+                httpx2.post(decide, json={"decision": "allow_once"}, headers=headers).raise_for_status()
+    statuses = [data["status"] for _, name, data in events if name == "step"]
+    assert statuses[0] == "running" and statuses[-1] == "success"
+    assert any("approval" in data for _, name, data in events if name == "step")
+
+
+def test_questions_are_answered_in_the_response(client: Client) -> None:
+    asked = client.agent.agent_ask(ksapi.AskRequest(prompt="what is 17*23?"), _request_timeout=30)
+    assert "391" in asked.text
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    prompt = '[[text="{\\"n\\": 3}"]]'
+    found = client.agent.agent_extract(ksapi.ExtractRequest(prompt=prompt, output_schema=schema), _request_timeout=30)
+    assert found.structured == {"n": 3}
+    with pytest.raises(ksapi.exceptions.BadRequestException):
+        client.agent.agent_extract(ksapi.ExtractRequest(prompt="x", output_schema={"type": 7}))
+    with pytest.raises(ksapi.exceptions.ServiceException):
+        client.agent.agent_ask(ksapi.AskRequest(prompt="[[status=400]]"), _request_timeout=30)
+
+
+def test_feedback_is_one_opinion_of_each(client: Client) -> None:
+    thread = client.open()
+    client.send(thread, "echo rate me")
+    message_id = client.stream(thread)[0][2]["id"]
+    request = ksapi.SubmitFeedbackRequest(
+        target_type=ksapi.FeedbackTargetType.MESSAGE, target_id=UUID(message_id), rating=ksapi.FeedbackRating.UP
+    )
+    first = client.feedback.submit_feedback_with_http_info(request)
+    again = client.feedback.submit_feedback_with_http_info(request.model_copy(update={"comment": "Well said."}))
+    assert (first.status_code, again.status_code) == (201, 200)
+    page = client.feedback.list_feedback(target_id=[UUID(message_id)], mine=True)
+    assert [found.comment for found in page.items] == ["Well said."]
+    client.feedback.delete_feedback(first.data.id)
+    assert client.feedback.list_feedback(target_id=[UUID(message_id)]).total == 0
+
+
+def test_keys_are_made_by_people_who_signed_in(client: Client, signed_in: Client, live_komand: LiveKomand) -> None:
+    made = signed_in.keys.create_api_key(ksapi.CreateApiKeyRequest(name="laptop"))
+    assert made.key.startswith("sk-user-") and made.key.endswith(made.key_suffix)
+    assert Client(live_komand.url, access_token=made.key).threads.list_threads(limit=1).limit == 1
+    assert made.id in [key.id for key in signed_in.keys.list_api_keys()]
+    signed_in.keys.delete_api_key(made.id)
+    with pytest.raises(ksapi.exceptions.NotFoundException):
+        signed_in.keys.get_api_key(made.id)
+    _, _, cookie = signed_in.api.configuration.api_key["cookieAuth"].partition("=")
+    bare = Client(live_komand.url, api_key={"cookieAuth": cookie})
+    assert bare.keys.list_api_keys() == signed_in.keys.list_api_keys()
+    with pytest.raises(ksapi.exceptions.UnauthorizedException):
+        client.keys.list_api_keys()
+
+
+def test_the_rest_of_the_client_is_answered_too(client: Client) -> None:
+    assert ksapi.DefaultApi(client.api).health_check().status == "healthy"
+    assert ksapi.UsersApi(client.api).get_me().email == "admin@localhost"
+    assert ksapi.AuditEventsApi(client.api).list_audit_events(limit=3).items
+    thread = client.open()
+    client.send(thread, "what is 2+2?")
+    client.stream(thread)
+    found = ksapi.DiagnosticsApi(client.api).compute_thread_diagnostics(thread.id)
+    assert found.final and found.traces[0].tool_calls == 1
+
+
+def test_a_crash_in_mid_answer_ends_with_the_stored_text(client: Client, live_komand: LiveKomand) -> None:
+    thread = client.open()
+    client.send(thread, "[[tokens=60 rate=20]]")
+    first = client.stream(thread, until=8)
+    killed = live_komand.kill("runs-1")
+    rest = client.stream(
+        thread, last_message_id=UUID(first[0][2]["id"]), last_entry_id=[entry for entry, _, _ in first if entry][-1]
+    )
+    live_komand.wait_healthy("runs-1", other_than=killed)
+    (answer,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
+    assert text_of([*first, *rest]).strip() == answer.content.text and len(answer.content.text.split()) == 60
+
+
+def test_another_protocol_sees_the_same_text(client: Client, live_komand: LiveKomand) -> None:
+    thread = client.open()
+    client.send(thread, "echo both of us")
+    text = text_of(client.stream(thread))
+    headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
+    history = httpx2.get(f"{live_komand.url}/api/sessions/{thread.id}/history", headers=headers).json()
+    assert history["data"][-1]["content"].strip() == text.strip()
+
+
+@pytest.mark.parametrize("path", ["threads/not-a-thread", "nothing", "system-jobs/agent-nothing"])
+def test_errors_have_the_shape_of_the_protocol(client: Client, live_komand: LiveKomand, path: str) -> None:
+    headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
+    answer = httpx2.get(f"{live_komand.url}/v1/{path}", headers=headers)
+    error = ksapi.ErrorResponse.from_dict(answer.json())
+    assert answer.status_code == 404 and error is not None and error.code == "not_found"
+    assert error.request_id == answer.headers["x-request-id"]
+
+
+def test_the_models_of_the_other_protocol_keep_their_errors(live_komand: LiveKomand, model_server: ModelServer) -> None:
+    assert "error" in httpx2.get(f"{live_komand.url}/v1/models").json()
+    assert httpx2.get(f"{live_komand.url}/v1/threads").json()["code"] == "unauthorized"
