@@ -12,9 +12,12 @@ from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
 from audit_app.kernel.errors import Forbidden, NotFound
+from sessions_app import entitlement, selectors
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from tools_app import selectors as tools
+from tools_app.keeping import artifacts
+from tools_app.keeping.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
 
@@ -41,13 +44,21 @@ def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> Ex
     return execution
 
 
+def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> ArtifactView:
+    """A file of one of the user's sessions."""
+    artifact = artifacts.get_artifact(_uuid_or_404(artifact_id, "file"))
+    _gate_conversation(user, artifact.session_id, "file")
+    return artifact
+
+
 def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_decide: bool = False) -> ApprovalView:
-    """A request for approval: operators may see and decide any, others only see those of their own sessions."""
+    """A request for approval that the user may see; Forbidden when it takes somebody else to decide it."""
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
-    if not user.is_staff:
-        _gate_conversation(user, approval.session_id, "approval")
-        if to_decide:
-            raise Forbidden("Only an operator may decide this request.")
+    owner_id = selectors.find_owner_id(approval.session_id)
+    if not entitlement.may_see(user, owner_id):
+        raise NotFound("There is no such approval.")
+    if to_decide and not entitlement.may_decide(user, owner_id):
+        raise Forbidden("Only an operator may decide this request.")
     return approval
 
 

@@ -9,6 +9,6 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import conversations  # noqa: PLC0415
-        from sessions_app.transcripts import StoredConversations  # noqa: PLC0415
+        from sessions_app.conversation.transcripts import StoredConversations  # noqa: PLC0415
 
         conversations.register(StoredConversations())

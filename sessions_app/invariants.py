@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
 from audit_app.kernel import liveness
+from audit_app.retention import days_ago
 from audit_app.vocabulary import event_types
 from tools_app import conf
 
@@ -46,8 +48,12 @@ _PARTS = {
     "no_open_call": "NOT EXISTS (SELECT 1 FROM komand_tool_execution x WHERE x.run_id = r.id"
     " AND x.status IN ('Pending', 'Running'))",
     "calls": '(SELECT COUNT(*) FROM komand_tool_execution x WHERE x.run_id = s.run_id AND x.step = s."index")',
+    "is_answer": "run_id IS NOT NULL AND status <> 'draft'",
     "last_text": '(SELECT s.text FROM komand_step s WHERE s.run_id = r.id ORDER BY s."index" DESC LIMIT 1)',
 }
+
+# Tables whose rows a process holds while it works on them.
+_HELD = {"komand_run": "run", "komand_tool_execution": "execution", "komand_delivery": "delivery"}
 
 # {length}: the function that counts a JSON list; {attempts}: a number; {actions}, {types}, {cases}: from the vocabulary
 # of events.
@@ -109,7 +115,7 @@ INVARIANTS = (
     Invariant(
         5, "an end is told once, an open run's never", "run {0} ({1}) has told its end {2} times",
         "SELECT r.id, r.status, COUNT(e.id) FROM komand_run r LEFT JOIN komand_event e ON e.run_id = r.id"
-        " AND e.type IN {ends} GROUP BY r.id, r.status, r.ended_at"
+        " AND e.type IN {ends} WHERE {kept_events} GROUP BY r.id, r.status, r.ended_at"
         " HAVING COUNT(e.id) <> CASE WHEN r.ended_at IS NULL THEN 0 ELSE 1 END",
     ),
     Invariant(
@@ -120,11 +126,36 @@ INVARIANTS = (
     Invariant(
         5, "an answer is announced once", "the answer of run {0} was announced {1} times",
         "SELECT r.id, COUNT(e.id) FROM komand_run r LEFT JOIN komand_event e ON e.run_id = r.id"
-        " AND e.type = 'message.completed' WHERE r.conversation_told GROUP BY r.id HAVING COUNT(e.id) <> 1",
+        " AND e.type = 'message.completed' WHERE r.conversation_told AND {kept_events}"
+        " GROUP BY r.id HAVING COUNT(e.id) <> 1",
     ),
     Invariant(
         5, "a delivery that was sent says when", "delivery {0} is {1} and its time says otherwise",
         "SELECT id, status FROM komand_delivery WHERE (status = 'sent') <> (sent_at IS NOT NULL)",
+    ),
+    Invariant(
+        5, "an answer that a channel waits for is on its way", "run {0} has ended and its channel is told nothing",
+        "SELECT r.id FROM komand_run r JOIN komand_turn t ON t.run_id = r.id AND t.is_answer WHERE r.conversation_told"
+        " AND (t.content <> '' OR t.state = 'error')"
+        " AND EXISTS (SELECT 1 FROM komand_inbound_message m WHERE m.run_id = r.id)"
+        " AND NOT EXISTS (SELECT 1 FROM komand_delivery d WHERE d.run_id = r.id AND d.status <> 'draft')",
+    ),
+    Invariant(
+        5, "a delivery has all its parts", "the delivery of run {0} has {2} parts and {1} of them",
+        "SELECT run_id, COUNT(*), MAX(parts) FROM komand_delivery WHERE {is_answer} GROUP BY run_id, lane"
+        " HAVING MIN(part) = 0 AND COUNT(*) <> MAX(parts)",
+    ),
+    Invariant(
+        5, "a delivery is told once, when all of it was sent", "{1} deliveries of run {0} were sent, {2} are told",
+        "SELECT d.run_id, d.n, COUNT(e.id) FROM (SELECT run_id, SUM(CASE WHEN sent = total THEN 1 ELSE 0 END) n FROM"
+        " (SELECT run_id, COUNT(*) total, SUM(CASE WHEN status = 'sent' THEN 1 ELSE 0 END) sent FROM komand_delivery"
+        " WHERE {is_answer} GROUP BY run_id, lane) lanes GROUP BY run_id) d LEFT JOIN komand_event e"
+        " ON e.run_id = d.run_id AND e.type = 'delivery.sent' GROUP BY d.run_id, d.n HAVING COUNT(e.id) <> d.n",
+    ),
+    Invariant(
+        5, "nothing waits to be sent for longer than it lasts", "delivery {0} should have been sent before {1}",
+        "SELECT id, expires_at FROM komand_delivery WHERE status = 'pending' AND owner IS NULL"
+        " AND expires_at <= CURRENT_TIMESTAMP",
     ),
     Invariant(
         6, "what must not be repeated is begun once", "execution {0} ({1}, {2}) was begun {3} times",
@@ -165,28 +196,41 @@ INVARIANTS = (
     Invariant(
         8, "a run answers the messages it counts", "run {0} should answer {1} messages and has {2}",
         "SELECT r.id, r.words, COUNT(t.id) FROM komand_run r LEFT JOIN komand_turn t ON t.run_id = r.id"
-        " AND t.role = 'user' GROUP BY r.id, r.words HAVING COUNT(t.id) <> r.words",
+        " AND t.role = 'user' AND t.tool_call_ids IS NULL GROUP BY r.id, r.words HAVING COUNT(t.id) <> r.words",
     ),
     Invariant(
         8, "what came in has a run or a reason", "inbound message {0} has neither a run nor a reason",
         "SELECT id FROM komand_inbound_message WHERE run_id IS NULL AND reason = ''",
     ),
     Invariant(
+        8, "what came in is the message that its run answers", "inbound message {0} is not a message of its run {1}",
+        "SELECT m.id, m.run_id FROM komand_inbound_message m LEFT JOIN komand_turn t ON t.id = m.turn_id"
+        " AND t.run_id = m.run_id AND t.session_id = m.session_id AND t.role = 'user'"
+        " WHERE m.run_id IS NOT NULL AND t.id IS NULL",
+    ),
+    Invariant(
+        8, "a message came in once", "turn {0} came in {1} times",
+        "SELECT turn_id, COUNT(*) FROM komand_inbound_message WHERE turn_id IS NOT NULL"
+        " GROUP BY turn_id HAVING COUNT(*) > 1",
+    ),
+    Invariant(
         9, "a run used what its steps used", "run {0} says {1} and {2} tokens, its steps say otherwise",
         "SELECT r.id, r.input_tokens, r.output_tokens FROM komand_run r LEFT JOIN komand_step s ON s.run_id = r.id"
-        " GROUP BY r.id, r.input_tokens, r.output_tokens HAVING r.input_tokens <> COALESCE(SUM(s.input_tokens), 0)"
+        " WHERE {kept_steps} GROUP BY r.id, r.input_tokens, r.output_tokens"
+        " HAVING r.input_tokens <> COALESCE(SUM(s.input_tokens), 0)"
         " OR r.output_tokens <> COALESCE(SUM(s.output_tokens), 0)",
     ),
     Invariant(
         10, "the audit log has what the timeline says", "session {0}: {2} facts lack their entry {1} in the audit log",
         "SELECT session_id, action, SUM(n) FROM (SELECT session_id, CASE type {cases} END action, 1 n"
-        " FROM komand_event WHERE type IN ({types}) UNION ALL SELECT session_id, action, -1 FROM komand_audit_log"
+        " FROM komand_event WHERE type IN ({types}) AND {kept_entries}"
+        " UNION ALL SELECT session_id, action, -1 FROM komand_audit_log"
         " WHERE session_id IS NOT NULL AND action IN ({actions})) told GROUP BY session_id, action HAVING SUM(n) > 0",
     ),
     Invariant(
         10, "a beginning is told once", "run {0} has told its beginning {1} times",
         "SELECT r.id, COUNT(e.id) FROM komand_run r LEFT JOIN komand_event e ON e.run_id = r.id"
-        " AND e.type = 'run.started' GROUP BY r.id, r.started_at"
+        " AND e.type = 'run.started' WHERE {kept_events} GROUP BY r.id, r.started_at"
         " HAVING COUNT(e.id) <> CASE WHEN r.started_at IS NULL THEN 0 ELSE 1 END",
     ),
 )  # fmt: skip
@@ -206,7 +250,7 @@ def find_violations() -> list[Violation]:
 def _left_behind() -> Iterator[Violation]:
     """Invariant 2, for what a process holds: it lives."""
     alive = {process.id.hex for process in liveness.list_processes() if process.alive}
-    for table, noun in (("komand_run", "run"), ("komand_tool_execution", "execution")):
+    for table, noun in _HELD.items():
         for subject, owner in _rows(f"SELECT id, owner FROM {table} WHERE owner IS NOT NULL"):  # noqa: S608 - constants
             if str(owner).replace("-", "") not in alive:
                 yield Violation(2, f"{noun} {subject} is held by {owner}, which is not alive")
@@ -223,9 +267,21 @@ def _names() -> dict[str, str]:
     audited = [(event_type.name, event_type.audit) for event_type in event_types if event_type.audit]
     return {
         **_PARTS,
+        # What retention may have taken is not missed.
+        "kept_events": _younger("r.created_at", settings.KOMAND_TIMELINE_DAYS),
+        "kept_steps": _younger("r.created_at", settings.KOMAND_STEP_DAYS),
+        "kept_entries": _younger("ts", settings.KOMAND_AUDIT_DAYS, in_ms=True),
         "length": "jsonb_array_length" if connection.vendor == "postgresql" else "json_array_length",
         "attempts": str(conf.MAX_ATTEMPTS),
         "cases": " ".join(f"WHEN '{name}' THEN '{action}'" for name, action in audited),
         "types": ", ".join(f"'{name}'" for name, _ in audited),
         "actions": ", ".join(sorted({f"'{action}'" for _, action in audited})),
     }
+
+
+def _younger(column: str, days: int, *, in_ms: bool = False) -> str:
+    """The condition that a row is so young that nothing of it has been given up; days: 0 for ever."""
+    if not days:
+        return "1 = 1"
+    edge = days_ago(days)
+    return f"{column} > {int(edge.timestamp() * 1000)}" if in_ms else f"{column} > '{edge:%Y-%m-%d %H:%M:%S}'"

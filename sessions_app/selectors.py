@@ -1,11 +1,13 @@
 """Read sessions and their turns. For what a request may see, go through `access` first."""
 
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
+from sessions_app.citations import Citation
 from sessions_app.models import Session, Turn
 
 
@@ -25,9 +27,19 @@ def count_sessions(owner: User) -> int:
     return Session.objects.filter(owner=owner, deleted_at=None).count()
 
 
-def session_ids_of(owner: User) -> frozenset[UUID]:
-    """The ids of all the user's sessions."""
-    return frozenset(Session.objects.filter(owner=owner, deleted_at=None).values_list("id", flat=True))
+def session_ids_of(owner: User) -> QuerySet[Session, UUID]:
+    """The ids of all the user's sessions. Not read yet: usable as a subquery."""
+    return Session.objects.filter(owner=owner, deleted_at=None).order_by().values_list("id", flat=True)
+
+
+def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
+    """Those of the sessions that are not deleted."""
+    return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}
+
+
+def find_owner_id(session_id: UUID) -> int | None:
+    """Whose session it is; None when it is deleted, or a channel's sender's."""
+    return Session.objects.filter(pk=session_id, deleted_at=None).values_list("owner_id", flat=True).first()
 
 
 def list_turns(
@@ -49,3 +61,14 @@ def count_turns(session: Session) -> int:
 def find_answer(session: Session, run_id: UUID) -> Turn | None:
     """The turn that ended a run, once it is stored."""
     return Turn.objects.filter(session=session, run_id=run_id, is_answer=True).first()
+
+
+def citations_of(turn: Turn) -> tuple[Citation, ...]:
+    """What the turn's text cites, in the order of its markers."""
+    return tuple(Citation.from_dict(stored) for stored in turn.citations)
+
+
+def citations_by_step(run_id: UUID) -> dict[int, tuple[Citation, ...]]:
+    """What an ended run's texts cite, by the step that said them; steps that cite nothing are left out."""
+    turns = Turn.objects.filter(run_id=run_id, role="assistant").only("citations").order_by("part")
+    return {step: citations_of(turn) for step, turn in enumerate(turns) if turn.citations}

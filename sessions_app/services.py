@@ -1,5 +1,7 @@
 """What people and channels do with sessions: send, open, bind, rename, delete, stop, retry."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -9,14 +11,16 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.models import Run
+from agents_app.types import Message
 from audit_app import services as audit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
+from sessions_app.conversation import announcing
+from sessions_app.conversation.opening import fact_about, import_history, lock, open_new
+from sessions_app.conversation.receiving import LONGEST_TEXT, Accepted, Inbound, receive
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session
-from sessions_app.opening import fact_about, lock, open_new
-from sessions_app.receiving import LONGEST_TEXT, Accepted, Inbound, receive
 
 __all__ = [
     "LONGEST_TEXT", "WEB_CHAT", "Accepted", "Inbound", "bind_session", "cancel_session_runs", "delete_session",
@@ -24,15 +28,31 @@ __all__ = [
 ]  # fmt: skip
 
 WEB_CHAT = "WebChat"
-LONGEST_TITLE = 200
+LONGEST_TITLE = 255
 
 
-def open_session(*, owner: User, agent_id: str = "default", title: str = "") -> Session:
-    """A new, empty web chat session of the user, beside those there are. Raises NotFound for an unknown agent."""
-    key = SessionKey(WEB_CHAT, "default", str(owner.pk), str(new_id()))
+def open_session(
+    *,
+    owner: User,
+    agent_id: str = "default",
+    title: str = "",
+    channel: str = WEB_CHAT,
+    thread_id: str = "",
+    metadata: Mapping[str, Any] | None = None,
+    history: Sequence[Message] = (),
+) -> Session:
+    """A new session of the user, beside those there are. Raises NotFound for an unknown agent, IntegrityError when the
+    thread is taken.
+
+    thread_id: the last part of its public id (empty: one of its own);
+    metadata: what the surface that opens it keeps about it, under its own name; history: what was said before, in
+    other places: the agent knows it, nobody answers it.
+    """
+    key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
     with transaction.atomic():
         name = owner.get_full_name() or owner.username
-        session, facts = open_new(key, owner, name, agents.get_agent(agent_id), title)
+        session, facts = open_new(key, owner, name, agents.get_agent(agent_id), title, metadata=metadata)
+        import_history(session, history)
         audit.emit(facts)
     return session
 
@@ -50,13 +70,28 @@ def bind_session(session: Session, agent_id: str) -> Session:
     return session
 
 
+def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str]) -> Session:
+    """Take things away from whichever agent answers the session's later messages; it can give none. denied: patterns of
+    calls that are not made, already checked."""
+    session.policy = {"readonly": is_readonly, "deniedTools": list(denied)}
+    with transaction.atomic():
+        Session.objects.filter(pk=session.id).update(policy=session.policy)
+        audit.record(
+            "SessionLimited", session_id=session.id, session_key=session.key, agent_id=session.agent.agent_id,
+            details=session.policy,
+        )  # fmt: skip
+    return session
+
+
 def rename_session(session: Session, title: str) -> None:
     """Raises InvalidInput for an empty or over-long title."""
     title = title.strip()
     if not 1 <= len(title) <= LONGEST_TITLE:
-        raise InvalidInput("A title has 1 to 200 characters.", code="title_length")
+        raise InvalidInput(f"A title has 1 to {LONGEST_TITLE} characters.", code="title_length")
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)
+        audit.emit([fact_about(session, events.SESSION_RENAMED, {"title": title})])
+        announcing.announce_title(session.owner_id, session.id, title)
 
 
 def delete_session(session: Session) -> None:

@@ -1,9 +1,10 @@
 """Channel accounts in the admin: set up, switched, paired. Secrets are typed in, sealed and never shown again."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from unfold.decorators import display
@@ -16,9 +17,11 @@ from audit_app.adminkit.dialogs import back_to
 from audit_app.adminkit.text import visible
 from audit_app.adminkit.theme import act
 from audit_app.kernel.errors import AppError
-from sessions_app import accounts, pairing
+from sessions_app import accounts
 from sessions_app.channels.registry import channels
+from sessions_app.inbound import pairing
 from sessions_app.models import ChannelAccount, Pairing
+from tools_app.trust import credentials
 
 PAGE = "admin:sessions_app_channelaccount_change"
 
@@ -26,8 +29,9 @@ links.register_page("channel account", PAGE)
 
 
 class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """An account. What it is made of is tried out before it is stored."""
+    """An account. What it is made of is tried out before it is stored. user: whose form it is."""
 
+    user: User | AnonymousUser = AnonymousUser()
     channel = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     config = forms.JSONField(
         required=False, initial=dict, widget=UnfoldAdminTextareaWidget,
@@ -65,10 +69,14 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         asked = super().clean() or self.cleaned_data
         if self.errors:
             return asked
-        account = self.instance
+        account, secrets = self.instance, asked["new_secrets"]
+        if problem := credentials.refuse_references(self.user, *map(str, secrets.values())):
+            raise ValidationError({"new_secrets": problem})
+        # Otherwise whoever may edit addresses could have the stored secrets sent to a server of theirs.
+        if account.secrets_sealed and not secrets and accounts.leads_elsewhere(account, asked["config"]):
+            raise ValidationError({"new_secrets": "The address has changed. Enter the secrets for it."})
         account.channel = asked.get("channel") or account.channel
         account.account_id, account.config = asked.get("account_id") or account.account_id, asked["config"]
-        secrets = asked["new_secrets"]
         try:
             made = {} if account.secrets_sealed else accounts.missing_secrets(account.channel, secrets)
             account.secrets_sealed = accounts.sealed_secrets(account, {**made, **secrets})
@@ -89,20 +97,26 @@ def _checked_object(value: Any) -> dict[str, Any]:
 class ChannelAccountAdmin(AuditedAdmin):
     noun = "ChannelAccount"
     form = ChannelAccountForm
-    list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "problem")
+    list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")
     list_select_related = ("agent",)
     search_fields = ("channel", "account_id")
-    readonly_fields = ("webhook", "stored_secrets", "last_inbound_at", "problem")
-    actions_detail: Any = ("make_code",)
+    readonly_fields = ("webhook", "stored_secrets", "last_inbound_at", "last_sent_at", "problem")
+    actions_detail: Any = ("try_out", "make_code", "make_own_code")
     fieldsets = (
         (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"))}),
         ("Who may write", {"fields": ("access", "allowed_senders")}),
-        ("Connection", {"fields": ("config", "stored_secrets", "new_secrets", "last_inbound_at", "problem")}),
+        ("Connection", {"fields": ("config", "stored_secrets", "new_secrets")}),
+        ("Health", {"fields": (("last_inbound_at", "last_sent_at"), "problem")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Its URL is known to the platform: the names of which it is made stay."""
         return (*self.readonly_fields, "channel", "account_id") if obj else self.readonly_fields
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.user = request.user  # the class is made for this request
+        return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -110,6 +124,40 @@ class ChannelAccountAdmin(AuditedAdmin):
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])
                 audit.record("CredentialStored", details={"account": str(obj), "names": names})
+
+    @act(
+        "Test",
+        path="test",
+        icon="wifi_tethering",
+        permissions=["change"],
+        question="Try this account against its platform?",
+        explanation="It asks the platform who we are there, and registers our webhook where that is possible.",
+        submit="Try it",
+    )
+    def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        account = self.get_object(request, object_id)
+        if account is None:
+            raise Http404
+        try:
+            with acting(request):
+                lines = accounts.try_out(account)
+            messages.success(request, " ".join(lines))
+        except AppError as error:
+            messages.error(request, error.message)
+        return back_to(request, PAGE, object_id)
+
+    @act(
+        "Pair me",
+        path="pair-me",
+        icon="person_check",
+        permissions=["change"],
+        question="Make a pairing code for yourself?",
+        explanation="Write /pair and the code from your own account there, within fifteen minutes. That chat is then "
+        "known as yours, and you may decide requests for approval in it.",
+        submit="Make it",
+    )
+    def make_own_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        return self._make_code(request, object_id, cast(User, request.user))
 
     @act(
         "Pair a sender",
@@ -121,12 +169,15 @@ class ChannelAccountAdmin(AuditedAdmin):
         submit="Make it",
     )
     def make_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
+        return self._make_code(request, object_id, None)
+
+    def _make_code(self, request: HttpRequest, object_id: str, user: User | None) -> HttpResponse:
         account = self.get_object(request, object_id)
         if account is None:
             raise Http404
         with acting(request):
-            code = pairing.make_code(account)
-        messages.success(request, f"The sender writes: /pair {code}")
+            code = pairing.make_code(account, user)
+        messages.success(request, f"{'You write' if user else 'The sender writes'}: /pair {code}")
         return back_to(request, PAGE, object_id)
 
     @display(description="Account")
@@ -156,10 +207,10 @@ class ChannelAccountAdmin(AuditedAdmin):
 @admin.register(Pairing)
 class PairingAdmin(AuditedAdmin):
     noun = "Pairing"
-    list_display = ("sender", "account", "created_at", "paired_at", "expires_at")
-    list_select_related = ("account",)
+    list_display = ("sender", "account", "user", "created_at", "paired_at", "expires_at")
+    list_select_related = ("account", "user")
     search_fields = ("sender_id", "sender_name")
-    fields = ("account", "sender_id", "sender_name", "created_at", "paired_at", "expires_at")
+    fields = ("account", "sender_id", "sender_name", "user", "created_at", "paired_at", "expires_at")
     readonly_fields = fields
 
     def has_add_permission(self, request: HttpRequest) -> bool:

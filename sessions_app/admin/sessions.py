@@ -1,6 +1,5 @@
 """Sessions in the admin: found by owner, channel and agent, and read as the conversation they hold; never edited."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -12,7 +11,7 @@ from unfold.decorators import display
 
 from agents_app import selectors as agents
 from audit_app.adminkit import links
-from audit_app.adminkit.base import SEARCH_DAYS, ReadOnlyAdmin
+from audit_app.adminkit.base import ReadOnlyAdmin
 from audit_app.adminkit.filters import KeyDateFilter
 from audit_app.adminkit.text import shortened, visible
 from sessions_app import selectors
@@ -30,15 +29,13 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
     list_select_related = False
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
-    search_help_text = "An id, or words of the last 30 days"
+    search_help_text = "An id, or words of the newest 5,000"
+    newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         return super().get_queryset(request).prefetch_related("agent", "owner")
-
-    def recent(self, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        return queryset.filter(last_active_at__gte=datetime.now(UTC) - timedelta(days=SEARCH_DAYS))
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

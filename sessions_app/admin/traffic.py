@@ -15,7 +15,7 @@ from audit_app.adminkit.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.adminkit.text import json_block, shortened, visible
 from audit_app.adminkit.theme import bulk_act
 from sessions_app.delivery import transitions
-from sessions_app.models import Delivery, InboundMessage
+from sessions_app.models import Attachment, Delivery, InboundMessage
 
 _AGAIN_SECONDS = 3600.0
 
@@ -71,6 +71,38 @@ class InboundMessageAdmin(ReadOnlyAdmin):
     @display(description="Payload")
     def payload(self, row: InboundMessage) -> str:
         return json_block(row.raw) if row.raw else "kept for seven days"
+
+
+@admin.register(Attachment)
+class AttachmentAdmin(ReadOnlyAdmin):
+    search_ids = ("turn",)
+    list_display = ("line", "kind", "account", "state", "size_bytes", "created_at")
+    list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
+    list_select_related = False
+    search_help_text = "An id, or that of a turn"
+    fields = (
+        "account", "line", "kind", "mime_type", "size_bytes", "state", "problem", "path", "words", "created_at",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attachment]:
+        return super().get_queryset(request).prefetch_related("account")
+
+    @display(description="File")
+    def line(self, row: Attachment) -> str:
+        return visible(row.filename) or "–"
+
+    @display(description="Status", label={"stored": "success", "failed": "danger", "waiting": "info"})
+    def state(self, row: Attachment) -> Any:
+        return row.status
+
+    @display(description="Error")
+    def problem(self, row: Attachment) -> str:
+        return visible(row.error) or "–"
+
+    @display(description="Text")
+    def words(self, row: Attachment) -> str:
+        return visible(row.text) or "–"
 
 
 @admin.register(Delivery)

@@ -4,16 +4,50 @@ An adapter knows its platform and nothing of Komand: no models, no settings, no 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
-from sessions_app.channels.messages import Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
 
 MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an account may be configured with. kind: text | flag | number | ids (a list) | url; help: for operators."""
+
+    help: str
+    kind: str = "text"
+    is_required: bool = False
+
+    def problem(self, value: Any) -> str:
+        """What is wrong with a value, to be read after the setting's name; empty when it is right."""
+        match self.kind:
+            case "flag":
+                return "" if isinstance(value, bool) else "must be true or false"
+            case "number":
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                return "" if is_number and 0 <= value < 10**6 else "must be a number, not below 0"
+            case "ids":
+                is_ids = isinstance(value, list) and all(type(item) in (str, int) for item in value)
+                return "" if is_ids else "must be a list of ids"
+            case "url":
+                is_url = isinstance(value, str) and value.startswith(("https://", "http://"))
+                return "" if is_url else "must be an address such as https://example.org"
+            case _:
+                return "" if isinstance(value, str) else "must be text"
+
+
+# What the configuration of every account may say.
+SHARED_SETTINGS = {
+    "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
+    "readonly": Setting("true: its sessions use no tool that may change something, whatever the agent may do", "flag"),
+    "denied_tools": Setting("patterns of tool calls that its sessions never make, whatever the agent may do", "ids"),
+}
 
 
 def utc_now() -> datetime:
@@ -103,17 +137,40 @@ class Fate(Enum):
 
 
 class SendError(AppError):
-    """A message was not sent, or may not have been. ends_account: nothing more can be sent from this account."""
+    """A message was not sent, or may not have been.
+
+    retry_after_seconds: how long the platform wants to be left alone, by the chat or, with slows_account, by all of
+    the account; moved_to: the id that the chat has now; ends_account: nothing more can be sent from this account.
+    """
 
     code = "not_sent"
 
     def __init__(
-        self, message: str, fate: Fate, *, retry_after_seconds: float | None = None, ends_account: bool = False
+        self,
+        message: str,
+        fate: Fate,
+        *,
+        retry_after_seconds: float | None = None,
+        slows_account: bool = False,
+        moved_to: str = "",
+        ends_account: bool = False,
     ) -> None:
         super().__init__(message)
         self.fate = fate
         self.retry_after_seconds = retry_after_seconds
+        self.slows_account = slows_account
+        self.moved_to = moved_to
         self.ends_account = ends_account
+
+
+class FetchError(AppError):
+    """A file could not be fetched. is_final: another try would not change that."""
+
+    code = "not_fetched"
+
+    def __init__(self, message: str, *, is_final: bool) -> None:
+        super().__init__(message)
+        self.is_final = is_final
 
 
 class ChannelAdapter(ABC):
@@ -129,7 +186,7 @@ class ChannelAdapter(ABC):
     summary: ClassVar[str]
     """One line for the docs: what it speaks."""
     max_body_bytes: ClassVar[int] = MIB
-    config_fields: ClassVar[Mapping[str, str]] = {}
+    config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
     required_secrets: ClassVar[Sequence[str]] = ()
 
@@ -137,11 +194,20 @@ class ChannelAdapter(ABC):
         """Raises InvalidInput when the configuration or a secret is missing or unusable."""
         self.account = account
         self.clock = clock
-        missing = [name for name in self.required_secrets if not account.secrets.get(name)]
-        unknown = sorted({*account.config} - {*self.config_fields}) + sorted({*account.secrets} - {*self.secret_fields})
-        if missing or unknown:
-            problems = [f"{name} is missing" for name in missing] + [f"{name} is not known" for name in unknown]
+        if problems := [*self._problems()]:
             raise InvalidInput(f"{self.name}: {', '.join(problems)}.", code="bad_account")
+
+    def _problems(self) -> Iterator[str]:
+        config, secrets = self.account.config, self.account.secrets
+        known = {**SHARED_SETTINGS, **self.config_fields}
+        required = [name for name, setting in known.items() if setting.is_required and not config.get(name)]
+        for name in (*required, *(name for name in self.required_secrets if not secrets.get(name))):
+            yield f"{name} is missing"
+        for name in (*sorted({*config} - {*known}), *sorted({*secrets} - {*self.secret_fields})):
+            yield f"{name} is not known"
+        for name in sorted({*config} & {*known} - {*required}):
+            if problem := known[name].problem(config[name]):
+                yield f"{name} {problem}"
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -190,6 +256,10 @@ class ChannelAdapter(ABC):
     async def typing(self, target: Target) -> None:
         """Show that an answer is being written. Raises SendError, Unsupported."""
         raise Unsupported(f"{self.name} does not show typing.")
+
+    def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        """A file that came with a message, piece by piece; never more than that. Raises FetchError, Unsupported."""
+        raise Unsupported(f"{self.name} brings no files.")
 
     async def check(self) -> Checked:
         """Try the account against the platform, registering our webhook where that is possible. Raises SendError."""

@@ -1,6 +1,7 @@
 """Reads the JSON bodies of webhooks that have proved their origin. Pure."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ def read_json(request: WebhookRequest) -> Any:
         raise WrongMediaType
     try:
         text = request.body.decode("utf-8")
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         return _storable(value) if "\\u" in text else value
     except RecursionError:
         raise NotReadable("The JSON is nested too deeply.") from None
@@ -27,6 +28,15 @@ def read_object(request: WebhookRequest) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise NotReadable("The body is not a JSON object.")
     return value
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits)
 
 
 def _storable(value: Any) -> Any:

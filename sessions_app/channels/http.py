@@ -3,40 +3,36 @@
 Error texts never hold a URL: for some platforms it contains the token.
 """
 
-import asyncio
-import ssl
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
-import httpcore2
 import httpx2
 
-from sessions_app.channels.base import Fate, SendError
+from sessions_app.channels.base import MIB, Fate, FetchError, SendError
 from tools_app.remote import netguard
+from tools_app.remote.async_transport import AsyncGuardedTransport, ssl_context
 from tools_app.types import ToolError
 
 _TIMEOUT = httpx2.Timeout(20.0, connect=5.0, pool=5.0)
 # Shorter than what servers keep connections open for: a request on one that just closes is a message in doubt.
 _LIMITS = httpx2.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=4.0)
 _MOST_ANSWER_BYTES = 256 * 1024
-_LOOK_UP_SECONDS = 5.0
-_ADDRESSES_TRIED = 3
 
-# Answers after which the message was certainly not taken and another try may do.
-TRY_AGAIN = frozenset({408, 409, 412, 425, 429, 500, 502, 503, 504})
+_TRY_AGAIN = frozenset({408, 409, 412, 425, 429, 500, 502, 503, 504})
+_MOST_REDIRECTS = 3
 
 
 def open_client() -> httpx2.AsyncClient:
     """For a platform's own API, at an address that the operator chose."""
-    return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, verify=_ssl_context())
+    return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, verify=ssl_context())
 
 
 def open_guarded_client(reachable: Collection[str]) -> httpx2.AsyncClient:
     """For URLs that somebody else chose: connects to public addresses alone, and to `reachable` `host:port` pairs."""
-    return httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=_GuardedTransport(reachable))
+    transport = AsyncGuardedTransport(reachable)
+    return httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=transport, max_redirects=_MOST_REDIRECTS)
 
 
 async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[httpx2.Response, bytes]:
@@ -54,7 +50,8 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
         finally:
             await response.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-        raise SendError(f"No connection ({type(error).__name__}).", Fate.NOT_SENT) from None
+        host = httpx2.URL(url).host  # all of a URL that is no secret
+        raise SendError(f"No connection to {host} ({type(error).__name__}).", Fate.NOT_SENT) from None
     except netguard.RefusedTargetError as error:
         raise SendError(str(error), Fate.REFUSED) from None
     except ToolError as error:
@@ -63,6 +60,36 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
         raise SendError("The address to send to is not valid.", Fate.REFUSED) from None
     except httpx2.HTTPError as error:
         raise SendError(f"The connection broke before an answer came ({type(error).__name__}).", Fate.UNKNOWN) from None
+
+
+def fate_of(status: int) -> Fate:
+    """What became of a message that was answered with this status, which is none of success."""
+    if status in _TRY_AGAIN:
+        return Fate.NOT_SENT
+    return Fate.UNKNOWN if status >= 500 else Fate.REFUSED  # a server that breaks in its own way may have taken it
+
+
+async def download(
+    client: httpx2.AsyncClient, url: str, most_bytes: int, *, follow_redirects: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """What is at a URL, in pieces as they come. Raises FetchError."""
+    # As it is: what was packed could unpack to any size.
+    headers = {"accept-encoding": "identity"}
+    try:
+        async with client.stream("GET", url, headers=headers, follow_redirects=follow_redirects) as response:
+            if not response.is_success:
+                is_final = fate_of(response.status_code) is Fate.REFUSED
+                raise FetchError(f"it was answered with status {response.status_code}", is_final=is_final)
+            got = 0
+            async for piece in response.aiter_raw():
+                got += len(piece)
+                if got > most_bytes:
+                    raise FetchError(f"it has more than {most_bytes // MIB} MB", is_final=True)
+                yield piece
+    except (netguard.RefusedTargetError, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects):
+        raise FetchError("its address may not be reached", is_final=True) from None
+    except (ToolError, httpx2.HTTPError) as error:
+        raise FetchError(f"the connection failed ({type(error).__name__})", is_final=False) from None
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -76,89 +103,3 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | No
         return max((parsedate_to_datetime(value) - now).total_seconds(), 0.0)
     except (ValueError, TypeError):
         return None
-
-
-class _GuardedTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, reachable: Collection[str]) -> None:
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=_ssl_context(), network_backend=_GuardedBackend(reachable), max_connections=50,
-            max_keepalive_connections=20, keepalive_expiry=4.0,
-        )  # fmt: skip
-        self._reachable = reachable
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        target = netguard.check_url(str(request.url), allowed_private=self._reachable)
-        try:
-            answer = await self._pool.handle_async_request(
-                httpcore2.Request(
-                    method=request.method,
-                    url=httpcore2.URL(
-                        scheme=target.url.raw_scheme, host=target.url.raw_host, port=target.url.port,
-                        target=target.url.raw_path,
-                    ),
-                    headers=request.headers.raw,
-                    content=cast(httpx2.AsyncByteStream, request.stream),
-                    extensions=request.extensions,
-                )
-            )  # fmt: skip
-        except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout) as error:
-            raise httpx2.ConnectError(type(error).__name__) from error
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
-        return httpx2.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
-        )
-
-    async def aclose(self) -> None:
-        await self._pool.aclose()
-
-
-class _Body(httpx2.AsyncByteStream):
-    def __init__(self, answer: httpcore2.Response) -> None:
-        self._answer = answer
-
-    async def __aiter__(self) -> Any:
-        try:
-            async for piece in self._answer.aiter_stream():
-                yield piece
-        except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
-
-    async def aclose(self) -> None:
-        await self._answer.aclose()
-
-
-class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name once, has every address checked, and connects to one that was."""
-
-    def __init__(self, reachable: Collection[str]) -> None:
-        self._sockets = httpcore2.AnyIOBackend()
-        self._reachable = reachable
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        addresses = await asyncio.to_thread(
-            netguard.resolve, host, port, seconds=_LOOK_UP_SECONDS, allowed_private=self._reachable
-        )
-        *others, last = addresses[:_ADDRESSES_TRIED]
-        for address in others:
-            try:
-                return await self._sockets.connect_tcp(address, port, timeout=timeout)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return await self._sockets.connect_tcp(last, port, timeout=timeout)
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Made once a process: reading the system's certificates takes tens of milliseconds."""
-    return httpx2.create_ssl_context()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-COMMANDS = ("/new", "/stop", "/help", "/status", "/pair", "/start")
+COMMANDS = ("/new", "/stop", "/help", "/status", "/pair", "/start", "/approve", "/deny")
 
 
 def is_command(text: str) -> bool:
@@ -24,7 +24,8 @@ class Chat:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that came with a message; not fetched. kind: image | audio | voice | video | file | sticker."""
+    """A file that came with a message; not fetched. kind: image | audio | voice | video | file | sticker; url: where
+    it is, when the id does not tell; auth: bot (with the account's secret) | none."""
 
     id: str
     kind: str
@@ -40,7 +41,8 @@ class Incoming:
     """A message that somebody wrote. message_id: unique within the account; keys: by which the platform may repeat it.
 
     is_addressed: in a group, whether it is meant for us (mention, reply to us, command); text: what the person wrote,
-    without our own mention.
+    without our own mention; album_id: the same for messages that people see as one, unique within the account;
+    unreadable: what it is, when it has neither words nor files.
     """
 
     message_id: str
@@ -55,6 +57,8 @@ class Incoming:
     reply_to_message_id: str = ""
     event_id: str = ""
     attachments: tuple[Attachment, ...] = ()
+    album_id: str = ""
+    unreadable: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -73,10 +77,10 @@ class Press:
 
 @dataclass(frozen=True)
 class StopAsked:
-    """Somebody pressed the platform's own stop button of a draft."""
+    """Somebody pressed the platform's own stop button of a draft, which is named as it was when it was shown."""
 
     chat: Chat
-    keys: tuple[str, ...]
+    draft_id: int
 
 
 @dataclass(frozen=True)
@@ -140,8 +144,19 @@ class Rendered:
 
 
 @dataclass(frozen=True)
+class Button:
+    """What can be pressed below a message. action_id: at most `Capabilities.button_bytes`, comes back in a `Press`;
+    style: success | danger, or empty."""
+
+    label: str
+    action_id: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
 class Outgoing:
-    """One message to send. key: our own id of it, the same at each try; kind: answer | failure | notice | press."""
+    """One message to send. key: our own id of it, the same at each try; kind: answer | failure | notice | approval |
+    press; buttons: where the channel has them; a message that is edited loses those that are not given again."""
 
     key: str
     target: Target
@@ -151,6 +166,7 @@ class Outgoing:
     parts: int = 1
     session_key: str = ""
     run_id: str = ""
+    buttons: tuple[Button, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -169,9 +185,11 @@ class Capabilities:
     typing_seconds: float = 4.0
     buttons: bool = False
     button_bytes: int = 0
+    max_buttons: int = 8
     attachments_in: bool = False
     attachments_out: bool = False
     file_bytes: int = 0
+    file_in_bytes: int = 0
     max_text: int = 4000
     text_unit: str = "chars"
     edit_sent: bool = False

@@ -31,9 +31,11 @@ def make_secret() -> str:
     return _SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def check_key(key: str) -> None:
-    """Raises BadKeyError for what is neither a secret nor a public key of Standard Webhooks."""
-    if key.startswith(_PUBLIC):
+def check_key(key: str, *, is_public: bool) -> None:
+    """Raises BadKeyError for what is no secret, or no public key, of Standard Webhooks."""
+    if key.startswith(_PUBLIC) is not is_public:
+        raise BadKeyError("A public key begins with whpk_, a secret with whsec_.")
+    if is_public:
         _public_key(key)
     else:
         _secret_bytes(key)
@@ -91,7 +93,7 @@ def _decoded(text: str) -> bytes | None:
 def _key_bytes(text: str) -> bytes:
     raw = _decoded(text + "=" * (-len(text) % 4))
     if raw is None:
-        raise BadKeyError("The key is not Base64.")
+        raise BadKeyError("A key is not Base64.")
     return raw
 
 

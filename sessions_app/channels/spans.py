@@ -34,11 +34,13 @@ class Span:
 
 @dataclass(frozen=True)
 class Signs:
-    """How a dialect writes what it has no marks for. aligned_tables: as columns in a pre, else as `name: value`."""
+    """How a dialect writes what it has no marks for. aligned_tables: as columns in a pre, else as `name: value`;
+    named_hosts: a link whose words hide where it leads is followed by its host."""
 
     bullet: str = "• "
     bold_headings: bool = True
     aligned_tables: bool = True
+    named_hosts: bool = False
 
 
 def read_markdown(markdown: str, signs: Signs) -> tuple[Span, ...]:
@@ -162,8 +164,7 @@ class _Reader:
             case _:
                 return [Span(node.content, marks)]
 
-    @staticmethod
-    def _link(inner: list[Span], address: str, depth: int) -> list[Span]:
+    def _link(self, inner: list[Span], address: str, depth: int) -> list[Span]:
         """Only addresses that people can open safely, and no mark where the text is the address already.
 
         depth: how many marks lie around the link; it goes outside of all further ones, so that it stays one link."""
@@ -171,7 +172,10 @@ class _Reader:
         if not _is_safe(address) or text in (address, address.removeprefix("mailto:"), address.removeprefix("tel:")):
             return inner
         link = Mark("link", address)
-        return [Span(span.text, (*span.marks[:depth], link, *span.marks[depth:])) for span in inner]
+        linked = [Span(span.text, (*span.marks[:depth], link, *span.marks[depth:])) for span in inner]
+        host = _host_of(address) if self._signs.named_hosts else ""
+        hides = bool(linked and host) and host not in text.lower()
+        return [*linked, Span(f" ({host})", inner[0].marks[:depth])] if hides else linked
 
 
 def _is_safe(address: str) -> bool:
@@ -179,6 +183,12 @@ def _is_safe(address: str) -> bool:
         return urlsplit(address).scheme.lower() in _SCHEMES
     except ValueError:
         return False
+
+
+def _host_of(address: str) -> str:
+    """The host of a safe web address, in lower case."""
+    parts = urlsplit(address)
+    return parts.hostname or "" if parts.scheme.lower() in ("http", "https") else ""
 
 
 def _indented(spans: Sequence[Span], indent: str) -> Iterator[Span]:

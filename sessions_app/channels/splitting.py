@@ -1,12 +1,12 @@
 """Cuts spans into parts that a platform takes, where a reader minds least. Pure.
 
-Cuts stand at a blank line, else a line's end, a sentence's end, a word, a grapheme; never inside a link. Marks that
-cross a cut are closed and opened again by whoever writes the parts.
+Cuts stand at a blank line, else a line's end, a sentence's end, a word, a grapheme; inside a link only when it is
+longer than a part. Marks that cross a cut are closed and opened again by whoever writes the parts.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from sessions_app.channels.spans import Span, plain_text
 
@@ -22,26 +22,26 @@ _JOINER, _KEYCAP = "\u200d", "\u20e3"
 
 def utf16_length(text: str) -> int:
     """Its length in UTF-16 code units."""
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def split(spans: Sequence[Span], limit: int, measure: Measure) -> tuple[tuple[Span, ...], ...]:
-    """The spans in parts that each measure at most 90 % of the limit; a single grapheme or link may measure more.
+def split(spans: Sequence[Span], limit: int, measure: Measure) -> Iterator[tuple[Span, ...]]:
+    """The spans in parts that each measure at most 90 % of the limit, found one by one.
 
-    measure: the size of spans in the platform's unit; must not shrink when spans get longer. White space at a cut is
-    dropped. At least one part, perhaps an empty one.
+    measure: the size of spans in the platform's unit; must not shrink when spans get longer, and is at least the count
+    of their characters. White space at a cut is dropped. At least one part, perhaps an empty one.
     """
     most = int(limit * FILL)
     rest = trimmed(spans)
-    parts = []
-    while measure(rest) > most:
-        cut = _find_cut(rest, most, measure)
-        head, rest = trimmed(_slice(rest, 0, cut)), trimmed(_slice(rest, cut, len(plain_text(rest))))
+    is_first = True
+    while (length := len(plain_text(rest))) > most or measure(rest) > most:
+        cut = _find_cut(_slice(rest, 0, most + 1), most, measure)
+        head, rest = trimmed(_slice(rest, 0, cut)), trimmed(_slice(rest, cut, length))
         if head:
-            parts.append(head)
-        if not rest:
-            return tuple(parts)
-    return (*parts, rest)
+            yield head
+            is_first = False
+    if rest or is_first:
+        yield rest
 
 
 def trimmed(spans: Sequence[Span]) -> tuple[Span, ...]:
@@ -80,6 +80,7 @@ def _is_flag_letter(character: str) -> bool:
 
 
 def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
+    """spans: as many as may fit, and one character more if there are more."""
     text = plain_text(spans)
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
@@ -101,17 +102,11 @@ def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
 
 
 def _hard_cut(text: str, fits: int, links: Sequence[tuple[int, int]]) -> int:
+    """Before a link that does not fit any more, else between graphemes. What is longer than a part alone is cut."""
     for start, end in links:
-        if start < fits < end:
-            return start or end
-    cut = fits
-    while cut > 0 and not is_grapheme_border(text, cut):
-        cut -= 1
-    if cut > 0:
-        return cut
-    while not is_grapheme_border(text, fits):
-        fits += 1
-    return fits
+        if 0 < start < fits < end:
+            return start
+    return next((cut for cut in range(fits, 0, -1) if is_grapheme_border(text, cut)), fits)
 
 
 def _link_ranges(spans: Sequence[Span]) -> list[tuple[int, int]]:
@@ -131,6 +126,8 @@ def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:
 def _slice(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
     found, position = [], 0
     for span in spans:
+        if position >= end:
+            break
         low, high = max(start - position, 0), min(end - position, len(span.text))
         if low < high:
             found.append(Span(span.text[low:high], span.marks))

@@ -1,27 +1,29 @@
 """Programs that talk to agents: signed JSON in, signed JSON out to a callback URL, as Standard Webhooks has it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 import httpx2
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.channels.base import (
+    MIB,
     AccountSettings,
     Acknowledgement,
     ChannelAdapter,
     Checked,
-    Fate,
     NotProven,
     SendError,
+    Setting,
     Unsupported,
     WebhookRequest,
     WrongShape,
 )
 from sessions_app.channels.bodies import read_object
-from sessions_app.channels.http import TRY_AGAIN, open_guarded_client, post, retry_after_seconds
+from sessions_app.channels.http import download, fate_of, open_guarded_client, post, retry_after_seconds
 from sessions_app.channels.messages import (
     Attachment,
     Capabilities,
@@ -43,6 +45,9 @@ RETRIES = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 8
 LIFETIME_SECONDS = 4 * 86_400.0
 _DIALECT = MarkdownSource()
 _LONGEST_ID = 200
+# Of the account, the sender and the conversation together a session's id is made, which has an end too.
+_LONGEST_PLACE = 180
+_MOST_FILES = 10
 _TYPES = {"failure": "run.failed"}
 
 
@@ -50,9 +55,9 @@ class Webhook(ChannelAdapter):
     slug = "webhook"
     name = "Webhook"
     summary = "Standard Webhooks, both ways"
-    config_fields: ClassVar[Mapping[str, str]] = {
-        "callback_url": "where answers are posted; required",
-        "deltas": "true: also post what is written so far, as message.delta",
+    config_fields: ClassVar[Mapping[str, Setting]] = {
+        "callback_url": Setting("where answers are posted", "url", is_required=True),
+        "deltas": Setting("true: also post what is written so far, as message.delta", "flag"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
         "secret": "whsec_…, signs both ways; made by us when not given",
@@ -64,9 +69,9 @@ class Webhook(ChannelAdapter):
     def __init__(self, account: AccountSettings, **options: Any) -> None:
         super().__init__(account, **options)
         try:
-            for key in account.secrets.values():
-                check_key(key)
-            netguard.check_url(str(account.config.get("callback_url", "")), allowed_private=account.reachable)
+            for name, key in account.secrets.items():
+                check_key(key, is_public=name == "public_key")
+            netguard.check_url(str(account.config["callback_url"]), allowed_private=account.reachable)
         except (BadKeyError, netguard.RefusedTargetError) as error:
             raise InvalidInput(f"Webhook: {error}", code="bad_account") from None
         self._client: httpx2.AsyncClient | None = None
@@ -99,15 +104,17 @@ class Webhook(ChannelAdapter):
     def capabilities(self, chat: Chat) -> Capabilities:
         return Capabilities(
             drafts="native" if self.account.config.get("deltas") else "none", draft_seconds=0.5, buttons=True,
-            button_bytes=256, attachments_in=True, max_text=MAX_TEXT, threads=True, dialect="Markdown",
-            can_repeat=True, pushes_back=True, lifetime_seconds=LIFETIME_SECONDS, retries=RETRIES, account_rate=100.0,
+            button_bytes=256, attachments_in=True, file_in_bytes=20 * MIB, max_text=MAX_TEXT, threads=True,
+            dialect="Markdown", can_repeat=True, pushes_back=True, lifetime_seconds=LIFETIME_SECONDS, retries=RETRIES,
+            account_rate=100.0,
         )  # fmt: skip
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(markdown, _DIALECT, MAX_TEXT)
 
     async def send(self, message: Outgoing) -> str:
-        await self._post(_TYPES.get(message.kind, "message.created"), message, message.key)
+        kind = "approval.requested" if message.buttons else _TYPES.get(message.kind, "message.created")
+        await self._post(kind, message, message.key)
         return message.key
 
     async def draft(self, message: Outgoing, draft_id: int) -> None:
@@ -115,6 +122,9 @@ class Webhook(ChannelAdapter):
             raise Unsupported("This account does not ask for deltas.")
         now = self.clock()
         await self._post("message.delta", message, f"{message.key}-{int(now.timestamp() * 1000)}")
+
+    def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        return download(self._open(), file.url or "", most_bytes, follow_redirects=True)
 
     async def check(self) -> Checked:
         body = {"type": "account.tested", "timestamp": self.clock().isoformat(), "data": {}}
@@ -128,17 +138,17 @@ class Webhook(ChannelAdapter):
 
     async def _post(self, kind: str, message: Outgoing, message_id: str) -> None:
         chat = message.target.chat
-        data = {
+        data: dict[str, Any] = {
             "conversationId": chat.thread_id or chat.id, "senderId": chat.id, "text": message.rendered.body,
             "messageId": message.key, "inReplyTo": message.target.reply_to or None, "part": message.part + 1,
             "parts": message.parts, "isNotice": message.kind not in ("answer", "failure"),
             "sessionId": message.session_key or None, "runId": message.run_id or None,
         }  # fmt: skip
+        if message.buttons:
+            data["buttons"] = [{"label": button.label, "actionId": button.action_id} for button in message.buttons]
         await self._deliver(message_id, {"type": kind, "timestamp": self.clock().isoformat(), "data": data})
 
     async def _deliver(self, message_id: str, content: Mapping[str, Any]) -> None:
-        if self._client is None:
-            self._client = open_guarded_client(self.account.reachable)
         body, now = json.dumps(content, ensure_ascii=False).encode(), self.clock()
         keys = [self.account.secrets[name] for name in ("secret", "previous_secret") if self.account.secrets.get(name)]
         headers = {
@@ -147,16 +157,22 @@ class Webhook(ChannelAdapter):
             "webhook-signature": " ".join(sign(key, message_id, now, body) for key in keys),
         }  # fmt: skip
         url = str(self.account.config["callback_url"])
-        response, _ = await post(self._client, url, content=body, headers=headers)
+        response, _ = await post(self._open(), url, content=body, headers=headers)
         if response.is_success:
             return
         status = response.status_code
         raise SendError(
             f"The callback URL answered with status {status}.",
-            Fate.NOT_SENT if status in TRY_AGAIN else Fate.REFUSED,
+            fate_of(status),
             retry_after_seconds=retry_after_seconds(response.headers, now) if status in (429, 502, 503, 504) else None,
+            slows_account=True,  # whoever it is for, it goes to the one address
             ends_account=status == 410,
         )
+
+    def _open(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = open_guarded_client(self.account.reachable)
+        return self._client
 
 
 class _Fields:
@@ -179,21 +195,51 @@ class _Fields:
             self.problems[f"data.{name}"] = f"has more than {longest} characters"
         return value
 
+    def place(self, name: str, *, required: bool = False) -> str:
+        """An id that becomes a part of the session's, where it is percent-encoded."""
+        value = self.text(name, required=required)
+        if len(quote(value, safe="")) > _LONGEST_PLACE:
+            self.problems[f"data.{name}"] = f"has more than {_LONGEST_PLACE} characters when it is percent-encoded"
+        return value
+
+    def attachments(self) -> tuple[Attachment, ...]:
+        items = self.data.get("attachments") or []
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            self.problems["data.attachments"] = "must be a list of objects"
+            return ()
+        if len(items) > _MOST_FILES:
+            self.problems["data.attachments"] = f"has more than {_MOST_FILES} entries"
+        return tuple(self._attachment(number, item) for number, item in enumerate(items[:_MOST_FILES]))
+
+    def _attachment(self, number: int, item: Mapping[str, Any]) -> Attachment:
+        url, name, kind, size = (item.get(key) for key in ("url", "filename", "mimeType", "sizeBytes"))
+        if not (isinstance(url, str) and url):
+            self.problems[f"data.attachments.{number}.url"] = "must be text"
+        if not all(text is None or isinstance(text, str) for text in (name, kind)):
+            self.problems[f"data.attachments.{number}"] = "filename and mimeType must be text"
+        if not (size is None or type(size) is int):
+            self.problems[f"data.attachments.{number}.sizeBytes"] = "must be a whole number"
+        return Attachment(str(url), _kind_of(str(kind)), name, kind, size, str(url))
+
     def check(self) -> None:
         """Raises WrongShape, naming every field that is wrong."""
         if self.problems:
             raise WrongShape("Some fields are missing or wrong.", fields=self.problems)
 
 
+def _kind_of(mime_type: str) -> str:
+    family = mime_type.partition("/")[0]
+    return family if family in ("image", "audio", "video") else "file"
+
+
 def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happening:
-    sender = fields.text("senderId", required=True)
-    text = fields.text("text", longest=1_000_000)
-    conversation, native = fields.text("conversationId"), fields.text("messageId")
+    sender, conversation = fields.place("senderId", required=True), fields.place("conversationId")
+    text, native = fields.text("text", longest=1_000_000), fields.text("messageId")
     name = fields.text("senderDisplayName", longest=1000)
     metadata = fields.data.get("metadata") or {}
     if not isinstance(metadata, dict):
         fields.problems["data.metadata"] = "must be an object"
-    attachments = _read_attachments(fields)
+    attachments = fields.attachments()
     if not text.strip() and not attachments:
         fields.problems["data.text"] = "is empty"
     sent_at = _read_timestamp(fields, sent_at)
@@ -208,25 +254,11 @@ def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happen
 
 
 def _read_press(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happening:
-    action, sender = fields.text("actionId", required=True), fields.text("senderId", required=True)
-    conversation = fields.text("conversationId")
+    action, sender = fields.text("actionId", required=True), fields.place("senderId", required=True)
+    conversation = fields.place("conversationId")
     fields.check()
     thread = conversation if conversation != sender else ""
     return Press(action, sender, "", Chat(sender, "direct", thread), "", webhook_id, (f"id:{webhook_id}",))
-
-
-def _read_attachments(fields: _Fields) -> tuple[Attachment, ...]:
-    items = fields.data.get("attachments") or []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        fields.problems["data.attachments"] = "must be a list of objects"
-        return ()
-    return tuple(
-        Attachment(
-            str(item.get("url", "")), "file", item.get("filename"), item.get("mimeType"), item.get("sizeBytes"),
-            str(item.get("url", "")) or None,
-        )
-        for item in items[:20]
-    )  # fmt: skip
 
 
 def _read_timestamp(fields: _Fields, sent_at: datetime) -> datetime:
@@ -234,7 +266,8 @@ def _read_timestamp(fields: _Fields, sent_at: datetime) -> datetime:
     if value is None:
         return sent_at
     try:
-        return datetime.fromisoformat(value).astimezone(UTC)
+        moment = datetime.fromisoformat(value)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
         fields.problems["timestamp"] = "must be an ISO 8601 time"
         return sent_at

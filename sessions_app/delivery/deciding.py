@@ -47,6 +47,11 @@ def decide(
     return Verdict("pending", seconds)
 
 
+def may_repeat(capabilities: Capabilities, *, shown_id: str, filename: str) -> bool:
+    """Whether sending it twice does no harm: the platform drops doubles, or it goes into the message of that id."""
+    return capabilities.can_repeat or bool(capabilities.edit_sent and shown_id and not filename)
+
+
 def _pause(capabilities: Capabilities, tries: int, chance: float | None) -> float:
     if capabilities.retries:
         return capabilities.retries[tries - 1]

@@ -13,45 +13,74 @@ from sessions_app.channels.messages import Capabilities
 
 # More than this many messages into a chat in a minute, and nobody there wrote one: two machines talk to each other.
 LOOP_MESSAGES, LOOP_SECONDS = 20, 60.0
+# So many chats of an account told to wait within so short a time, and it is the account that is too fast.
+_CHATS_HELD, _HELD_WITHIN_SECONDS = 3, 10.0
 _MOST_CHATS = 10_000
 
 ChatKey = tuple[UUID, str]
 
 
 @dataclass
-class _Bucket:
+class _AccountPace:
     tokens: float
     filled_at: float
+    free_at: float = 0.0
+    held: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
 class _ChatPace:
     free_at: float = 0.0
+    held_until: float = 0.0
     sent: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_MESSAGES + 1))
 
 
 class Pacing:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._buckets: dict[UUID, _Bucket] = {}
+        self._accounts: dict[UUID, _AccountPace] = {}
         self._chats: dict[ChatKey, _ChatPace] = {}
 
     def take(self, chat: ChatKey, capabilities: Capabilities) -> float:
         """0 when a message may go to the chat now, which then counts as sent; else the seconds to wait."""
+        return self._take(chat, capabilities, reserve=0.0, is_message=True)
+
+    def take_preview(self, chat: ChatKey, capabilities: Capabilities) -> float:
+        """The same for a preview. Half of what the account may send stays free for messages."""
+        reserve = capabilities.account_rate / 2
+        return self._take(chat, capabilities, reserve=reserve, is_message=capabilities.drafts == "edit")
+
+    def account_wait(self, account: UUID, capabilities: Capabilities) -> float:
+        """The seconds until the account may send anything at all."""
         now = self._clock()
-        bucket, pace = self._bucket(chat[0], capabilities.account_rate, now), self._chat(chat)
-        wait = max(pace.free_at - now, 0.0)
-        if wait == 0.0 and bucket.tokens < 1.0:
-            wait = (1.0 - bucket.tokens) / capabilities.account_rate
+        return self._wait(self._account(account, capabilities.account_rate, now), capabilities, 0.0, now)
+
+    def hold(self, chat: ChatKey, seconds: float, *, whole_account: bool = False) -> None:
+        """The platform wants to be left alone that long: by the chat or, if it says so to several, by the account."""
+        now, (account_id, chat_id) = self._clock(), chat
+        pace = self._chat(chat)
+        pace.held_until = max(pace.held_until, now + seconds)
+        account = self._accounts.setdefault(account_id, _AccountPace(1.0, now))
+        account.held = {key: at for key, at in account.held.items() if at > now - _HELD_WITHIN_SECONDS}
+        account.held[chat_id] = now
+        if whole_account or len(account.held) >= _CHATS_HELD:
+            account.free_at = max(account.free_at, now + seconds)
+
+    def _take(self, chat: ChatKey, capabilities: Capabilities, *, reserve: float, is_message: bool) -> float:
+        now = self._clock()
+        account, pace = self._account(chat[0], capabilities.account_rate, now), self._chat(chat)
+        chat_wait = max(pace.held_until - now, pace.free_at - now if is_message else 0.0)
+        wait = max(chat_wait, self._wait(account, capabilities, reserve, now))
         if wait == 0.0:
-            bucket.tokens -= 1.0
-            pace.free_at = now + capabilities.chat_seconds
+            account.tokens -= 1.0
+            if is_message:
+                pace.free_at = now + capabilities.chat_seconds
         return wait
 
-    def hold(self, chat: ChatKey, seconds: float) -> None:
-        """Nothing goes to the chat for that long."""
-        pace = self._chat(chat)
-        pace.free_at = max(pace.free_at, self._clock() + seconds)
+    @staticmethod
+    def _wait(account: _AccountPace, capabilities: Capabilities, reserve: float, now: float) -> float:
+        missing = min(1.0 + reserve, max(capabilities.account_rate, 1.0)) - account.tokens
+        return max(account.free_at - now, missing / capabilities.account_rate, 0.0)
 
     def is_looping(self, chat: ChatKey) -> bool:
         """Count a message, and tell whether there were too many of late for people to have asked for them."""
@@ -59,11 +88,11 @@ class Pacing:
         sent.append(now)
         return len(sent) > LOOP_MESSAGES and sent[0] > now - LOOP_SECONDS
 
-    def _bucket(self, account: UUID, rate: float, now: float) -> _Bucket:
-        bucket = self._buckets.setdefault(account, _Bucket(rate, now))
-        bucket.tokens = min(bucket.tokens + (now - bucket.filled_at) * rate, max(rate, 1.0))
-        bucket.filled_at = now
-        return bucket
+    def _account(self, account_id: UUID, rate: float, now: float) -> _AccountPace:
+        account = self._accounts.setdefault(account_id, _AccountPace(rate, now))
+        account.tokens = min(account.tokens + (now - account.filled_at) * rate, max(rate, 1.0))
+        account.filled_at = now
+        return account
 
     def _chat(self, chat: ChatKey) -> _ChatPace:
         if len(self._chats) > _MOST_CHATS:
@@ -71,6 +100,6 @@ class Pacing:
             self._chats = {
                 key: pace
                 for key, pace in self._chats.items()
-                if pace.free_at > edge or (pace.sent and pace.sent[-1] > edge)
+                if max(pace.free_at, pace.held_until) > edge or (pace.sent and pace.sent[-1] > edge)
             }
         return self._chats.setdefault(chat, _ChatPace())

@@ -4,17 +4,16 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models.functions import Now
 
 from audit_app.kernel.errors import AppError
 from sessions_app import accounts
-from sessions_app.channels.messages import Capabilities, Chat, Rendered, Target
-from sessions_app.delivery import bell
-from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
+from sessions_app.bells import deliveries as bell
+from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
+from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +31,9 @@ class Destination:
 
     @property
     def lane(self) -> str:
-        return lane_of(self.account.pk, self.target.chat)
+        """What answers a press waits for no message, and none for it."""
+        press_id = self.target.press_id
+        return lane_of(self.account.pk, Chat(f"press:{press_id}") if press_id else self.target.chat)
 
 
 def lane_of(account_id: UUID, chat: Chat) -> str:
@@ -91,33 +92,41 @@ def plan_notice(
     destination: Destination, key: str, markdown: str, *, session: Session | None = None, kind: str = "notice"
 ) -> None:
     """Store a message of our own, no agent's. key: makes it once. In the caller's transaction."""
-    parts, capabilities = _render(markdown, destination)
-    rows = [
-        _row(
-            destination,
-            capabilities,
-            rendered,
-            f"{key}:{index}",
-            None,
-            session,
-            kind=kind,
-            part=index,
-            parts=len(parts),
-        )
-        for index, rendered in enumerate(parts)
-    ]
+    Delivery.objects.bulk_create(_notices(destination, key, markdown, session, kind), ignore_conflicts=True)
+    bell.ring()
+
+
+def plan_prompt(
+    destination: Destination,
+    session: Session,
+    approval_id: UUID,
+    markdown: str,
+    buttons: Sequence[Button],
+    expires_at: datetime,
+) -> None:
+    """Store a request for approval, once; too late, it is not sent any more. In the caller's
+    transaction."""
+    rows = _notices(destination, f"approval:{approval_id}", markdown, session, "approval")
+    for row in rows:
+        row.expires_at = expires_at
+    rows[-1].approval_id = approval_id
+    rows[-1].buttons = [[button.label, button.action_id, button.style] for button in buttons]
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
     bell.ring()
 
 
-def move_chat(account: ChannelAccount, old: str, new: str) -> None:
-    """The platform gave a chat another id: answers that are still to come, or to be sent, go there."""
-    with transaction.atomic():
-        InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)
-        for row in Delivery.objects.filter(account=account, status__in=["draft", "pending"], target__chat=old):
-            target = {**row.target, "chat": new}
-            lane = lane_of(account.pk, Target.from_json(target).chat)
-            Delivery.objects.filter(pk=row.pk).update(target=target, lane=lane)
+def plan_outcome(prompt: Delivery, destination: Destination, markdown: str) -> None:
+    """Store what became of a request: it takes the place of the prompt where that can be edited."""
+    key = f"outcome:{prompt.approval_id}"
+    rows = _notices(destination, key, markdown, prompt.session, "approval")
+    rows[0].provider_message_id = prompt.provider_message_id
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+    bell.ring()
+
+
+def is_lane_busy(lane: str) -> bool:
+    """Whether something is still to be sent there, which must come before whatever is new."""
+    return Delivery.objects.filter(IS_OPEN, lane=lane).exists()
 
 
 def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
@@ -146,6 +155,11 @@ def release_draft(delivery_id: int, owner: UUID) -> None:
     bell.ring()
 
 
+def draft_id_of(run_id: UUID) -> int:
+    """By which a platform that shows previews itself knows those of a run. Never 0."""
+    return run_id.int % 2_000_000_000 + 1
+
+
 def dedupe_key(run_id: UUID, part: int, lane: str) -> str:
     return f"{run_id}:{part}:{hashlib.sha256(lane.encode()).hexdigest()[:32]}"
 
@@ -158,6 +172,17 @@ def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered]
     except AppError as error:  # an account that is broken must not keep a run from ending; the sender tells
         logger.warning("%s cannot be used: %s", destination.account, error.message)
         return [Rendered(markdown, markdown)], Capabilities()
+
+
+def _notices(destination: Destination, key: str, markdown: str, session: Session | None, kind: str) -> list[Delivery]:
+    parts, capabilities = _render(markdown, destination)
+    return [
+        _row(
+            destination, capabilities, rendered, f"{key}:{index}", None, session, kind=kind, part=index,
+            parts=len(parts),
+        )
+        for index, rendered in enumerate(parts)
+    ]  # fmt: skip
 
 
 def _row(

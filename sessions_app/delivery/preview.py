@@ -18,13 +18,15 @@ from agents_app.events import (
 from audit_app.kernel.database import in_db
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError, Unsupported
 from sessions_app.channels.messages import Outgoing, Rendered
-from sessions_app.channels.rendering import close_open_marks
+from sessions_app.channels.rendering import close_open_marks, latest
+from sessions_app.citations import unnumbered
 from sessions_app.delivery import planning
 from sessions_app.delivery.pacing import Pacing
 from sessions_app.delivery.planning import Destination
 from sessions_app.delivery.sender import outgoing_of
 from sessions_app.models import Delivery, Session
 from sessions_app.watch import Seen, Viewer
+from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class RunText:
     def __init__(self, run_id: UUID) -> None:
         self._run_id = run_id
         self._steps: dict[int, str] = {}
+        self._asks: set[str] = set()
         self.is_over = False
 
     def see(self, fact: Seen) -> bool:
@@ -52,6 +55,10 @@ class RunText:
             self._steps[step] = fact.payload["text"]
         elif fact.type == MESSAGE_RESET.name:
             self._steps[step] = ""
+        elif fact.type == APPROVAL_REQUESTED.name:
+            self._asks.add(fact.payload["approval_id"])
+        elif fact.type == APPROVAL_DECIDED.name:
+            self._asks.discard(fact.payload["approval_id"])
         elif fact.type in _ENDS:
             self.is_over = True
         else:
@@ -59,8 +66,13 @@ class RunText:
         return True
 
     @property
+    def waits_for_person(self) -> bool:
+        """Nothing is being written then, perhaps for long."""
+        return bool(self._asks)
+
+    @property
     def text(self) -> str:
-        return "\n\n".join(said.strip() for _, said in sorted(self._steps.items()) if said.strip())
+        return unnumbered("\n\n".join(said.strip() for _, said in sorted(self._steps.items()) if said.strip()))
 
 
 class Preview:
@@ -124,7 +136,9 @@ class Preview:
         return self._drafts != "none" and bool(self._text.text)
 
     def _lasts_seconds(self) -> float | None:
-        """How long what is shown stays by itself; None: for ever."""
+        """How long what is shown stays by itself; None: for ever, or as long as it may."""
+        if self._text.waits_for_person:
+            return None
         if self._types and not self._shows_text:
             return self._capabilities.typing_seconds
         return self._capabilities.draft_keep_seconds if self._last else None
@@ -133,6 +147,8 @@ class Preview:
         """Show what there is; the seconds to be silent then. A platform that refuses is not asked again."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
+                if self._text.waits_for_person:
+                    return None
                 if self._shows_text:
                     return await self._show_text()
                 if self._types and time.monotonic() - self._typed_at >= self._capabilities.typing_seconds:
@@ -143,7 +159,7 @@ class Preview:
             if error.fate is Fate.NOT_SENT:
                 seconds = error.retry_after_seconds or max(self._capabilities.draft_seconds * 4, 1.0)
                 if error.retry_after_seconds:
-                    self._pacing.hold(self._chat, seconds)
+                    self._pacing.hold(self._chat, seconds, whole_account=error.slows_account)
                 return seconds
             logger.info("%s shows no more of run %s: %s", self._destination.account, self._run_id, error.message)
         except (TimeoutError, Unsupported):
@@ -158,8 +174,12 @@ class Preview:
         if not rendered.text or (rendered.body == self._last and not is_stale):
             return None
         if self._drafts == "native":
-            await self._adapter.draft(self._outgoing(rendered), self._run_id.int % 2_000_000_000 + 1)
-        elif wait := self._pacing.take(self._chat, self._capabilities):
+            if wait := self._pacing.take_preview(self._chat, self._capabilities):
+                return wait
+            await self._adapter.draft(self._outgoing(rendered), planning.draft_id_of(self._run_id))
+        elif self._row is None and await in_db(planning.is_lane_busy, self._destination.lane):
+            return self._capabilities.draft_seconds  # an earlier answer has yet to go out: ours would stand above it
+        elif wait := self._pacing.take_preview(self._chat, self._capabilities):
             return wait
         elif not await self._write(rendered):
             self._drafts, self._types = "none", False
@@ -169,7 +189,9 @@ class Preview:
 
     def _rendered(self) -> Rendered:
         """A preview that vanishes shows where the text has got to; a message shows what it will hold in the end."""
-        parts = self._adapter.render(close_open_marks(self._text.text), self._destination.target.chat)
+        text, enough = self._text.text, 2 * self._capabilities.max_text
+        near = latest(text, enough) if self._drafts == "native" else text[:enough]
+        parts = self._adapter.render(close_open_marks(near), self._destination.target.chat)
         texts = [part for part in parts if not part.filename]
         return texts[-1] if self._drafts == "native" else texts[0]
 

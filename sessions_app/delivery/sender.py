@@ -5,6 +5,7 @@ It holds nothing that is not in the database. Dying in mid-send leaves the messa
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,10 +19,11 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from sessions_app import accounts
 from sessions_app.accounts import Adapters
+from sessions_app.bells import deliveries as bell
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError
-from sessions_app.channels.messages import Outgoing, Rendered, Target
-from sessions_app.delivery import bell, transitions
-from sessions_app.delivery.deciding import decide
+from sessions_app.channels.messages import Button, Outgoing, Rendered, Target
+from sessions_app.delivery import moving, transitions
+from sessions_app.delivery.deciding import decide, may_repeat
 from sessions_app.delivery.pacing import LOOP_SECONDS, Pacing
 from sessions_app.models import Delivery
 
@@ -31,9 +33,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _POLL_SECONDS = 1.0
-_MOST_AT_ONCE = 50
-_GRACE_SECONDS = 1.5
+# So many messages at once, and so many of them of one account: one that is slow must not keep the others waiting.
+_MOST_AT_ONCE, _MOST_OF_ACCOUNT = 100, 25
+_LOOK_AT = 200
+_GRACE_SECONDS = 2.5
 _LONGEST_DATABASE_PAUSE = 5.0
+_LONGEST_ID = 200
+_NOTED_SECONDS = 30.0
+_CLOSE_SECONDS = 120.0
 
 
 class Sender:
@@ -46,6 +53,8 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
         self._sending: dict[str, asyncio.Task[None]] = {}
+        self._busy: Counter[UUID] = Counter()
+        self._noted: dict[UUID, float] = {}
 
     async def run(self) -> None:
         """Until cancelled; what is being sent then has a moment to end."""
@@ -54,6 +63,7 @@ class Sender:
             while True:
                 try:
                     await self._send_due()
+                    await self._adapters.close_replaced(_CLOSE_SECONDS)
                 except Exception:
                     logger.exception("looking for what is to be sent failed; again in a moment")
                 with suppress(TimeoutError):
@@ -70,31 +80,52 @@ class Sender:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def _send_due(self) -> None:
-        if len(self._sending) >= _MOST_AT_ONCE:
-            return
-        due = await in_db(transitions.list_due, _MOST_AT_ONCE)
-        room = _MOST_AT_ONCE - len(self._sending)
-        ready = [row for row in due if row.lane not in self._sending and self._may_send(row)][:room]
+        ready = await self._find_ready()
         claimed = await in_db(transitions.claim, [row.pk for row in ready], self._owner) if ready else set()
         for row in ready:
             if row.pk in claimed:
                 row.tries += 1
+                self._busy[row.account_id] += 1
                 task = self._sending[row.lane] = self._loop.create_task(self._send(row))
-                task.add_done_callback(partial(self._end, row.lane))
+                task.add_done_callback(partial(self._end, row.lane, row.account_id))
 
-    def _end(self, lane: str, task: asyncio.Task[None]) -> None:
+    def _end(self, lane: str, account_id: UUID, task: asyncio.Task[None]) -> None:
         del self._sending[lane]
+        self._busy[account_id] -= 1
         self._woken.set()
 
-    def _may_send(self, row: Delivery) -> bool:
+    async def _find_ready(self) -> list[Delivery]:
+        """What may go out now, at most as much as there is room for. Accounts that can send nothing now are left out of
+        the search, so that what waits there hides nothing."""
+        ready: dict[str, Delivery] = {}
+        full = {account for account, count in self._busy.items() if count >= _MOST_OF_ACCOUNT}
+        while True:
+            due = await in_db(transitions.list_due, _LOOK_AT, full)
+            before = len(full)
+            for row in due:
+                if len(self._sending) + len(ready) >= _MOST_AT_ONCE:
+                    return list(ready.values())
+                if row.lane in self._sending or row.lane in ready or row.account_id in full:
+                    continue
+                if self._may_send(row, full):
+                    ready[row.lane] = row
+            if len(due) < _LOOK_AT or len(full) == before:
+                return list(ready.values())
+
+    def _may_send(self, row: Delivery, full: set[UUID]) -> bool:
+        """full: takes the account in when it is the account that has to wait."""
         target = Target.from_json(row.target)
         try:
             capabilities = self._adapters.get(row.account).capabilities(target.chat)
         except AppError:
             return True  # so that it fails, and is told
+        if target.press_id:
+            return True  # platforms do not count what answers a press
         wait = self._pacing.take((row.account_id, target.chat.id), capabilities)
         if wait:
             self._loop.call_later(wait, self._woken.set)
+            if self._pacing.account_wait(row.account_id, capabilities):
+                full.add(row.account_id)
         return wait == 0
 
     async def _send(self, row: Delivery) -> None:
@@ -109,33 +140,48 @@ class Sender:
             logger.exception("sending delivery %s broke off", row.pk)
             await self._after_error(row, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
         else:
+            message_id = message_id[:_LONGEST_ID]
             if not await self._persist(transitions.mark_sent, row, self._owner, message_id):
                 logger.warning("delivery %s was sent after it had been given up", row.pk)
+            await self._note_sent(row)
+
+    async def _note_sent(self, row: Delivery) -> None:
+        """For the operator's view. Seldom, so that it costs busy accounts nothing."""
+        now = self._loop.time()
+        if now - self._noted.get(row.account_id, float("-inf")) >= _NOTED_SECONDS:
+            self._noted[row.account_id] = now
+            await self._persist(accounts.note_sent, row.account)
 
     async def _transmit(self, adapter: ChannelAdapter, row: Delivery) -> str:
         message = outgoing_of(row)
         chat = (row.account_id, message.target.chat.id)
-        if self._pacing.is_looping(chat) and not await in_db(transitions.has_inbound_since, row, LOOP_SECONDS):
+        is_counted = not message.target.press_id
+        if (
+            is_counted
+            and self._pacing.is_looping(chat)
+            and not await in_db(transitions.has_inbound_since, row, LOOP_SECONDS)
+        ):
             logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
             raise SendError("Too many messages into a chat where nobody writes: it looks like a loop.", Fate.REFUSED)
         try:
             async with asyncio.timeout(adapter.capabilities(message.target.chat).send_seconds + 5.0):
-                return await self._edit_or_send(adapter, message, row.provider_message_id)
+                return await self._edit_or_send(adapter, message, row)
         except TimeoutError:
             raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
 
-    @staticmethod
-    async def _edit_or_send(adapter: ChannelAdapter, message: Outgoing, shown_id: str) -> str:
+    async def _edit_or_send(self, adapter: ChannelAdapter, message: Outgoing, row: Delivery) -> str:
         """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
-        can_edit = adapter.capabilities(message.target.chat).edit_sent
+        shown_id, can_edit = row.provider_message_id, adapter.capabilities(message.target.chat).edit_sent
         if shown_id and can_edit and not message.rendered.filename:
             try:
                 await adapter.edit(message, shown_id)
                 return shown_id
             except SendError as error:
-                if error.fate is not Fate.REFUSED or error.ends_account:
+                if error.fate is not Fate.REFUSED or error.ends_account or error.moved_to:
                     raise
                 logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
+            row.provider_message_id = ""
+            await self._persist(transitions.forget_shown, row, self._owner)
         return await adapter.send(message)
 
     async def _after_error(self, row: Delivery, error: SendError) -> None:
@@ -145,11 +191,16 @@ class Sender:
         except AppError:
             await self._persist(transitions.give_up, row, self._owner, "failed", error.message)
             return
+        if error.moved_to:
+            await self._persist(transitions.put_back, row, self._owner, 0.0, error.message)
+            await self._persist(moving.move_chat, row.account, target.chat.id, error.moved_to)
+            return
         if error.retry_after_seconds:
-            self._pacing.hold((row.account_id, target.chat.id), error.retry_after_seconds)
+            chat = (row.account_id, target.chat.id)
+            self._pacing.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
         verdict = decide(
             error.fate, capabilities, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
-            is_repeatable=capabilities.can_repeat or bool(row.provider_message_id),
+            is_repeatable=may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename),
             retry_after_seconds=error.retry_after_seconds,
         )  # fmt: skip
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
@@ -181,5 +232,5 @@ def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
     return Outgoing(
         key=f"msg_{row.dedupe_key.replace(':', '_')}", target=Target.from_json(row.target), kind=row.kind,
         rendered=rendered or Rendered(row.text, row.body, row.filename), part=row.part, parts=row.parts,
-        run_id=str(row.run_id or ""), **known,
+        run_id=str(row.run_id or ""), buttons=tuple(Button(*button) for button in row.buttons), **known,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from audit_app import services as audit
 from audit_app.kernel.ids import first_id_at
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
-from sessions_app.delivery import bell
+from sessions_app.bells import deliveries as bell
 from sessions_app.models import IS_OPEN, Delivery, InboundMessage
 
 _WORDS = {
@@ -24,13 +24,18 @@ _WORDS = {
 }
 
 
-def list_due(limit: int) -> list[Delivery]:
-    """What could be sent now: the first open message of each lane, if it is ready and nobody is at it."""
+def list_due(limit: int, but_accounts: Collection[UUID] = ()) -> list[Delivery]:
+    """What could be sent now: the first open message of each lane, if it is ready and nobody is at it.
+
+    but_accounts: those that can send nothing now; what waits there must not stand in the way of others.
+    """
     heads = Delivery.objects.filter(IS_OPEN).order_by().values("lane").annotate(head=Min("id"))
     due = Delivery.objects.filter(
         pk__in=heads.values("head"), status="pending", owner=None, ready_at__lte=Now(), expires_at__gt=Now(),
         account__is_enabled=True,
     )  # fmt: skip
+    if but_accounts:
+        due = due.exclude(account__in=but_accounts)
     return list(due.select_related("account", "session__agent").order_by("id")[:limit])
 
 
@@ -71,6 +76,12 @@ def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str) -> boo
     ready_at = Now() + timedelta(seconds=seconds)
     with transaction.atomic():
         return bool(_ours(delivery, owner).update(status="pending", owner=None, ready_at=ready_at, error=error[:500]))
+
+
+def forget_shown(delivery: Delivery, owner: UUID) -> None:
+    """The message that it was to go into is gone: it goes out as a new one, which must not happen twice."""
+    with transaction.atomic():
+        _ours(delivery, owner).update(provider_message_id="")
 
 
 def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> bool:
@@ -114,10 +125,10 @@ def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
 
 
 def has_inbound_since(delivery: Delivery, seconds: float) -> bool:
-    """Whether somebody wrote in that chat lately."""
+    """Whether a person wrote in that chat lately."""
     since = first_id_at(timezone.now() - timedelta(seconds=seconds))
     rows = InboundMessage.objects.filter(account_id=delivery.account_id, id__gte=since)
-    return rows.filter(chat_id=delivery.target["chat"]).exists()
+    return rows.filter(chat_id=delivery.target["chat"]).exclude(metadata__fromBot=True).exists()
 
 
 def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:

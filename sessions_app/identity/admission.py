@@ -19,14 +19,15 @@ class ReadOnlyKey(Forbidden):
     code = "read_only_key"
 
 
-def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+def admit(request: HttpRequest, limit: limits.Limit, *, from_query: bool = False) -> Principal:
     """The principal of a request that may go on; counted against the limit by user. Synchronous.
 
     Raises Unauthenticated (nobody, or a bad credential), RateLimited, or Forbidden (a page's session without
     its CSRF token, a read-only key that wants to change something); SuspiciousOperation for a foreign Host.
+    from_query: the protocol's clients may name their credential in the address.
     """
     request.get_host()
-    principal = authenticate(request)
+    principal = authenticate(request, from_query=from_query)
     if principal is None:
         raise Unauthenticated
     limits.take(limit, principal.actor)
@@ -35,6 +36,17 @@ def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
             check_csrf(request)
         if not principal.can_write:
             raise ReadOnlyKey
+    return principal
+
+
+def admit_bearer(request: HttpRequest, limit: limits.Limit, *, from_query: bool = False) -> Principal:
+    """As `admit`, for protocols of programs: a page's session does not count, and a key that may only read comes in,
+    whatever the method; what changes something has to look at `can_write` itself."""
+    request.get_host()
+    principal = authenticate(request, from_query=from_query)
+    if principal is None or principal.kind == "session":
+        raise Unauthenticated
+    limits.take(limit, principal.actor)
     return principal
 
 

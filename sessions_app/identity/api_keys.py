@@ -21,7 +21,8 @@ from sessions_app.models import ApiKey
 MARK = "sk-user-"
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = 12
-_SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits
+_SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits, of which the suffix that is stored tells 24
+_SUFFIX_LENGTH = 4
 _LAST_USED_STEP = timedelta(minutes=1)
 # Compared with when there is no such key, so that a wrong prefix takes as long as a wrong secret.
 _NO_DIGEST = hashlib.sha256(b"no such key").hexdigest()
@@ -54,8 +55,9 @@ def create_api_key(
     with transaction.atomic():
         digest = _digest(prefix, secret)
         row = ApiKey.objects.create(
-            user=user, name=name, prefix=prefix, digest=digest, scopes=wanted, expires_at=expires_at
-        )
+            user=user, name=name, prefix=prefix, digest=digest, suffix=secret[-_SUFFIX_LENGTH:], scopes=wanted,
+            expires_at=expires_at,
+        )  # fmt: skip
         audit.record("ApiKeyCreated", details=_facts(row))
     return NewApiKey(row, f"{MARK}{prefix}{secret}")
 
@@ -73,6 +75,21 @@ def authenticate_key(key: str) -> Principal:
         with transaction.atomic():
             ApiKey.objects.filter(pk=row.pk, last_used_at=row.last_used_at).update(last_used_at=now)
     return Principal(row.user, "api_key", frozenset(row.scopes))
+
+
+def get_key_id(key: str) -> UUID:
+    """The id of a key that was just proven. Raises ApiKeyRefused."""
+    prefix = key.removeprefix(MARK)[:_PREFIX_LENGTH]
+    row_id = ApiKey.objects.filter(prefix=prefix).values_list("pk", flat=True).first()
+    if row_id is None:
+        raise ApiKeyRefused
+    return row_id
+
+
+def is_valid_key(key_id: UUID) -> bool:
+    """Whether the key of that id may still be used."""
+    row = ApiKey.objects.select_related("user").filter(pk=key_id).first()
+    return row is not None and _is_usable(row, timezone.now())
 
 
 def list_api_keys(user: User) -> tuple[ApiKey, ...]:

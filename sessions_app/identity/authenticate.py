@@ -1,6 +1,7 @@
 """One way in for every surface: a bearer token, an API key or the session of a page becomes a Principal.
 
-Credentials are read from the Authorization header and the session cookie, never from the query.
+Credentials are read from the Authorization header and the session cookie; from the query (`access_token`, `ticket`)
+only for the protocols whose clients have no other place.
 """
 
 from collections.abc import Mapping
@@ -16,21 +17,23 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
 from audit_app.kernel.errors import Forbidden
-from sessions_app.identity import api_keys, client_address, limits, tokens
+from sessions_app.identity import api_keys, client_address, exchanged, limits, tickets, tokens
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 
-def authenticate(source: HttpRequest | Mapping[str, Any]) -> Principal | None:
+def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: bool = False) -> Principal | None:
     """Who makes this request (a Django request, or the ASGI scope of a consumer); None when nobody is named.
 
     Raises Unauthenticated for a credential that is not valid, RateLimited for too many of those from one
     address. Synchronous, one to three queries. For a page's session (kind `session`) the caller must check
-    CSRF (`check_csrf`) or the Origin.
+    CSRF (`check_csrf`) or the Origin. from_query: the protocol may name its credential in the address.
     """
     request = source if isinstance(source, HttpRequest) else request_from_scope(source)
     scheme, _, credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "bearer":
         return _bearer(request, credential.strip())
+    if from_query and (credential := request.GET.get("ticket", "") or request.GET.get("access_token", "")):
+        return _bearer(request, credential)
     user = _session_user(request)
     return Principal(user, "session") if user is not None else None
 
@@ -63,6 +66,10 @@ def _bearer(request: HttpRequest, credential: str) -> Principal:
     try:
         if credential.startswith(api_keys.MARK):
             return api_keys.authenticate_key(credential)
+        if credential.startswith(tickets.MARK):
+            return tickets.redeem_ticket(credential)
+        if exchanged.is_session_token(credential):
+            return exchanged.authenticate_token(credential)
         return Principal(tokens.get_user(credential), "jwt")
     except Unauthenticated:
         address = client_address.network_of(client_address.of_request(request))

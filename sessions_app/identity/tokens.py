@@ -94,6 +94,14 @@ def get_user(access_token: str) -> User:
     return user
 
 
+def find_login(access_token: str) -> UUID | None:
+    """The login that a valid access token belongs to, None when it is not valid."""
+    try:
+        return UUID(_claims(access_token)["sid"])
+    except TokenRefused:
+        return None
+
+
 def _claims(access_token: str) -> dict[str, str]:
     try:
         claims: dict[str, str] = jwt.decode(

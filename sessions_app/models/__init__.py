@@ -1,10 +1,12 @@
 """The tables of sessions_app: sessions and turns, keys and tokens, channels."""
 
+from sessions_app.models.attachments import Attachment
 from sessions_app.models.channels import IS_OPEN, ChannelAccount, Delivery, InboundKey, InboundMessage, Pairing
 from sessions_app.models.identity import ApiKey, RefreshToken
 from sessions_app.models.sessions import Session, Turn
+from sessions_app.models.threads import Feedback, MessageExtras
 
 __all__ = [
-    "IS_OPEN", "ApiKey", "ChannelAccount", "Delivery", "InboundKey", "InboundMessage", "Pairing",
-    "RefreshToken", "Session", "Turn",
+    "IS_OPEN", "ApiKey", "Attachment", "ChannelAccount", "Delivery", "Feedback", "InboundKey", "InboundMessage",
+    "MessageExtras", "Pairing", "RefreshToken", "Session", "Turn",
 ]  # fmt: skip

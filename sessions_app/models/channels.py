@@ -1,5 +1,6 @@
 """Channel accounts, what came in through them, and what is to go out."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -26,6 +27,7 @@ class ChannelAccount(models.Model):
     allowed_senders = models.JSONField(default=list, blank=True, help_text="Ids of senders or groups, for listed ones.")
     is_enabled = models.BooleanField(default=True)
     last_inbound_at = models.DateTimeField(null=True, blank=True)
+    last_sent_at = models.DateTimeField(null=True, blank=True)
     last_error = models.CharField(max_length=500, blank=True)
     last_error_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -105,7 +107,7 @@ class Delivery(models.Model):
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
     OPEN = ("pending", "sending")
-    KINDS = [(kind, kind) for kind in ("answer", "failure", "notice", "press")]
+    KINDS = [(kind, kind) for kind in ("answer", "failure", "notice", "approval", "press")]
 
     id = models.BigAutoField(primary_key=True)
     dedupe_key = models.CharField(max_length=200, unique=True, help_text="run:part:target")
@@ -120,6 +122,8 @@ class Delivery(models.Model):
     text = models.TextField(blank=True, help_text="What is said, as plain text.")
     body = models.TextField(blank=True, help_text="The same in the channel's dialect.")
     filename = models.CharField(max_length=200, blank=True, help_text="Set: it goes out as a file.")
+    buttons = models.JSONField(default=list, help_text="[[label, action id, style]] below it, where there are buttons.")
+    approval_id = models.UUIDField(null=True, help_text="The request it shows, until it shows the outcome.")
     status = models.CharField(max_length=10, choices=STATUSES, default="pending")
     owner = models.UUIDField(null=True)
     tries = models.IntegerField(default=0)
@@ -141,6 +145,14 @@ class Delivery(models.Model):
             models.Index(fields=["expires_at"], name="delivery_expiring", condition=Q(status="pending")),
             # sweeper: previews of runs that ended without a word
             models.Index(fields=["id"], name="delivery_draft", condition=Q(status="draft")),
+            # sweeper: questions that may have been decided
+            models.Index(fields=["approval_id"], name="delivery_asking", condition=Q(approval_id__isnull=False)),
+            # admin: what did not arrive, or may not have
+            models.Index(
+                fields=["status", "id"],
+                name="delivery_trouble",
+                condition=Q(status="failed") | Q(status="unknown") | Q(status="expired"),
+            ),
             # reaper: whose deliveries are being made
             models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
         ]
@@ -158,6 +170,10 @@ class Pairing(models.Model):
     expires_at = models.DateTimeField(null=True, help_text="When the code stops working; empty once it was used.")
     sender_id = models.CharField(max_length=200, blank=True)
     sender_name = models.CharField(max_length=200, blank=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
+        help_text="Who the sender is here. An operator may decide requests for approval from that chat.",
+    )  # fmt: skip
     created_at = models.DateTimeField(auto_now_add=True)
     paired_at = models.DateTimeField(null=True)
 

@@ -14,6 +14,7 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=120)
     prefix = models.CharField(max_length=16, unique=True, help_text="First characters after sk-user-, to find it by.")
     digest = models.CharField(max_length=64, editable=False)
+    suffix = models.CharField(max_length=4, blank=True, help_text="Last characters of the key, to tell it by.")
     scopes = models.JSONField(default=list, blank=True, help_text="Empty: what the user may do, but senders:any.")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -43,7 +44,10 @@ class RefreshToken(models.Model):
 
     class Meta:
         db_table = "komand_refresh_token"
-        indexes = [models.Index(fields=["family"], name="refresh_family")]  # revoke a whole login
+        indexes = [
+            models.Index(fields=["family"], name="refresh_family"),  # revoke a whole login
+            models.Index(fields=["expires_at"], name="refresh_expired"),  # retention: tokens that are over
+        ]
 
     def __str__(self) -> str:
         return f"refresh token of {self.user_id}"

@@ -23,7 +23,9 @@ class Session(models.Model):
     sender_name = models.CharField(max_length=200, blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
-    title = models.CharField(max_length=200, blank=True)
+    title = models.CharField(max_length=255, blank=True)
+    metadata = models.JSONField(default=dict, blank=True, help_text="What a surface keeps about it, by its name.")
+    policy = models.JSONField(default=dict, blank=True, help_text="What its owner forbids: {readonly, deniedTools}.")
     message_count = models.IntegerField(default=0)
     next_ordinal = models.IntegerField(default=0)
     last_active_at = models.DateTimeField()
@@ -46,7 +48,7 @@ class Session(models.Model):
 class Turn(models.Model):
     """One message of a session, sorted by (ordinal of its run, part): the user's words, then what the run said."""
 
-    ROLES = [("user", "user"), ("assistant", "assistant"), ("tool", "tool")]
+    ROLES = [("system", "system"), ("user", "user"), ("assistant", "assistant"), ("tool", "tool")]
     STATES = [("complete", "complete"), ("partial", "partial"), ("error", "error")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -56,6 +58,7 @@ class Turn(models.Model):
     part = models.IntegerField()
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
+    attached = models.TextField(blank=True, help_text="What the files that came with it say, for the model.")
     html = models.TextField(blank=True, help_text="Sanitised rendering of the content, made once on first view.")
     state = models.CharField(max_length=10, choices=STATES, default="complete")
     error_code = models.CharField(max_length=60, blank=True)
@@ -64,6 +67,7 @@ class Turn(models.Model):
     tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as the model sent them.")
     tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions this turn asked for or reports.")
     tool_call_id = models.CharField(max_length=200, blank=True, help_text="Tool: the model's id of the answered call.")
+    citations = models.JSONField(default=list, help_text="Assistant: what the text cites, as `citations.Citation`.")
     idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
     body_digest = models.CharField(max_length=64, blank=True, help_text="Tells a repeated message from another one.")
     created_at = models.DateTimeField()
@@ -74,6 +78,10 @@ class Turn(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["session", "ordinal", "part"], name="turn_place"),
             models.UniqueConstraint(fields=["run"], condition=Q(is_answer=True), name="turn_one_answer_per_run"),
+        ]
+        indexes = [
+            # retention: keys whose time is over
+            models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False)),
         ]
 
     def __str__(self) -> str:

@@ -27,15 +27,24 @@ class Viewer:
     Holds no thread and no database connection while it waits.
     """
 
-    def __init__(self, session_id: UUID, cursor: str = "", *, find_text: FindText = agents.find_step_text) -> None:
+    def __init__(
+        self,
+        session_id: UUID,
+        cursor: str = "",
+        *,
+        find_text: FindText = agents.find_step_text,
+        marks_now: bool = False,
+    ) -> None:
         """cursor: of the last fact seen; "" for the whole timeline; "<seq>" for what follows that kept event.
 
-        find_text: the stored text of a run's step. Raises InvalidInput for a cursor that is not one of ours.
+        find_text: the stored text of a run's step; marks_now: an empty frame says that everything there was has been
+        given out, and what follows is new. Raises InvalidInput for a cursor that is not one of ours.
         """
         self.overflowed = False
         self._session_id = session_id
         self._cursor = Cursor.parse(cursor)
         self._find_text = find_text
+        self._marks_now = marks_now
         self._state = SessionWatch(session_id, self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
@@ -60,6 +69,8 @@ class Viewer:
             entries = await self._join_streams(page) if has_joined else []
             if frame := await self._see([*entries, *page]):
                 yield frame
+        if self._marks_now:
+            yield []
         while items := await self._subscription.take():
             if frame := await self._see(items):
                 yield frame

@@ -1,22 +1,27 @@
 """What every channel adapter promises, whatever its platform. A new channel adds one entry to CHANNELS."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import settings
 from django.utils.module_loading import import_string
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app import asking
 from sessions_app.channels.base import (
+    SHARED_SETTINGS,
     AccountSettings,
     ChannelAdapter,
     Fate,
+    FetchError,
     NotProven,
     NotReadable,
     SendError,
@@ -26,12 +31,13 @@ from sessions_app.channels.base import (
     WrongShape,
 )
 from sessions_app.channels.fake import Fake
-from sessions_app.channels.messages import Chat, Incoming, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Attachment, Chat, Incoming, Outgoing, Rendered, Target
 from sessions_app.channels.telegram.adapter import Telegram
 from sessions_app.channels.webhook import Webhook
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+from tools_app.types import Decision
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 JSON = {"content-type": "application/json"}
@@ -40,7 +46,8 @@ JSON = {"content-type": "application/json"}
 @dataclass
 class Bench:
     """An account of a channel with its platform. sign: the headers of a body; message: the body of a text message with
-    this id; shown: the texts that the platform took, as its people see them; fail: make the next call go wrong."""
+    this id; shown: the texts that the platform took, as its people see them; fail: make the next call go wrong; upload:
+    a file that people send."""
 
     adapter: ChannelAdapter
     sign: Callable[[bytes], Mapping[str, str]]
@@ -48,6 +55,7 @@ class Bench:
     shown: Callable[[], list[str]]
     fail: Callable[[Fault], None]
     chat: Chat
+    upload: Callable[[str, bytes], Attachment] = lambda name, content: Attachment(name, "file")
 
 
 @contextmanager
@@ -56,9 +64,14 @@ def telegram() -> Iterator[Bench]:
         config = {"api_url": server.url, "bot_username": BOT_NAME}
         account = AccountSettings("a", config, {"bot_token": TOKEN, "webhook_secret": "secret-of-16-chars"})
         headers = {**JSON, "x-telegram-bot-api-secret-token": "secret-of-16-chars"}
+
+        def upload(name: str, content: bytes) -> Attachment:
+            server.files[name] = content
+            return Attachment(name, "file", auth="bot")
+
         yield Bench(
             Telegram(account), lambda body: headers, lambda number, text: private_update(int(number), text),
-            lambda: server.chat(501), server.faults.append, Chat("501"),
+            lambda: server.chat(501), server.faults.append, Chat("501"), upload,
         )  # fmt: skip
 
 
@@ -67,11 +80,16 @@ def webhook() -> Iterator[Bench]:
     with WebhookReceiver() as server:
         config, reachable = {"callback_url": f"{server.url}/in"}, frozenset({server.address})
         account = AccountSettings("a", config, {"secret": SECRET}, reachable=reachable)
+
+        def upload(name: str, content: bytes) -> Attachment:
+            server.files[f"/{name}"] = content
+            return Attachment("1", "file", url=f"{server.url}/{name}")
+
         yield Bench(
             Webhook(account, clock=lambda: NOW),
             lambda body: signed_headers(_id_in(body), body, at=NOW.timestamp()),
             lambda number, text: {"type": "message.received", "n": number, "data": {"senderId": "501", "text": text}},
-            lambda: server.messages, server.faults.append, Chat("501"),
+            lambda: server.messages, server.faults.append, Chat("501"), upload,
         )  # fmt: skip
 
 
@@ -127,6 +145,15 @@ def outgoing(bench: Bench, text: str, **fields: Any) -> Outgoing:
 def test_every_channel_has_its_bench_here() -> None:
     installed = {import_string(path).slug for path in settings.KOMAND_CHANNELS}
     assert installed | {"fake"} == set(CHANNELS)
+
+
+def test_no_channel_knows_another() -> None:
+    folder = Path(settings.BASE_DIR, "sessions_app", "channels")
+    places = {path.split(".")[2] for path in settings.KOMAND_CHANNELS} | {"fake"}
+    for place in places:
+        files = [*folder.glob(f"{place}.py"), *folder.glob(f"{place}/*.py")]
+        imported = " ".join(re.findall(r"^(?:from|import) (\S+)", "".join(map(Path.read_text, files)), re.MULTILINE))
+        assert files and not [other for other in places - {place} if f"sessions_app.channels.{other}" in imported]
 
 
 # What comes in.
@@ -194,6 +221,13 @@ def test_it_says_what_it_needs(bench: Bench) -> None:
         kind(replace(account, secrets={}))
     with pytest.raises(InvalidInput):
         kind(replace(account, config={**account.config, "colour": "red"}))
+
+
+def test_it_says_which_settings_are_of_a_wrong_kind(bench: Bench) -> None:
+    kind, account = type(bench.adapter), bench.adapter.account
+    for name in {**SHARED_SETTINGS, **kind.config_fields}:
+        with pytest.raises(InvalidInput, match=f"{kind.name}: .*{name} must be"):
+            kind(replace(account, config={**account.config, name: object()}))
 
 
 # What goes out.
@@ -271,6 +305,24 @@ async def test_it_has_previews_if_and_only_if_it_says_so(bench: Bench) -> None:
     assert bench.shown() == []
 
 
+async def test_it_brings_files_if_and_only_if_it_says_so(bench: Bench) -> None:
+    if not bench.adapter.capabilities(bench.chat).attachments_in:
+        with pytest.raises(Unsupported):
+            bench.adapter.fetch(Attachment("none", "file"), 10)
+        return
+    assert bench.adapter.capabilities(bench.chat).file_in_bytes > 0
+    file = bench.upload("notes", b"0123456789")
+    assert b"".join([piece async for piece in bench.adapter.fetch(file, 10)]) == b"0123456789"
+    for missing, most in ((replace(file, id="nothing", url=f"{file.url}-not"), 10), (file, 9)):
+        with pytest.raises(FetchError) as raised:
+            [piece async for piece in bench.adapter.fetch(missing, most)]
+        assert raised.value.is_final
+    bench.fail(Fault("drop"))
+    with pytest.raises(FetchError) as raised:
+        [piece async for piece in bench.adapter.fetch(file, 10)]
+    assert not raised.value.is_final
+
+
 def test_text_is_cut_into_parts_that_it_takes(bench: Bench) -> None:
     capabilities = bench.adapter.capabilities(bench.chat)
     text = "\n\n".join("word " * 40 for _ in range(capabilities.max_text // 100))
@@ -285,3 +337,9 @@ def test_the_matrix_in_the_docs_names_it(bench: Bench) -> None:
     kind = type(bench.adapter)
     for name in (*kind.config_fields, *kind.secret_fields):
         assert kind.slug == "fake" or f"`{name}`" in page, name
+
+
+def test_declared_buttons_can_hold_a_decision(bench: Bench) -> None:
+    can = bench.adapter.capabilities(bench.chat)
+    if can.buttons:
+        assert can.max_buttons >= 2 and can.button_bytes >= len(asking.action_id(UUID(int=2**128 - 1), Decision.DENY))

@@ -2,31 +2,57 @@
 
 import json
 import re
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tools_app import conf, schema
+from tools_app.builtin.http_request import HttpRequest
+from tools_app.builtin.python import Python
 from tools_app.registry import tools
-from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError
+from tools_app.types import AnyTool, Effect, PersonTool, Risk, ToolContext, ToolError
 
 # One call of each tool that works anywhere, and one that its schema lets through and that must fail readably (or None).
 CALLS = {
     "calculator": ({"expression": "6*7"}, {"expression": "9**9**9"}),
     "date_time": ({"timezone": "UTC"}, {"timezone": "Nowhere/Else"}),
     "echo": ({"text": "hällo"}, None),
+    "http_request": (None, {"url": "http://127.0.0.1/"}),
+    "memory_forget": ({"key": "nothing"}, None),
+    "memory_recall": ({"query": "anything"}, None),
+    "memory_store": ({"key": "a", "text": "b"}, None),
+    "python": ({"code": "print(6*7)"}, None),
+    "read_artifact": ({}, {"path": "../etc/passwd"}),
     "web_fetch": (None, {"url": "http://127.0.0.1/"}),
+    "write_artifact": ({"path": "out/a.txt", "content": "a"}, {"path": "out/..", "content": "a"}),
 }
+# Those that a person carries out.
+QUESTIONS = {"ask_user": {"question": "Which?", "options": ["a", "b"]}}
+# Those that are there only when the operator says so.
+OPTIONAL = {tool.spec.name: tool for tool in (HttpRequest(), Python())}
+TOOLS: dict[str, AnyTool] = {**{tool.spec.name: tool for tool in tools}, **OPTIONAL}
+
+pytestmark = pytest.mark.django_db
 
 
 # Those whose good call needs no network, and those that a call can make fail.
-OFFLINE = [name for name, (good, _) in CALLS.items() if good]
-FALLIBLE = [name for name, (_, bad) in CALLS.items() if bad]
+OFFLINE = [name for name, (good, _) in CALLS.items() if good is not None]
+FALLIBLE = [name for name, (_, bad) in CALLS.items() if bad is not None]
 
 
-@pytest.fixture(params=tools.names())
-def tool(request) -> Tool:
-    return tools.get(request.param)
+@pytest.fixture(params=sorted(TOOLS))
+def tool(request) -> AnyTool:
+    return TOOLS[request.param]
+
+
+@pytest.fixture
+def example(tool) -> dict[str, Any]:
+    """Arguments that its schema lets through."""
+    if tool.spec.name in QUESTIONS:
+        return QUESTIONS[tool.spec.name]
+    good, bad = CALLS[tool.spec.name]
+    return bad if good is None else good
 
 
 @pytest.fixture
@@ -38,7 +64,7 @@ def context():
 
 
 def test_every_tool_has_its_example_here():
-    assert set(CALLS) == set(tools.names())
+    assert {*CALLS, *QUESTIONS} == set(TOOLS)
 
 
 def test_its_name_is_one_that_every_model_provider_accepts(tool):
@@ -62,22 +88,29 @@ def test_it_declares_effect_risk_and_a_time_limit_that_can_be_given(tool):
     assert 1 <= tool.spec.timeout_seconds <= conf.max_timeout_seconds()
 
 
-def test_it_refuses_an_argument_it_does_not_know(tool):
-    good = CALLS[tool.spec.name][0] or CALLS[tool.spec.name][1]
-    schema.check_arguments(good, tool.spec.parameters)
+def test_it_refuses_an_argument_it_does_not_know(tool, example):
+    schema.check_arguments(example, tool.spec.parameters)
     with pytest.raises(schema.ArgumentsError, match="no_such_field"):
-        schema.check_arguments({**good, "no_such_field": 1}, tool.spec.parameters)
+        schema.check_arguments({**example, "no_such_field": 1}, tool.spec.parameters)
 
 
 def test_it_refuses_a_field_of_another_type(tool):
     for field in tool.spec.parameters["properties"]:
         with pytest.raises(schema.ArgumentsError, match=field):
-            schema.check_arguments({field: {"not": "expected"}}, tool.spec.parameters)
+            schema.check_arguments({field: {"not": ["expected"]}}, tool.spec.parameters)
 
 
-def test_its_risk_is_known_for_a_good_call(tool):
-    good = CALLS[tool.spec.name][0] or CALLS[tool.spec.name][1]
-    assert isinstance(tool.risk_of(good), Risk)
+def test_risk_and_effect_are_known_for_a_good_call(tool, example):
+    assert isinstance(tool.risk_of(example), Risk)
+    assert isinstance(tool.effect_of(example), Effect)
+
+
+def test_a_question_and_its_answer_are_json(tool, example):
+    if isinstance(tool, PersonTool):
+        question = tool.question_of(example)
+        assert question.text and json.dumps(tool.answer_of(question, "whatever a person writes"))
+    else:
+        assert tool.spec.name in CALLS
 
 
 @pytest.mark.parametrize("tool", OFFLINE, indirect=True)

@@ -3,7 +3,8 @@
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -11,27 +12,30 @@ import httpx2
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.channels.base import (
+    MIB,
     AccountSettings,
     ChannelAdapter,
     Checked,
     Fate,
+    FetchError,
     NotProven,
     SendError,
+    Setting,
     WebhookRequest,
-    WrongMediaType,
 )
 from sessions_app.channels.bodies import read_json
-from sessions_app.channels.http import TRY_AGAIN, open_client, post, retry_after_seconds
-from sessions_app.channels.messages import Capabilities, Chat, Happening, Outgoing, Rendered, Target
-from sessions_app.channels.rendering import TelegramHtml, render
+from sessions_app.channels.http import download, fate_of, open_client, post, retry_after_seconds
+from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from sessions_app.channels.rendering import render
 from sessions_app.channels.signing import same_secret
+from sessions_app.channels.telegram.dialect import TelegramHtml
 from sessions_app.channels.telegram.updates import Bot, read_update
 
 API = "https://api.telegram.org"
 MAX_TEXT = 4096
-_MIB = 1024 * 1024
 _UPDATES = ["message", "callback_query", "my_chat_member", "stopped_message_generation"]
 _TOKEN = re.compile(r"(?P<id>[0-9]{3,20}):[A-Za-z0-9_-]{20,100}", re.ASCII)
+_FILE_PATH = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
 # Beside the rates that Telegram names: about one message a second in a chat, twenty a minute in a group.
 _PRIVATE_SECONDS, _GROUP_SECONDS = 1.1, 3.1
@@ -43,13 +47,13 @@ class Telegram(ChannelAdapter):
     slug = "telegram"
     name = "Telegram"
     summary = "Bot API by webhook"
-    config_fields: ClassVar[Mapping[str, str]] = {
-        "bot_username": "the bot's name without @; asked from Telegram by `channel test`",
-        "read_all_groups": "true: answer every message of a group, not only those for the bot",
-        "known_bots": "ids of other bots that may talk to this one",
-        "drafts": "false: no previews of answers under way",
-        "api_url": f"another Bot API server than {API}",
-        "chat_seconds": "shortest time between two messages in a chat, when not Telegram's own",
+    config_fields: ClassVar[Mapping[str, Setting]] = {
+        "bot_username": Setting("the bot's name without @; asked from Telegram by `channel test`"),
+        "read_all_groups": Setting("true: answer every message of a group, not only those for the bot", "flag"),
+        "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
+        "drafts": Setting("false: no previews of answers under way", "flag"),
+        "api_url": Setting(f"another Bot API server than {API}", "url"),
+        "chat_seconds": Setting("shortest time between two messages in a chat, when not Telegram's own", "number"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
         "bot_token": "the token from @BotFather",
@@ -69,6 +73,7 @@ class Telegram(ChannelAdapter):
             token["id"], str(config.get("bot_username", "")).removeprefix("@"), bool(config.get("read_all_groups")),
             frozenset(str(known) for known in config.get("known_bots", ())),
         )  # fmt: skip
+        self._base = str(config.get("api_url") or API).rstrip("/")
         self._client: httpx2.AsyncClient | None = None
 
     @classmethod
@@ -81,8 +86,6 @@ class Telegram(ChannelAdapter):
             raise NotProven
 
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
-        if not request.is_json:
-            raise WrongMediaType
         return [read_update(read_json(request), self._bot)]
 
     def capabilities(self, chat: Chat) -> Capabilities:
@@ -92,9 +95,9 @@ class Telegram(ChannelAdapter):
         return Capabilities(
             drafts=drafts, draft_seconds=_DRAFT_SECONDS if is_private else pause,
             draft_keep_seconds=25.0 if is_private else None, typing=True, typing_seconds=4.0, buttons=True,
-            button_bytes=64, attachments_in=True, attachments_out=True, file_bytes=50 * _MIB, max_text=MAX_TEXT,
-            text_unit="utf16", edit_sent=True, threads=True, groups=True, proactive="after the person wrote",
-            dialect="Telegram HTML", chat_seconds=pause, account_rate=30.0,
+            button_bytes=64, attachments_in=True, attachments_out=True, file_bytes=50 * MIB, file_in_bytes=20 * MIB,
+            max_text=MAX_TEXT, text_unit="utf16", edit_sent=True, threads=True, groups=True,
+            proactive="after the person wrote", dialect="Telegram HTML", chat_seconds=pause, account_rate=30.0,
         )  # fmt: skip
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
@@ -106,12 +109,12 @@ class Telegram(ChannelAdapter):
             return ""
         if message.rendered.filename:
             return str((await self._send_file(message))["message_id"])
-        fields = {**_place(message.target), **_reply(message.target)}
+        fields = {**_place(message.target), **_reply(message), **_keyboard(message)}
         result = await self._call_with_text("sendMessage", fields, message.rendered)
         return str(result["message_id"])
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
-        fields = {"chat_id": int(message.target.chat.id), "message_id": int(message_id)}
+        fields = {"chat_id": int(message.target.chat.id), "message_id": int(message_id), **_keyboard(message)}
         try:
             await self._call_with_text("editMessageText", fields, message.rendered)
         except SendError as error:
@@ -125,8 +128,21 @@ class Telegram(ChannelAdapter):
     async def typing(self, target: Target) -> None:
         await self._call("sendChatAction", {**_place(target), "action": "typing"})
 
+    async def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        try:
+            found = await self._call("getFile", {"file_id": file.id})
+        except SendError as error:
+            raise FetchError(error.message, is_final=error.fate is Fate.REFUSED) from None
+        path = str(found.get("file_path", ""))
+        if not _FILE_PATH.fullmatch(path):
+            raise FetchError("Telegram tells no usable path of it", is_final=True)
+        url = f"{self._base}/file/bot{self.account.secrets['bot_token']}/{path}"
+        async with aclosing(download(self._open(), url, most_bytes)) as pieces:
+            async for piece in pieces:
+                yield piece
+
     async def check(self) -> Checked:
-        me = await self._call("getMe", {})
+        me = await self._who()
         lines = [f"The bot is @{me['username']} ({me['id']})."]
         url = self.account.public_url
         if url.startswith("https://"):
@@ -141,6 +157,15 @@ class Telegram(ChannelAdapter):
             lines.append(f"Telegram's last error there: {info['last_error_message']}")
         lines.append(f"{info.get('pending_update_count', 0)} updates wait there.")
         return Checked(tuple(lines), {"bot_username": me["username"]})
+
+    async def _who(self) -> Any:
+        try:
+            return await self._call("getMe", {})
+        except SendError as error:
+            if error.fate is not Fate.REFUSED:
+                raise
+            told = f"{error.message}. It does not know this bot_token: copy it again from @BotFather."
+            raise SendError(told, Fate.REFUSED) from None
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -169,12 +194,14 @@ class Telegram(ChannelAdapter):
         return await self._request(method, json=fields)
 
     async def _request(self, method: str, **content: Any) -> Any:
+        url = f"{self._base}/bot{self.account.secrets['bot_token']}/{method}"
+        response, body = await post(self._open(), url, **content)
+        return _result(response, body, self.clock())
+
+    def _open(self) -> httpx2.AsyncClient:
         if self._client is None:
             self._client = open_client()
-        base = str(self.account.config.get("api_url") or API).rstrip("/")
-        url = f"{base}/bot{self.account.secrets['bot_token']}/{method}"
-        response, body = await post(self._client, url, **content)
-        return _result(response, body, self.clock())
+        return self._client
 
 
 def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
@@ -188,11 +215,13 @@ def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
         if response.is_success:
             raise SendError("Telegram's answer cannot be read.", Fate.UNKNOWN) from None
     status = int(answer.get("error_code", response.status_code))
-    waits = (answer.get("parameters") or {}).get("retry_after")
+    further = answer.get("parameters") or {}
+    waits = further.get("retry_after")
     raise SendError(
         f"Telegram: {answer.get('description') or f'status {status}'}"[:300],
-        Fate.NOT_SENT if status in TRY_AGAIN else Fate.REFUSED,
+        fate_of(status),
         retry_after_seconds=float(waits) if waits else retry_after_seconds(response.headers, now),
+        moved_to=str(further.get("migrate_to_chat_id") or ""),
         ends_account=status == 401,
     )
 
@@ -204,12 +233,22 @@ def _place(target: Target) -> dict[str, Any]:
     return place
 
 
-def _reply(target: Target) -> dict[str, Any]:
-    """In groups an answer shows what it answers; between two people that would be noise."""
-    if not target.reply_to or target.chat.type == "direct":
+def _reply(message: Outgoing) -> dict[str, Any]:
+    """In groups an answer's first part shows what it answers; between two people that would be noise."""
+    if not message.target.reply_to or message.target.chat.type == "direct" or message.part:
         return {}
-    native = int(target.reply_to.rpartition(":")[2])
+    native = int(message.target.reply_to.rpartition(":")[2])
     return {"reply_parameters": {"message_id": native, "allow_sending_without_reply": True}}
+
+
+def _keyboard(message: Outgoing) -> dict[str, Any]:
+    """Buttons, two in a row. A message that is edited without any loses those it had."""
+    keys = [
+        {"text": button.label, "callback_data": button.action_id, **({"style": button.style} if button.style else {})}
+        for button in message.buttons
+    ]
+    rows = [keys[first : first + 2] for first in range(0, len(keys), 2)]
+    return {"reply_markup": {"inline_keyboard": rows}} if rows else {}
 
 
 def _press_answer(message: Outgoing) -> dict[str, Any]:

@@ -31,6 +31,8 @@ _SERVICE = (
     "migrate_from_chat_id", "forum_topic_created", "forum_topic_edited", "forum_topic_closed", "forum_topic_reopened",
     "video_chat_started", "video_chat_ended", "video_chat_scheduled", "video_chat_participants_invited",
 )  # fmt: skip
+# What people send that has neither words nor a file.
+_UNREADABLE = ("location", "contact", "poll", "dice", "game", "story", "checklist")
 _FILES = {
     "animation": "video", "document": "file", "voice": "voice", "audio": "audio", "video": "video",
     "video_note": "video", "sticker": "sticker",
@@ -78,7 +80,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
     text, addressing = _read_text(message, bot)
     if addressing.for_other_bot:
         return Ignored("command_for_other_bot")
-    reply = message.get("reply_to_message") or {}
+    reply = _reply(message)
     is_reply = str(reply.get("from", {}).get("id", "")) == bot.id
     chat = _chat(message)
     native = f"{chat.id}:{int(message['message_id'])}"
@@ -88,10 +90,12 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
         text=text, sent_at=_moment(message["date"]), chat=chat, keys=(key, f"message:{native}"),
         is_addressed=is_addressed, mentions_bot=addressing.mentions or is_reply,
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
-        event_id=key.removeprefix("update:"), attachments=_attachments(message),
+        event_id=key.removeprefix("update:"), attachments=_attachments(message), album_id=_album(message, chat),
+        unreadable=next((kind for kind in _UNREADABLE if kind in message), ""),
         metadata={
             "telegramChatId": chat.id, "chatTitle": message["chat"].get("title"), "userId": str(author.get("id", "")),
             "languageCode": author.get("language_code"), "mediaGroupId": message.get("media_group_id"),
+            "fromBot": bool(author.get("is_bot")) and not sender,
         },
     )  # fmt: skip
 
@@ -115,7 +119,7 @@ def _read_membership(change: Json, key: str, bot: Bot) -> Happening:
 
 
 def _read_stop(stop: Json, key: str, bot: Bot) -> Happening:
-    return StopAsked(_chat(stop), (key,))
+    return StopAsked(_chat(stop), int(stop["draft_id"]))
 
 
 _READERS: dict[str, Callable[[Json, str, Bot], Happening]] = {
@@ -124,6 +128,17 @@ _READERS: dict[str, Callable[[Json, str, Bot], Happening]] = {
     "my_chat_member": _read_membership,
     "stopped_message_generation": _read_stop,
 }
+
+
+def _album(message: Json, chat: Chat) -> str:
+    group = message.get("media_group_id")
+    return f"{chat.id}:{group}" if group else ""
+
+
+def _reply(message: Json) -> Json:
+    """The message that it answers. In a topic everything seems to answer the service message that opened the topic."""
+    reply: Json = message.get("reply_to_message") or {}
+    return {} if "forum_topic_created" in reply else reply
 
 
 def _chat(message: Json) -> Chat:
@@ -181,8 +196,8 @@ def _attachments(message: Json) -> tuple[Attachment, ...]:
         if (file := message.get(key)) and not (key == "document" and "animation" in message):
             found.append(
                 Attachment(
-                    file["file_id"], kind, file.get("file_name"), file.get("mime_type"), file.get("file_size"),
-                    auth="bot",
+                    file["file_id"], kind, file.get("file_name") or file.get("emoji"), file.get("mime_type"),
+                    file.get("file_size"), auth="bot",
                 )
             )  # fmt: skip
     return tuple(found)

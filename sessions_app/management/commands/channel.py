@@ -1,15 +1,16 @@
 """Sets channels up from the command line: accounts are added, listed, tried and switched; senders are paired."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
-from sessions_app import accounts, pairing
-from sessions_app.channels.base import Checked
+from sessions_app import accounts
 from sessions_app.channels.registry import channels
+from sessions_app.inbound import pairing
 from sessions_app.models import ChannelAccount
 
 
@@ -27,46 +28,51 @@ class Command(BaseCommand):
         add.add_argument("--allow", action="append", default=[], metavar="SENDER", help="for --access allow_list")
         actions.add_parser("list", help="list the accounts")
         for action, what in _ON_ONE.items():
-            _name(actions.add_parser(action, help=what))
+            on_one = actions.add_parser(action, help=what)
+            _name(on_one)
+            if action == "pair":
+                on_one.add_argument("--user", default="", help="who the sender is here: an operator may decide there")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             getattr(self, f"_{options['action']}")(options)
         except AppError as error:
-            raise CommandError(error.message) from None
+            hint = " docs/channels.md lists what an account needs." if error.code == "bad_account" else ""
+            raise CommandError(f"{error.message}{hint}") from None
 
     def _add(self, options: dict[str, Any]) -> None:
-        config, secrets = _read(options["config"], "The configuration"), _read(options["secrets"], "The secrets")
         channel, name = options["channel"], options["account_id"]
+        config, secrets = _read(options["config"]), _read(options["secrets"])
+        access = options["access"] or ("allow_list" if options["allow"] else "")
         known = ChannelAccount.objects.filter(channel=channel, account_id=name).first()
         if known is not None:
-            accounts.change_account(known, config=config if options["config"] else None, secrets=secrets)
-            self.stdout.write(f"{known} was changed. Access and agent are changed in the admin.")
-            return
-        account, made = accounts.add_account(
-            channel, name, config=config, secrets=secrets, agent_id=options["agent"],
-            access=options["access"] or ("allow_list" if options["allow"] else "paired"),
-            allowed_senders=options["allow"],
-        )  # fmt: skip
-        self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
-        for secret, value in made.items():
-            self.stdout.write(f"{secret}, made now and not shown again: {value}")
+            accounts.change_account(
+                known, config=config if options["config"] else None, secrets=secrets, agent_id=options["agent"],
+                access=access, allowed_senders=options["allow"],
+            )  # fmt: skip
+            self.stdout.write(f"{known} was changed.")
+        else:
+            account, made = accounts.add_account(
+                channel, name, config=config, secrets=secrets, agent_id=options["agent"], access=access or "paired",
+                allowed_senders=options["allow"],
+            )  # fmt: skip
+            self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
+            for secret, value in made.items():
+                self.stdout.write(f"{secret}, made now and not shown again: {value}")
         self.stdout.write(f"Next: manage.py channel test {channel} {name}")
 
     def _list(self, options: dict[str, Any]) -> None:
         for account in ChannelAccount.objects.select_related("agent"):
             state = "on" if account.is_enabled else "off"
             agent = account.agent.agent_id if account.agent else "default"
-            error = f"  last error: {account.last_error}" if account.last_error else ""
-            self.stdout.write(f"{account}  {state}  {account.access}  agent {agent}{error}")
+            self.stdout.write(f"{account}  {state}  {account.access}  agent {agent}")
+            self.stdout.write(f"  last message in {_at(account.last_inbound_at)}, out {_at(account.last_sent_at)}")
+            if account.last_error:
+                self.stdout.write(f"  last error {_at(account.last_error_at)}: {account.last_error}")
         self.stdout.write(f"Channels: {', '.join(channels.names())}.")
 
     def _test(self, options: dict[str, Any]) -> None:
-        account = accounts.get_account(options["channel"], options["account_id"])
-        checked = _try(account)
-        if any(account.config.get(name) != value for name, value in checked.learned.items()):
-            accounts.change_account(account, config={**account.config, **checked.learned})
-        for line in checked.lines:
+        for line in accounts.try_out(accounts.get_account(options["channel"], options["account_id"])):
             self.stdout.write(line)
 
     def _disable(self, options: dict[str, Any]) -> None:
@@ -82,7 +88,10 @@ class Command(BaseCommand):
 
     def _pair(self, options: dict[str, Any]) -> None:
         account = accounts.get_account(options["channel"], options["account_id"])
-        code = pairing.make_code(account)
+        user = User.objects.filter(username=options["user"]).first()
+        if options["user"] and user is None:
+            raise CommandError(f"There is no user {options['user']!r}.")
+        code = pairing.make_code(account, user)
         self.stdout.write(f"/pair {code}")
         self.stdout.write(f"The sender writes this to {account}; it works once, for {pairing.MINUTES} minutes.")
 
@@ -100,19 +109,14 @@ def _name(parser: CommandParser) -> None:
     parser.add_argument("account_id", nargs="?", default="default", help="your name for it (default: default)")
 
 
-def _read(path: str | None, noun: str) -> dict[str, Any]:
+def _read(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return accounts.checked_json_object(Path(path).read_text(), noun)
+        return accounts.checked_json_object(Path(path).read_text(), path)
     except OSError as error:
-        raise CommandError(f"{noun} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-@async_to_sync
-async def _try(account: ChannelAccount) -> Checked:
-    adapter = accounts.make_adapter(account)
-    try:
-        return await adapter.check()
-    finally:
-        await adapter.aclose()
+def _at(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else "never"

@@ -10,11 +10,12 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
-from sessions_app import services
-from sessions_app.access import access_run, access_session
+from sessions_app import approvals, services
+from sessions_app.access import access_approval, access_run, access_session
 from sessions_app.identity import limits
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
+from sessions_app.surfaces.chat.fragments import approval_html
 from sessions_app.surfaces.chat.gate import PageRequest, page
 from sessions_app.surfaces.chat.sidebar import entry_of
 
@@ -77,6 +78,20 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     limits.take(limits.chat_limit(), f"user:{request.user.pk}")
     again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
     return _exchange(request, session, again)
+
+
+@page
+@require_POST
+def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
+    """What a person says to a request for approval. Answered with the request as it stands then."""
+    approval = access_approval(request.user, approval_id, to_decide=True)
+    decided = approvals.decide(
+        approval.id, decision=request.POST.get("decision", ""), actor=f"user:{request.user.pk}",
+        note=request.POST.get("note", ""),
+    )  # fmt: skip
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{decided.session_id}")
+    return HttpResponse(approval_html(reading.read_approval(decided.id, may_decide=True)))
 
 
 @page

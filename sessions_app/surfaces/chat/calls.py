@@ -7,24 +7,12 @@ from uuid import UUID
 
 from audit_app.kernel.redact import masked
 from sessions_app.surfaces.chat import words
+from sessions_app.surfaces.chat.approval_cards import ApprovalCard
+from sessions_app.surfaces.chat.folding import Folded, parsed, pretty
 from tools_app.types import ExecutionStatus, ExecutionView
 
-_LONGEST_TEXT = 4_000  # as much as an event holds: live and after a reload a card shows the same
-_LINES_SHOWN = 12
-_CHARACTERS_SHOWN = 900
 _LONGEST_BRIEF = 120
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Text of which the page shows `head` and, on demand, `rest`."""
-
-    head: str = ""
-    rest: str = ""
-
-    @property
-    def lines_more(self) -> int:
-        return self.rest.count("\n") + 1
+ASK_USER = "ask_user"
 
 
 @dataclass(frozen=True)
@@ -51,9 +39,19 @@ class CallResult:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A question to the person who reads the page. options: answers that a press sends; answer: what they said."""
+
+    text: str
+    options: tuple[str, ...] = ()
+    answer: str = ""
+
+
+@dataclass(frozen=True)
 class Call:
     """A tool card. step: the run's step that asked for it; result: None while it is not over; brief: what the call
-    is about, in one line."""
+    is about, in one line; asked: the call waits for the person's next message; approval: somebody has to allow it, or
+    had to."""
 
     id: UUID
     step: int
@@ -62,16 +60,31 @@ class Call:
     state: CallState
     result: CallResult | None = None
     brief: str = ""
+    asked: Asked | None = None
+    approval: ApprovalCard | None = None
+
+    @property
+    def is_unfolded(self) -> bool:
+        """Whether there is something to be seen at once."""
+        return self.state.is_bad or self.asked is not None or (self.approval is not None and self.approval.is_pending)
 
 
-def call_of(execution: ExecutionView) -> Call:
+def call_of(execution: ExecutionView, approval: ApprovalCard | None = None) -> Call:
     """The card of a recorded call."""
     state = _state(execution.id, execution.status, execution.duration_seconds)
+    if approval is not None:
+        state = approved_state(state, approval)
     result = None
-    if execution.status.is_terminal:
+    if approval is not None and approval.is_refused:
+        result = CallResult(execution.id)  # the request says why
+    elif execution.status.is_terminal:
         result = _result(execution.id, execution.output, execution.error)
     arguments = masked(execution.arguments)
-    return Call(execution.id, execution.step, execution.tool, pretty(arguments), state, result, _brief(arguments))
+    asked = _asked(execution.tool, arguments, execution.output)
+    return Call(
+        execution.id, execution.step, execution.tool, pretty(arguments), state, result, _brief(arguments), asked,
+        approval,
+    )  # fmt: skip
 
 
 def call_requested(step: int, payload: dict[str, Any]) -> Call:
@@ -79,7 +92,20 @@ def call_requested(step: int, payload: dict[str, Any]) -> Call:
     execution_id = UUID(payload["execution_id"])
     state = _state(execution_id, ExecutionStatus.PENDING, None)
     arguments = masked(payload.get("arguments", {}))
-    return Call(execution_id, step, payload["tool"], pretty(arguments), state, brief=_brief(arguments))
+    asked = _asked(payload["tool"], arguments, None)
+    return Call(execution_id, step, payload["tool"], pretty(arguments), state, brief=_brief(arguments), asked=asked)
+
+
+def approved_state(state: CallState, approval: ApprovalCard) -> CallState:
+    """The state of a call with what somebody said, or has to say, to it."""
+    if approval.is_pending:
+        return CallState(state.id, *words.ASKS)
+    return CallState(state.id, *words.DENIED) if approval.is_refused else state
+
+
+def waiting_state(approval: ApprovalCard) -> CallState:
+    """The state of a call that has not begun."""
+    return approved_state(_state(approval.call_id, ExecutionStatus.PENDING, None), approval)
 
 
 def call_started(payload: dict[str, Any]) -> CallState:
@@ -87,23 +113,25 @@ def call_started(payload: dict[str, Any]) -> CallState:
     return _state(UUID(payload["execution_id"]), ExecutionStatus.RUNNING, None)
 
 
-def call_ended(payload: dict[str, Any]) -> tuple[CallState, CallResult]:
-    """The state and result that a `tool.completed` or `tool.failed` fact tells of."""
+def call_ended(payload: dict[str, Any], *, is_refused: bool = False) -> tuple[CallState, CallResult]:
+    """The state and result that a `tool.completed` or `tool.failed` fact tells of. is_refused: nobody allowed it."""
     execution_id = UUID(payload["execution_id"])
     took_ms = payload.get("duration_ms")
     state = _state(execution_id, payload["status"], None if took_ms is None else took_ms / 1000)
+    if is_refused and payload["status"] == ExecutionStatus.FAILED:
+        return CallState(execution_id, *words.DENIED), CallResult(execution_id)  # the request says why
     return state, _result(execution_id, payload.get("output"), payload.get("error"))
 
 
-def pretty(value: Any) -> Folded:
-    """A JSON value, or text that may be JSON, masked, indented, cut and folded."""
-    if isinstance(value, str):
-        value = _parsed(value)
-    value = masked(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    if len(text) > _LONGEST_TEXT:
-        text = text[: _LONGEST_TEXT - 1] + "…"
-    return _folded(text)
+def _asked(tool: str, arguments: dict[str, Any], output: str | None) -> Asked | None:
+    """What the call asks the person, if it does. arguments: as the model sent them, so perhaps of another shape."""
+    question, options = arguments.get("question"), arguments.get("options")
+    if tool != ASK_USER or not isinstance(question, str):
+        return None
+    told = parsed(output) if output else None
+    answer = told.get("answer") if isinstance(told, dict) else None
+    texts = tuple(str(option) for option in options) if isinstance(options, list) else ()
+    return Asked(question, texts, str(masked(answer)) if answer else "")
 
 
 def _brief(arguments: dict[str, Any]) -> str:
@@ -120,19 +148,3 @@ def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:
 
 def _result(execution_id: UUID, output: str | None, error: str | None) -> CallResult:
     return CallResult(execution_id, pretty(output) if output is not None else Folded(), masked(error or ""))
-
-
-def _parsed(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict | list) else text
-
-
-def _folded(text: str) -> Folded:
-    lines = text.split("\n")
-    head, rest = "\n".join(lines[:_LINES_SHOWN]), "\n".join(lines[_LINES_SHOWN:])
-    if len(head) > _CHARACTERS_SHOWN:
-        return Folded(text[:_CHARACTERS_SHOWN], text[_CHARACTERS_SHOWN:])
-    return Folded(head, rest)

@@ -1,9 +1,12 @@
 """Gives acts their HTML and the shape in which they go to the browser. Renders templates; reads no database."""
 
 from typing import Any
+from uuid import UUID
 
 from django.template.loader import render_to_string
 
+from sessions_app.surfaces.chat.approval_cards import ApprovalCard
+from sessions_app.surfaces.chat.calls import waiting_state
 from sessions_app.surfaces.chat.exchanges import Exchange
 from sessions_app.surfaces.chat.frames import (
     ChangeCall,
@@ -48,6 +51,20 @@ def frame_of(act: ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | S
             return {"do": "status", "run": str(act.run_id), "html": html, "say": say}
         case ShowAgent():
             return {"do": "agent", "agent": act.agent_id}
+
+
+def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
+    """A request for approval below its call, and the call's state, unless that has ended."""
+    state = render_to_string("chat/_call_state.html", {"state": waiting_state(card)})
+    say = f"{card.tool}: {card.waits.lower()}." if card.is_pending else f"{card.tool}: {card.outcome}."
+    return {
+        "do": "approval", "run": str(run_id), "call": str(card.call_id), "html": approval_html(card), "state": state,
+        "pending": card.is_pending, "say": say,
+    }  # fmt: skip
+
+
+def approval_html(card: ApprovalCard) -> str:
+    return render_to_string("chat/_approval.html", {"card": card, "call_id": card.call_id})
 
 
 def exchange_frame(exchange: Exchange, message_id: str = "") -> Frame:

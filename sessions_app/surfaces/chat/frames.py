@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sessions_app.surfaces.chat.approval_cards import waiting_words
 from sessions_app.surfaces.chat.calls import Call, CallResult, CallState, call_ended, call_requested, call_started
-from sessions_app.surfaces.chat.exchanges import RETRYING, THINKING, Status, using
+from sessions_app.surfaces.chat.exchanges import ASKING, RETRYING, THINKING, Status, using
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.watch import Seen
 
@@ -63,6 +64,14 @@ class ChangeCall:
 
 
 @dataclass(frozen=True)
+class ShowApproval:
+    """A request for approval as it stands now, below its call."""
+
+    run_id: UUID
+    approval_id: UUID
+
+
+@dataclass(frozen=True)
 class ShowStatus:
     """How the run stands. is_news: worth telling those who listen to the page."""
 
@@ -90,18 +99,23 @@ class ShowAgent:
     agent_id: str
 
 
-Act = ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowStatus | ShowAnswer | ShowQueue | ShowAgent
+Act = (
+    ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowApproval | ShowStatus | ShowAnswer | ShowQueue
+    | ShowAgent
+)  # fmt: skip
 
 
 class Projection:
     """Turns what one viewer sees into acts. texts: shared by the viewers of this process; queued: the runs that the
-    page shows as waiting in line."""
+    page shows as waiting in line; may_decide: whether the viewer may decide what agents ask for."""
 
-    def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = ()) -> None:
+    def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = (), *, may_decide: bool = False) -> None:
         self._texts = texts
+        self._may_decide = may_decide
         self._queued = set(queued)
         self._steps: dict[tuple[UUID, int], _StepShown] = {}
         self._calls: dict[UUID, dict[str, str]] = {}
+        self._refused: set[str] = set()
         self._asked: set[UUID] = set()
 
     def acts(self, batch: Iterable[Seen]) -> list[Act]:
@@ -143,9 +157,13 @@ class Projection:
                 return [ShowStatus(run_id, Status(THINKING), is_news=True), *self._leave_queue(run_id)]
             case "run.waiting":
                 return [ShowStatus(run_id, _waiting(payload), is_news=True)]
+            case "input.requested":
+                return [ShowStatus(run_id, Status(ASKING), is_news=True)]
             case "message.completed":
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]
+            case "approval.requested" | "approval.decided":
+                return self._approval(run_id, payload)
             case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
                 return self._call(seen.type, run_id, seen.step or 0, payload)
             case _:
@@ -164,7 +182,18 @@ class Projection:
             calls[payload["execution_id"]] = payload["tool"]
             return [ShowCall(run_id, call_requested(step, payload)), ShowStatus(run_id, Status(using(calls.values())))]
         calls.pop(payload["execution_id"], None)
-        return [ChangeCall(*call_ended(payload)), ShowStatus(run_id, Status(using(calls.values())))]
+        is_refused = payload["execution_id"] in self._refused
+        self._refused.discard(payload["execution_id"])
+        ended = ChangeCall(*call_ended(payload, is_refused=is_refused))
+        return [ended, ShowStatus(run_id, Status(using(calls.values())))]
+
+    def _approval(self, run_id: UUID, payload: dict[str, Any]) -> list[Act]:
+        shown = ShowApproval(run_id, UUID(payload["approval_id"]))
+        if "status" not in payload:
+            return [shown, ShowStatus(run_id, Status(waiting_words(self._may_decide)), is_news=True)]
+        if payload["status"] in ("denied", "expired"):
+            self._refused.add(payload["execution_id"])
+        return [shown, ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))]
 
     def _replace(self, run_id: UUID, step: int, cursor: str, text: str) -> list[Act]:
         """Begin a step's text anew, with what it is now."""

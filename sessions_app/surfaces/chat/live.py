@@ -8,6 +8,8 @@ import json
 import logging
 import re
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -19,14 +21,24 @@ from agents_app import selectors as agents
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from sessions_app import entitlement
 from sessions_app.access import access_session
 from sessions_app.identity.authenticate import authenticate
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.exchanges import status_of
-from sessions_app.surfaces.chat.fragments import Frame, answer_frame, exchange_frame, frame_of
-from sessions_app.surfaces.chat.frames import Act, Projection, ShowAnswer, ShowExchange, ShowQueue, ShowStatus
+from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, exchange_frame, frame_of
+from sessions_app.surfaces.chat.frames import (
+    Act,
+    Projection,
+    ShowAnswer,
+    ShowApproval,
+    ShowExchange,
+    ShowQueue,
+    ShowStatus,
+)
 from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.chat.sharing import Shared
 from sessions_app.watch import Viewer
 
 logger = logging.getLogger(__name__)
@@ -39,15 +51,18 @@ NOT_YOURS = 4403
 
 CHECK_SECONDS = 30.0
 
-_ANSWERS_KEPT = 100
 _texts = LiveTexts()
-_answers: dict[UUID, Frame] = {}
+# What a session's viewers are told alike, and would otherwise each ask the database for at the same moment.
+_answers = Shared[list[Frame]](kept=100)
+_exchanges = Shared[list[Frame]](kept=100)
+_queues = Shared[list[Frame]](kept=100)
 
 
 class ChatSocket(AsyncWebsocketConsumer):
     """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
 
     session: Session
+    may_decide = False
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
@@ -71,7 +86,8 @@ class ChatSocket(AsyncWebsocketConsumer):
     async def _check(self) -> int | None:
         """The close code for someone who may not watch (any more)."""
         try:
-            self.session = await in_db(_gate, self.scope, UUID(str(self.scope["url_route"]["kwargs"]["session_id"])))
+            session_id = UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
+            self.session, self.may_decide = await in_db(_gate, self.scope, session_id)
         except _NotLoggedIn:
             return NOT_LOGGED_IN
         except AppError:
@@ -83,6 +99,8 @@ class ChatSocket(AsyncWebsocketConsumer):
         try:
             code = await work
         except _ViewerGone:
+            with suppress(Exception):  # it is closed by now, or cannot go on
+                await self.close(FAILED)
             return
         except Exception:
             logger.exception("a viewer of session %s was not served", self.session.id)
@@ -102,10 +120,11 @@ class ChatSocket(AsyncWebsocketConsumer):
         async with Viewer(self.session.id, cursor) as viewer:
             await self._send({})  # tells the page that it is let in
             queued = await in_db(_queue_of, self.session.id)
-            projection = Projection(_texts, [status.run_id for status in queued])
+            projection = Projection(_texts, [status.run_id for status in queued], may_decide=self.may_decide)
             async for batch in viewer.frames():
-                frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act)]
-                await self._send({"cursor": _kept(batch[-1].cursor), "acts": frames})
+                now = _kept(batch[-1].cursor)
+                frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act, now)]
+                await self._send({"cursor": now, "acts": frames})
         return TOO_SLOW
 
     async def _send(self, message: Frame) -> None:
@@ -115,27 +134,31 @@ class ChatSocket(AsyncWebsocketConsumer):
         except Exception as error:  # each server has its own for a connection that is closed by now
             raise _ViewerGone from error
 
-    async def _frames_of(self, act: Act) -> list[Frame]:
+    async def _frames_of(self, act: Act, now: str) -> list[Frame]:
+        """now: the last kept fact, by which the queue stands as it does."""
         if isinstance(act, ShowExchange):
-            exchange = await in_db(reading.find_new_exchange, self.session, act.run_id)
-            return [exchange_frame(exchange, act.message_id)] if exchange else []
+            return await _exchanges.get((act.run_id, act.message_id), partial(self._exchange, act))
+        if isinstance(act, ShowApproval):
+            card = await in_db(reading.read_approval, act.approval_id, may_decide=self.may_decide)
+            return [approval_frame(act.run_id, card)]
         if isinstance(act, ShowAnswer):
-            return await self._answer(act.run_id)
+            return await _answers.get(act.run_id, partial(self._answer, act.run_id))
         if isinstance(act, ShowQueue):
-            return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
+            return await _queues.get((self.session.id, now), self._queue)
         return [frame_of(act)]
 
+    async def _exchange(self, act: ShowExchange) -> list[Frame]:
+        """As it was when its message came: what came after is told by itself."""
+        exchange = await in_db(reading.find_new_exchange, self.session, act.run_id)
+        return [exchange_frame(exchange, act.message_id)] if exchange else []
+
     async def _answer(self, run_id: UUID) -> list[Frame]:
-        """The frame of a stored answer, which never changes again: made once for all viewers of this process."""
-        frame = _answers.get(run_id)
-        if frame is None:
-            exchange = await in_db(reading.find_exchange, self.session, run_id)
-            if exchange is None or exchange.is_open:
-                return []
-            frame = _answers[run_id] = answer_frame(exchange)
-            if len(_answers) > _ANSWERS_KEPT:
-                _answers.pop(next(iter(_answers)))
-        return [frame]
+        """A stored answer, which never changes again."""
+        exchange = await in_db(reading.find_exchange, self.session, run_id)
+        return [answer_frame(exchange)] if exchange and not exchange.is_open else []
+
+    async def _queue(self) -> list[Frame]:
+        return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
 
 
 class _ViewerGone(Exception):
@@ -146,14 +169,16 @@ class _NotLoggedIn(Exception):
     """Nobody is logged in on the page."""
 
 
-def _gate(scope: Mapping[str, Any], session_id: UUID) -> Session:
+def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, bool]:
+    """The session, and whether the viewer may decide what is asked in it."""
     try:
         principal = authenticate(scope)
     except (AppError, UnicodeDecodeError):
         principal = None
     if principal is None or principal.kind != "session":
         raise _NotLoggedIn
-    return access_session(principal.user, session_id)
+    session = access_session(principal.user, session_id)
+    return session, entitlement.may_decide(principal.user, session.owner_id)
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:

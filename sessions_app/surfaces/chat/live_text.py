@@ -28,7 +28,7 @@ class LiveText:
     blocks: list[RenderedBlock] = field(default_factory=list)
     draft: RenderedBlock | None = None
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
-    _env: dict[str, Any] = field(default_factory=dict)
+    _env: dict[str, Any] = field(default_factory=lambda: {"cited": _not_known_yet})
 
     @property
     def text(self) -> str:
@@ -49,6 +49,11 @@ class LiveText:
 
     def _rendered(self, block: Block) -> RenderedBlock:
         return RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env))
+
+
+def _not_known_yet(source_id: UUID) -> str:
+    """What stands for a source that is cited, until the run's end tells which it is."""
+    return "…"
 
 
 class LiveTexts:

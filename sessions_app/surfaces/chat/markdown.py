@@ -4,9 +4,10 @@ Raw HTML in the text stays text, remote images become links, and whatever comes 
 """
 
 import re
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -16,6 +17,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
+from sessions_app.citations import marked
 from sessions_app.surfaces.chat.addresses import pieces
 from sessions_app.surfaces.chat.highlighting import highlighted
 from sessions_app.surfaces.chat.sanitising import sanitised
@@ -35,7 +37,8 @@ Env = MutableMapping[str, Any]
 def render(text: str, env: Env | None = None) -> SafeString:
     """The sanitised HTML of a Markdown text.
 
-    env: shared between the blocks of one text, so that later blocks know the link references of earlier ones.
+    env: shared between the blocks of one text, so that later blocks know the link references of earlier ones. Its
+    `cited`, if there, is what stands for a source: a function of the ids in markers, None for one that stays text.
     """
     if len(text) > _LONGEST_TEXT:
         return format_html("<pre>{}</pre>", text)
@@ -88,6 +91,9 @@ class _Renderer(RendererHTML):
         shown = self.renderInlineAsText(tokens[opening + 1 : idx], options, env)
         return "</a>" + _whereto(href, shown)
 
+    def cited(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
+        return f'<span class="cited">[{escape(tokens[idx].content)}]</span>'
+
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         source = str(tokens[idx].attrs.get("src", ""))
         name = self.renderInlineAsText(tokens[idx].children, options, env) or "image"
@@ -102,7 +108,32 @@ class _Renderer(RendererHTML):
 def _parser() -> MarkdownIt:
     made = MarkdownIt("gfm-like2", {"html": False, "alerts": False, "linkify": False}, renderer_cls=_Renderer)
     made.core.ruler.after("inline", "addresses", _link_addresses)
+    made.core.ruler.after("addresses", "citations", _number_citations)
     return made
+
+
+def _number_citations(state: StateCore) -> None:
+    """Put what stands for the sources in the place of their markers."""
+    name_of: Callable[[UUID], str | None] | None = state.env.get("cited")
+    if name_of is None:
+        return
+    for block in state.tokens:
+        if block.type == "inline" and block.children and "[" in block.content:
+            block.children = list(_with_citations(block.children, name_of))
+
+
+def _with_citations(tokens: Sequence[Token], name_of: Callable[[UUID], str | None]) -> Iterator[Token]:
+    for token in tokens:
+        if token.type != "text":
+            yield token
+            continue
+        for piece, ids in marked(token.content):
+            names = [name_of(one) for one in ids]
+            if not any(names):
+                yield Token("text", "", 0, content=piece)
+            else:
+                shown = ", ".join(name or str(one) for name, one in zip(names, ids, strict=True))
+                yield Token("cited", "", 0, content=shown)
 
 
 def _link_addresses(state: StateCore) -> None:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
-from sessions_app import selectors
+from sessions_app import entitlement, selectors
 from sessions_app.access import access_session
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
@@ -52,7 +52,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     found = access_session(request.user, session_id)
     # The cursor first: what happens while the rest is read is told again, which changes nothing.
     cursor = cursor_now(found.id)
-    newest = reading.read_newest(found)
+    newest = reading.read_newest(found, may_decide=entitlement.may_decide(request.user, found.owner_id))
     context = {
         "session": found, "title": title_of(found), "agent_id": found.agent.agent_id, "cursor": cursor,
         "page": newest, "starters": () if newest.exchanges else STARTERS,

@@ -13,10 +13,13 @@ from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
 from sessions_app import selectors
 from sessions_app.models import Session, Turn
+from sessions_app.names import name_of, names_of
 from sessions_app.surfaces.chat import markdown
+from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.exchanges import Exchange, open_exchange, stored_exchange
 from tools_app import selectors as tools
-from tools_app.types import ExecutionView
+from tools_app.executions import previewing
+from tools_app.types import ApprovalStatus, ApprovalView, ExecutionView
 
 logger = logging.getLogger(__name__)
 
@@ -32,17 +35,26 @@ class Page:
     older_than: int | None
 
 
-def read_newest(session: Session) -> Page:
-    """The newest turns with what is going on now. Read the cursor of the timeline before this, never after."""
+def read_newest(session: Session, *, may_decide: bool = False) -> Page:
+    """The newest turns with what is going on now. Read the cursor of the timeline before this, never after.
+
+    may_decide: whether the reader may decide what agents ask for.
+    """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return Page(_exchanges(turns, runs, _stored_html(turns)), older_than)
+    return Page(_exchanges(turns, runs, _stored_html(turns), may_decide), older_than)
 
 
 def read_older(session: Session, before: int) -> Page:
     """The turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
     return Page(_exchanges(turns, (), _stored_html(turns)), older_than)
+
+
+def read_approval(approval_id: UUID, *, may_decide: bool) -> ApprovalCard:
+    """A request for approval as it stands now. Raises NotFound."""
+    approval = tools.get_approval(approval_id)
+    return _card_of(approval, may_decide, name_of(approval.decided_by, approval.session_id))
 
 
 def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
@@ -86,22 +98,26 @@ def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int |
 
 
 def _exchanges(
-    turns: Sequence[Turn], open_runs: Sequence[RunView], html: Mapping[UUID, SafeString]
+    turns: Sequence[Turn], open_runs: Sequence[RunView], html: Mapping[UUID, SafeString], may_decide: bool = False
 ) -> tuple[Exchange, ...]:
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
     executions = _executions(turns)
+    under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
+    shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
+    approvals = _approvals(shown, may_decide)
     found: dict[int, Exchange] = {}
     for run in open_runs:
-        transcript = None if run.status is RunStatus.QUEUED else agents.get_transcript(run.id)
-        own = groups.get(run.ordinal, [])
-        found[run.ordinal] = open_exchange(run, own, transcript, markdown.render, place=_place_of(run, open_runs))
+        found[run.ordinal] = open_exchange(
+            run, groups.get(run.ordinal, []), under_way.get(run.id), markdown.render, place=_place_of(run, open_runs),
+            approvals=approvals,
+        )  # fmt: skip
     for ordinal, group in groups.items():
         if ordinal in found:
             continue
         if not any(turn.is_answer for turn in group) and (run_id := group[0].run_id):
             found[ordinal] = _untold_exchange(run_id, group)
         else:
-            found[ordinal] = stored_exchange(group, executions, lambda turn: html[turn.pk])
+            found[ordinal] = stored_exchange(group, executions, lambda turn: html[turn.pk], approvals)
     return tuple(found[ordinal] for ordinal in sorted(found))
 
 
@@ -121,6 +137,19 @@ def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
     return {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
 
 
+def _approvals(executions: Sequence[ExecutionView], may_decide: bool) -> dict[UUID, ApprovalCard]:
+    """The requests about these calls, by the execution's id. Two queries."""
+    found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
+    sessions = {approval.session_id for approval in found}
+    names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
+    return {approval.execution_id: _card_of(approval, may_decide, names[approval.decided_by]) for approval in found}
+
+
+def _card_of(approval: ApprovalView, may_decide: bool, name: str) -> ApprovalCard:
+    change = previewing.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
+    return card_of(approval, change, may_decide=may_decide, name=name)
+
+
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:
     """As `_html_of`; what was rendered now is stored for the next reader."""
     html, fresh = _html_of(turns)
@@ -134,7 +163,8 @@ def _html_of(turns: Sequence[Turn]) -> tuple[dict[UUID, SafeString], list[Turn]]
     said = [turn for turn in turns if turn.role == "assistant" and turn.content]
     fresh = [turn for turn in said if not turn.html.startswith(markdown.VERSION)]
     for turn in fresh:
-        turn.html = markdown.VERSION + markdown.render(turn.content)
+        names = {citation.id: str(citation.number) for citation in selectors.citations_of(turn)}
+        turn.html = markdown.VERSION + markdown.render(turn.content, {"cited": names.get})
     return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in said}, fresh  # noqa: S308 - sanitised
 
 

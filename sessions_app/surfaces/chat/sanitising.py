@@ -22,7 +22,7 @@ _PAGE_CLASSES = {
     "button": {"copy-code"},
     "div": {"code", "code-head", "table"},
     "li": {"task"},
-    "span": {"image", "whereto", "task-done", "task-open"} | CLASSES,
+    "span": {"cited", "image", "whereto", "task-done", "task-open"} | CLASSES,
     "td": _ALIGNED,
     "th": _ALIGNED,
 }

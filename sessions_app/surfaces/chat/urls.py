@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/sessions", pages.sessions, name="chat-sessions"),
     path("chat/runs/<uuid:run_id>/stop", actions.stop_run, name="chat-stop-run"),
     path("chat/runs/<uuid:run_id>/retry", actions.retry_run, name="chat-retry-run"),
+    path("chat/approvals/<uuid:approval_id>/decide", actions.decide, name="chat-decide"),
     path("chat/<uuid:session_id>", pages.session, name="chat-session"),
     path("chat/<uuid:session_id>/turns", pages.older_turns, name="chat-turns"),
     path("chat/<uuid:session_id>/messages", actions.send, name="chat-send"),

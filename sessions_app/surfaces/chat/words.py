@@ -14,6 +14,8 @@ CALL_STATES: dict[str, tuple[str, str]] = {
     ExecutionStatus.CANCELLED: ("cancelled", "cancelled"),
     ExecutionStatus.UNKNOWN: ("failed", "outcome unknown"),
 }
+# What is said of a call that a person has to approve, or has not approved.
+ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
 BAD_CALL_STATES = {"failed", "timed-out"}
 
 

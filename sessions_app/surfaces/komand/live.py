@@ -27,8 +27,8 @@ from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.komand import envelope, errors
 from sessions_app.surfaces.komand.serializers import MessageBody
-from sessions_app.surfaces.komand.timestamps import iso
 from sessions_app.surfaces.live import LiveConsumer
+from sessions_app.surfaces.timestamps import iso
 from sessions_app.watch import wait_until_ended
 
 

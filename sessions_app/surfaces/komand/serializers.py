@@ -11,8 +11,12 @@ from sessions_app.identity.principal import SCOPES
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 from sessions_app.surfaces.komand.envelope import Page
+from sessions_app.surfaces.komand.policy_fields import PolicyBody
+from tools_app import catalogue
+from tools_app.keeping import artifact_paths
 from tools_app.registry import tools
-from tools_app.types import ApprovalStatus
+from tools_app.rules.scoping import ScopeMode
+from tools_app.types import ApprovalStatus, Decision
 
 DEFAULT_PAGE_SIZE = 50
 LARGEST_PAGE_SIZE = 200
@@ -60,7 +64,22 @@ class CancelBody(serializers.Serializer[Any]):
     runId = serializers.UUIDField(source="run_id", default=None, allow_null=True)  # noqa: N815
 
 
-class AgentBody(serializers.Serializer[Any]):
+class McpServersField(serializers.Field[Any, Any, Any, Any]):
+    """`none`, `inherit`, or a list of names."""
+
+    json_schema = {
+        "anyOf": [{"enum": ["none", "inherit"]}, {"type": "array", "items": {"type": "string"}, "maxItems": 100}]
+    }
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if data in (ScopeMode.NONE.value, ScopeMode.INHERIT.value):
+            return {"mcp_servers_mode": data, "mcp_servers": []}
+        if isinstance(data, list) and len(data) <= 100 and all(isinstance(name, str) for name in data):
+            return {"mcp_servers_mode": ScopeMode.LIST.value, "mcp_servers": [name[:24] for name in data]}
+        raise serializers.ValidationError('Must be "none", "inherit" or a list of names.')
+
+
+class AgentBody(PolicyBody):
     """A whole agent; for an update any part of it. Fields left out keep their value, or get the default."""
 
     agentId = serializers.SlugField(max_length=120, source="agent_id")  # noqa: N815
@@ -83,7 +102,7 @@ class AgentBody(serializers.Serializer[Any]):
     enabledTools = serializers.ListField(  # noqa: N815
         required=False, source="enabled_tools", child=serializers.CharField(max_length=120), allow_null=True
     )
-    autonomy = serializers.ChoiceField(required=False, choices=Agent.AUTONOMY)
+    mcpServers = McpServersField(required=False, source="*")  # noqa: N815
     busyPolicy = serializers.ChoiceField(required=False, source="busy_policy", choices=Agent.BUSY)  # noqa: N815
     queueLimit = serializers.IntegerField(  # noqa: N815
         required=False, source="queue_limit", min_value=0, max_value=1000
@@ -103,9 +122,13 @@ class AgentBody(serializers.Serializer[Any]):
     maxTries = serializers.IntegerField(required=False, source="max_tries", min_value=1, max_value=10)  # noqa: N815
 
     def validate_enabledTools(self, value: list[str] | None) -> list[str] | None:  # noqa: N802 - named by the field
-        if unknown := [name for name in value or () if tools.find(name) is None]:
+        if unknown := [name for name in value or () if catalogue.find_tool(name, "") is None]:
             raise serializers.ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
         return value
+
+
+class ReceiptBody(serializers.Serializer[Any]):
+    receipt = serializers.CharField(max_length=200)
 
 
 class ApiKeyBody(serializers.Serializer[Any]):
@@ -119,6 +142,16 @@ class ApiKeyBody(serializers.Serializer[Any]):
         return None if days is None else timezone.now() + timedelta(days=days)
 
 
+class CredentialBody(serializers.Serializer[Any]):
+    """How long a value may be, the vault says."""
+
+    value = serializers.CharField(trim_whitespace=False, allow_blank=True)
+
+
+class NewCredentialBody(CredentialBody):
+    name = serializers.CharField(max_length=120)
+
+
 class PageQuery(serializers.Serializer[Any]):
     page = serializers.IntegerField(min_value=1, max_value=100_000, default=1)
     pageSize = serializers.IntegerField(  # noqa: N815
@@ -128,6 +161,27 @@ class PageQuery(serializers.Serializer[Any]):
     @property
     def wanted(self) -> Page:
         return Page(self.validated_data["page"], self.validated_data["pageSize"])
+
+
+class SkillQuery(PageQuery):
+    publisherId = serializers.CharField(max_length=120, default="", source="publisher_id")  # noqa: N815
+    category = serializers.CharField(max_length=60, default="")
+    verifiedOnly = serializers.BooleanField(default=False, source="verified_only")  # noqa: N815
+
+
+class VersionQuery(serializers.Serializer[Any]):
+    version = serializers.CharField(max_length=60, default="", help_text="Empty: the newest.")
+
+
+class InstallBody(VersionQuery):
+    grantedPermissions = serializers.ListField(  # noqa: N815
+        source="granted", default=None, allow_null=True, max_length=100,
+        help_text='"crm:read" or {"resource", "access", "scope"}; left out: all that it requires.',
+    )  # fmt: skip
+
+
+class GrantBody(serializers.Serializer[Any]):
+    grantedPermissions = serializers.ListField(source="granted", max_length=100)  # noqa: N815
 
 
 class HistoryQuery(PageQuery):
@@ -141,13 +195,28 @@ class HistoryQuery(PageQuery):
         return super().wanted if newest is None else Page(1, newest)
 
 
+class UploadQuery(serializers.Serializer[Any]):
+    path = serializers.CharField(
+        max_length=artifact_paths.MAX_CHARACTERS,
+        trim_whitespace=False,
+        help_text="Such as files/report.pdf; a file that is there is replaced.",
+    )
+
+
 class ApprovalQuery(PageQuery):
     status = serializers.ChoiceField(choices=["", *(status.value for status in ApprovalStatus)], default="")
 
 
 class DecideBody(serializers.Serializer[Any]):
-    decision = serializers.ChoiceField(choices=["allow_once", "deny"])
+    decision = serializers.ChoiceField(choices=[choice.value for choice in Decision])
     note = serializers.CharField(max_length=1000, default="", allow_blank=True, help_text="Told to the model.")
+
+
+class ControlBody(serializers.Serializer[Any]):
+    reason = serializers.CharField(max_length=300, default="", allow_blank=True, help_text="Why: shown and recorded.")
+    agentId = serializers.CharField(  # noqa: N815
+        max_length=120, source="agent_id", default="", allow_blank=True, help_text="Only this agent; empty: all."
+    )
 
 
 class AuditQuery(PageQuery):

@@ -1,5 +1,6 @@
 """What this surface shows of each object: camelCase dictionaries. Reads nothing that is not loaded already."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -9,8 +10,17 @@ from agents_app.types import RunTranscript
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.models import ApiKey, Session, Turn
-from sessions_app.surfaces.komand.timestamps import iso, time_span
-from tools_app.types import ApprovalView, ExecutionView
+from sessions_app.selectors import citations_of
+from sessions_app.surfaces.cited import shown_citations
+from sessions_app.surfaces.timestamps import iso, time_span
+from tools_app.keeping.artifacts import ArtifactView
+from tools_app.models import Credential
+from tools_app.remote.skills.permissions import Permission
+from tools_app.remote.skills.registry import InstallView, SkillView
+from tools_app.trust.control import ControlView
+from tools_app.trust.grants import GrantView
+from tools_app.trust.receipts import Verdict
+from tools_app.types import ApprovalStatus, ApprovalView, ExecutionView
 
 _AGENT_FIELDS = {
     "agentId": "agent_id",
@@ -23,6 +33,12 @@ _AGENT_FIELDS = {
     "allowedChannels": "allowed_channels",
     "enabledTools": "enabled_tools",
     "autonomy": "autonomy",
+    "allowedTools": "allowed_tools",
+    "deniedTools": "denied_tools",
+    "alwaysAsk": "always_ask",
+    "autoApprove": "auto_approve",
+    "allowedHosts": "allowed_hosts",
+    "deniedHosts": "denied_hosts",
     "busyPolicy": "busy_policy",
     "queueLimit": "queue_limit",
     "maxToolRounds": "max_tool_rounds",
@@ -58,7 +74,8 @@ def session(row: Session) -> dict[str, Any]:
 
 
 def turn(row: Turn) -> dict[str, Any]:
-    """`content` is what was said; why a turn is partial or an error stands in `error`."""
+    """`content` is what was said; why a turn is partial or an error stands in `error`, what it cites in `citations`,
+    in the order of the markers."""
     return {
         "role": row.role,
         "content": row.content,
@@ -69,6 +86,7 @@ def turn(row: Turn) -> dict[str, Any]:
         "state": row.state,
         "error": row.error_message or None,
         "errorCode": row.error_code or None,
+        "citations": shown_citations(citations_of(row)),
     }
 
 
@@ -81,6 +99,7 @@ def run(transcript: RunTranscript, row: Session) -> dict[str, Any]:
         "agentId": view.agent_id,
         "status": view.status.value,
         "waitingOn": view.waiting_on.value if view.waiting_on else None,
+        "question": _question(transcript.executions),
         "text": transcript.answer if view.status.is_terminal else None,
         "error": view.error_message or None,
         "errorCode": view.error_code or None,
@@ -92,8 +111,16 @@ def run(transcript: RunTranscript, row: Session) -> dict[str, Any]:
     }
 
 
+def _question(executions: Sequence[ExecutionView]) -> dict[str, Any] | None:
+    """What the run asks its person now: the next message of the session is the answer."""
+    asked = next((one for one in executions if one.tool == "ask_user" and not one.status.is_terminal), None)
+    if asked is None:
+        return None
+    return {"text": asked.arguments.get("question", ""), "options": asked.arguments.get("options", [])}
+
+
 def execution(view: ExecutionView) -> dict[str, Any]:
-    """Exactly the fields of a tool execution result. output: a string that holds JSON."""
+    """The fields of a tool execution result, and its receipt. output: a string that holds JSON."""
     return {
         "executionId": str(view.id),
         "status": view.status.value,
@@ -101,21 +128,38 @@ def execution(view: ExecutionView) -> dict[str, Any]:
         "error": view.error,
         "completedAt": iso(view.completed_at),
         "duration": time_span(view.duration_seconds),
+        "receipt": view.receipt or None,
     }
 
 
-def approval(view: ApprovalView) -> dict[str, Any]:
-    """A request for a person's decision; arguments as they would be used, secrets masked."""
+def receipt_verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "valid": verdict.is_valid,
+        "executionId": str(verdict.execution_id) if verdict.execution_id else None,
+        "reason": verdict.reason,
+    }
+
+
+def approval(view: ApprovalView, *, session_key: str, may_decide: bool) -> dict[str, Any]:
+    """A request for a person's decision; arguments as they would be used, secrets masked.
+
+    choices: what may be decided; patterns: what the wider ones would allow; mayDecide: whether the caller may.
+    """
     return {
         "approvalId": str(view.id),
         "executionId": str(view.execution_id),
         "runId": str(view.run_id),
+        "sessionId": session_key or str(view.session_id),
         "agentId": view.agent_id,
         "toolName": view.tool,
         "parameters": redact.masked(view.arguments),
         "risk": view.risk,
         "reason": view.reason,
+        "choices": [choice.value for choice in view.choices],
+        "patterns": {"allow_run": view.run_pattern or None, "allow_always": view.pattern or None},
+        "mayDecide": may_decide and view.status is ApprovalStatus.PENDING,
         "status": view.status.value,
+        "decision": view.decision or None,
         "decidedBy": view.decided_by or None,
         "note": view.note,
         "createdAt": iso(view.created_at),
@@ -129,11 +173,35 @@ def agent(row: Agent) -> dict[str, Any]:
     shown = {name: getattr(row, column) for name, column in _AGENT_FIELDS.items()}
     return {
         **shown,
+        "mcpServers": row.mcp_servers if row.mcp_servers_mode == "list" else row.mcp_servers_mode,
+        "budgets": {name: row.budgets.get(name) for name in ("actionsPerHour", "costPerHour")},
         "modelProvider": row.provider.name,
         "ownerId": None if row.owner_id is None else str(row.owner_id),
         "createdAt": iso(row.created_at),
         "updatedAt": iso(row.updated_at),
     }
+
+
+def grant(view: GrantView) -> dict[str, Any]:
+    return {
+        "grantId": str(view.id),
+        "pattern": view.pattern,
+        "grantedBy": view.granted_by,
+        "createdAt": iso(view.created_at),
+    }
+
+
+def control(everything: ControlView, stopped: Sequence[ControlView]) -> dict[str, Any]:
+    """everything: the stop of all agents; stopped: each scope that is stopped now."""
+    return {
+        "stopped": everything.is_stopped,
+        **_change(everything),
+        "stoppedAgents": [{"agentId": view.scope, **_change(view)} for view in stopped if view.scope],
+    }
+
+
+def _change(view: ControlView) -> dict[str, Any]:
+    return {"reason": view.reason, "changedBy": view.changed_by or None, "changedAt": iso(view.changed_at)}
 
 
 def api_key(row: ApiKey) -> dict[str, Any]:
@@ -147,6 +215,69 @@ def api_key(row: ApiKey) -> dict[str, Any]:
         "expiresAt": iso(row.expires_at),
         "lastUsedAt": iso(row.last_used_at),
         "revokedAt": iso(row.revoked_at),
+    }
+
+
+def credential(row: Credential) -> dict[str, Any]:
+    """Never the value: only that there is one, and when it was set and used."""
+    return {
+        "name": row.name,
+        "createdAt": iso(row.created_at),
+        "updatedAt": iso(row.updated_at),
+        "lastUsedAt": iso(row.last_used_at),
+    }
+
+
+def skill(view: SkillView) -> dict[str, Any]:
+    """The manifest as it was published, with what the registry knows of it. Permissions are objects, whatever shape
+    they came in, and include what the skill's kind implies."""
+    manifest = view.manifest
+    return {
+        **view.data,
+        "description": manifest.description,
+        "category": manifest.category,
+        "kind": manifest.kind.value,
+        "inputSchema": manifest.input_schema,
+        "outputSchema": manifest.output_schema,
+        "requiredPermissions": [_permission(permission) for permission in manifest.required],
+        "declaredToolAccess": list(manifest.declared_tool_access),
+        "risk": manifest.risk.value,
+        "effect": manifest.effect.value,
+        "timeoutSeconds": manifest.timeout_seconds,
+        "signatureHash": manifest.signature_hash or None,
+        "digest": view.digest,
+        "isVerified": view.is_verified,
+        "versions": list(view.versions),
+        "createdAt": iso(view.created_at),
+    }
+
+
+def skill_install(view: InstallView) -> dict[str, Any]:
+    return {
+        "agentId": view.agent_id,
+        "skillId": view.skill_id,
+        "version": view.version,
+        "grantedPermissions": [_permission(permission) for permission in view.granted],
+        "missingPermissions": [_permission(permission) for permission in view.lacking],
+        "installedAt": iso(view.installed_at),
+    }
+
+
+def _permission(permission: Permission) -> dict[str, Any]:
+    return {"resource": permission.resource, "access": permission.access, "scope": permission.scope or None}
+
+
+def artifact(view: ArtifactView, session_key: str) -> dict[str, Any]:
+    return {
+        "artifactId": str(view.id),
+        "sessionId": session_key,
+        "runId": str(view.run_id) if view.run_id else None,
+        "path": view.path,
+        "mediaType": view.media_type,
+        "sizeBytes": view.size_bytes,
+        "sha256": view.sha256,
+        "updatedAt": iso(view.updated_at),
+        "url": f"/api/artifacts/{view.id}",
     }
 
 

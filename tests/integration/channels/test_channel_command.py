@@ -60,6 +60,10 @@ def test_adding_again_replaces_what_the_files_name(tmp_path: Path, capsys: pytes
         ({}, {"bot_token": "nonsense"}, "does not look like"),
         ({}, {"bot_token": TOKEN, "webhook_secret": "short"}, "webhook_secret has"),
         ({"colour": "red"}, {"bot_token": TOKEN}, "colour is not known"),
+        ({"drafts": "no"}, {"bot_token": TOKEN}, "drafts must be true or false"),
+        ({"known_bots": 5}, {"bot_token": TOKEN}, "known_bots must be a list"),
+        ({"chat_seconds": -1}, {"bot_token": TOKEN}, "chat_seconds must be a number"),
+        ({"api_url": "telegram.org"}, {"bot_token": TOKEN}, "api_url must be an address"),
     ],
 )
 def test_what_cannot_work_is_refused(
@@ -68,6 +72,57 @@ def test_what_cannot_work_is_refused(
     with pytest.raises(CommandError, match=why):
         channel(capsys, "add", "telegram", "main", *files(tmp_path, config, secrets))
     assert not ChannelAccount.objects.exists()
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.json").write_text("{")
+    for name, why in (("s.json", "s.json: no JSON"), ("none.json", "none.json cannot be read")):
+        with pytest.raises(CommandError, match=why):
+            channel(capsys, "add", "telegram", "main", "--secrets", str(tmp_path / name))
+
+
+def test_a_wrong_token_is_told_and_kept_for_the_operator(
+    platform: FakeTelegram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = TOKEN.replace("AA", "ZZ")
+    given = files(tmp_path, {"api_url": platform.url}, {"bot_token": wrong})
+    channel(capsys, "add", "telegram", "main", *given)
+    with pytest.raises(CommandError, match="Unauthorized.*@BotFather"):
+        channel(capsys, "test", "telegram", "main")
+    assert "Unauthorized" in (told := channel(capsys, "list")) and wrong not in told
+    channel(capsys, "add", "telegram", "main", *files(tmp_path, {"api_url": platform.url}, {"bot_token": TOKEN}))
+    channel(capsys, "test", "telegram", "main")
+    assert "Unauthorized" not in channel(capsys, "list")
+
+
+def test_a_platform_that_is_not_there_is_named_without_the_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = files(tmp_path, {"api_url": "http://127.0.0.1:9"}, {"bot_token": TOKEN})
+    channel(capsys, "add", "telegram", "main", *given)
+    with pytest.raises(CommandError, match=r"No connection to 127\.0\.0\.1 "):
+        channel(capsys, "test", "telegram", "main")
+
+
+def test_who_may_write_is_changed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    channel(capsys, "add", "telegram", "main", *files(tmp_path, {}, {"bot_token": TOKEN}))
+    channel(capsys, "add", "telegram", "main", "--allow", "7", "--allow", "-100")
+    account = ChannelAccount.objects.get()
+    assert (account.access, account.allowed_senders) == ("allow_list", ["7", "-100"])
+    channel(capsys, "add", "telegram", "main", "--access", "open")
+    assert ChannelAccount.objects.get().access == "open"
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [("secret", "whpk_" + "A" * 43), ("public_key", "whsec_" + "A" * 44), ("previous_secret", "whsec_short")],
+)
+def test_keys_in_the_wrong_place_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, secret: str
+) -> None:
+    with pytest.raises(CommandError, match="Webhook: "):
+        given = files(tmp_path, {"callback_url": "https://e.org/"}, {"secret": SECRET, name: secret})
+        channel(capsys, "add", "webhook", "crm", *given)
 
 
 @pytest.mark.parametrize("url", ["", "ftp://e.org/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/"])

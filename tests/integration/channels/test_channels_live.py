@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
 from tests.live import LiveKomand, wait_for
 
@@ -54,3 +55,13 @@ def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(
     live_komand.kill("runs-1")
     wait_for(lambda: platform.chat(501), 40, "the answer")
     assert platform.chat(501) == [" ".join(f"tok{number}" for number in range(60))]
+
+
+def test_a_file_is_fetched_by_a_worker(
+    live_komand: LiveKomand, platform: FakeTelegram, model_server: ModelServer, bot: str
+) -> None:
+    platform.files["notes"] = f"the words of {bot}".encode()
+    file = {"file_id": "notes", "file_name": "notes.txt"}
+    assert send(live_komand, bot, private_update(1, "", document=file, caption="read [[tokens=2]]")) == 200
+    wait_for(lambda: platform.chat(501), 30, "the answer")
+    assert any(f"the words of {bot}" in json.dumps(request.body) for request in model_server.requests)

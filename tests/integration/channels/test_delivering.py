@@ -1,6 +1,9 @@
 """Sending through platforms that throttle, fail, break off and are slow; and through processes that die."""
 
+import asyncio
+import time
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -8,16 +11,20 @@ from django.utils import timezone
 
 from agents_app.providers.scripted import Reply
 from audit_app.kernel import liveness
+from audit_app.kernel.database import in_db
 from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry
+from sessions_app import accounts, bells
+from sessions_app.accounts import Adapters
 from sessions_app.channels.messages import Chat, Target
-from sessions_app.delivery import planning, sweeping, transitions
+from sessions_app.delivery import planning, sender, sweeping, transitions
+from sessions_app.delivery.pacing import Pacing
 from sessions_app.delivery.planning import Destination
-from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.channel_rig import add_telegram, add_webhook, all_settled, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
-from tests.fakes.telegram import FakeTelegram, private_update
+from tests.fakes.telegram import BOT_ID, TOKEN, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -227,21 +234,9 @@ def test_machines_that_answer_each_other_are_stopped(rig: EngineRig, platform: F
 
 def test_a_lost_ring_costs_a_second(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
     account = add_telegram(platform, config=QUIET)
-    monkeypatch.setattr("sessions_app.delivery.bell.ring_now", lambda: None)
+    monkeypatch.setattr(bells.deliveries, "ring_now", lambda: None)
     planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig, seconds=5) == ["sent"]
-
-
-def test_old_payloads_and_keys_are_dropped(rig: EngineRig, platform: FakeTelegram) -> None:
-    rig.stop()
-    add_telegram(platform)
-    rig.agent(Reply(("one",)))
-    telegram(private_update(1, "a"))
-    sweeping.tidy()
-    assert InboundMessage.objects.get().raw and InboundKey.objects.count() == 2
-    InboundMessage.objects.update(received_at=timezone.now() - timedelta(days=8))
-    sweeping.tidy()
-    assert InboundMessage.objects.get().raw is None and InboundKey.objects.count() == 2
 
 
 def test_a_doubt_ends_when_the_sender_turns_out_to_live(rig: EngineRig, platform: FakeTelegram) -> None:
@@ -254,3 +249,110 @@ def test_a_doubt_ends_when_the_sender_turns_out_to_live(rig: EngineRig, platform
     assert Delivery.objects.get().status == "unknown"
     assert transitions.mark_sent(row, owner, "77")
     assert Delivery.objects.get().status == "sent"
+
+
+def test_an_answer_that_cannot_go_into_its_preview_is_never_sent_twice(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("accept_and_drop", only=SEND))
+    planning.plan_notice(Destination(account, Target(Chat("-7", "group"))), "n1", "hello")
+    Delivery.objects.update(provider_message_id="404")  # a preview that somebody has deleted
+    assert settle(rig) == ["unknown"] and platform.chat(-7) == ["hello"]
+
+
+def test_a_group_that_has_moved_gets_its_answer_under_its_new_id(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("one",)), Reply(("two",)))
+    account = add_telegram(platform, config=QUIET, access="allow_list", allowed_senders=["-100777", "7"])
+    platform.moved[-100777] = -200
+    telegram(group_update(1, "a", reply_to_message={"message_id": 1, "from": {"id": BOT_ID}}))
+    assert settle(rig) == ["sent"] and platform.chat(-200) == ["one"]
+    assert Session.objects.get().key == "Telegram:main:-200"
+    assert ChannelAccount.objects.get(pk=account.pk).allowed_senders == ["-200", "7"]
+    telegram(group_update(2, "b", chat=-200, reply_to_message={"message_id": 1, "from": {"id": BOT_ID}}))
+    assert settle(rig, 2) == ["sent"] * 2 and platform.chat(-200) == ["one", "two"]
+
+
+def test_an_account_that_is_slow_keeps_no_other_waiting(
+    rig: EngineRig, platform: FakeTelegram, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_MOST_AT_ONCE", 4)
+    monkeypatch.setattr(sender, "_MOST_OF_ACCOUNT", 2)
+    receiver.faults.extend([Fault("slow", seconds=1.0)] * 6)
+    slow, quick = add_webhook(receiver), add_telegram(platform, config=QUIET)
+    for number in range(6):
+        planning.plan_notice(Destination(slow, Target(Chat(f"u-{number}"))), f"s{number}", "slow")
+    planning.plan_notice(Destination(quick, Target(Chat("501"))), "q", "quick")
+    until(lambda: platform.chat(501) == ["quick"])
+    assert Delivery.objects.filter(account=slow).exclude(status="sent").count() >= 2
+    assert settle(rig, 7) == ["sent"] * 7
+
+
+def test_what_waits_for_an_account_does_not_hide_what_others_send(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.stop()
+    full = add_telegram(platform, config=QUIET)
+    other, _ = accounts.add_account(
+        "telegram", "other", config={"api_url": platform.url}, secrets={"bot_token": TOKEN}, access="open"
+    )
+    for number in range(5):
+        planning.plan_notice(Destination(full, Target(Chat(str(number)))), f"f{number}", "x")
+    planning.plan_notice(Destination(other, Target(Chat("501"))), "o", "y")
+    assert [row.account for row in transitions.list_due(3)] == [full] * 3
+    assert [row.account for row in transitions.list_due(3, {full.pk})] == [other]
+
+
+def test_bots_that_answer_each_other_are_stopped_too(rig: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform, config={**QUIET, "known_bots": [5]})
+    rig.agent(Reply(("beep",)), queue_limit=50)
+    other = {"from": {"id": 5, "is_bot": True, "first_name": "Other"}, "chat": {"id": 5, "type": "private"}}
+    for number in range(23):
+        assert telegram(private_update(number, "beep", **other)) == 200
+    assert settle(rig, 23) == ["sent"] * 20 + ["failed"] * 3
+
+
+def test_what_answers_a_press_waits_for_no_message(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config={**QUIET, "chat_seconds": 60})
+    for number in range(2):
+        planning.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", "message")
+    planning.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done", kind="press")
+    until(lambda: platform.toasts == {"9": "done"})
+    assert platform.chat(501) == ["message"]
+
+
+def test_only_the_first_part_shows_what_it_answers(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("word " * 2000,)))
+    add_telegram(platform, config=QUIET)
+    telegram(group_update(8, "a", reply_to_message={"message_id": 1, "from": {"id": BOT_ID}}))
+    assert settle(rig, 3) == ["sent"] * 3
+    sent = [call.fields for call in platform.calls if call.method == SEND]
+    assert [part.get("reply_parameters", {}).get("message_id") for part in sent] == [8, None, None]
+
+
+def test_the_account_tells_when_it_last_sent_something(rig: EngineRig, platform: FakeTelegram) -> None:
+    account = add_telegram(platform, config=QUIET)
+    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    assert settle(rig) == ["sent"]
+    until(lambda: ChannelAccount.objects.get().last_sent_at is not None)
+
+
+async def test_two_processes_send_each_message_once_and_in_order(valkey: object, platform: FakeTelegram) -> None:
+    account = await in_db(partial(add_telegram, platform, config=QUIET))
+
+    def plan() -> None:
+        for number in range(4):
+            for chat in range(10):
+                target = Target(Chat(str(chat + 1)))
+                planning.plan_notice(Destination(account, target), f"n{number}-{chat}", f"text {number}")
+
+    await in_db(plan)
+    several = [Adapters(), Adapters()]
+    running = [asyncio.create_task(sender.Sender(uuid4(), adapters, Pacing()).run()) for adapters in several]
+    deadline = time.monotonic() + 60
+    while await in_db(Delivery.objects.exclude(status="sent").exists) and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    for adapters in several:
+        await adapters.aclose()
+    for chat in range(10):
+        assert platform.chat(chat + 1) == [f"text {number}" for number in range(4)]
+    assert platform.methods() == [SEND] * 40

@@ -62,6 +62,16 @@ def test_a_preview_that_is_throttled_or_fails_costs_nothing(rig: EngineRig, plat
     assert settle(rig) == ["sent"] and platform.chat(-100777) == [WHOLE]
 
 
+def test_a_preview_waits_for_the_answer_before_it(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("First.",)), SLOW)
+    add_telegram(platform, config=QUICK)
+    platform.faults.append(Fault("status", 500, only="sendMessage"))
+    telegram(group_update(1, "a", **REPLY))
+    telegram(group_update(2, "b", **REPLY))
+    assert settle(rig, 2) == ["sent", "sent"]
+    assert platform.chat(-100777) == ["First.", WHOLE]
+
+
 def test_when_previews_are_refused_the_answer_comes_as_a_message(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(SLOW)
     add_telegram(platform)

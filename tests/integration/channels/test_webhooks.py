@@ -3,14 +3,18 @@
 import asyncio
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError
 
+from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
 from audit_app.kernel.database import in_db
-from sessions_app import accounts, pairing, webhooks
+from sessions_app import accounts
+from sessions_app.delivery.planning import draft_id_of
+from sessions_app.inbound import pairing, webhooks
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, Session, Turn
 from tests.channel_rig import TELEGRAM_SECRET, add_telegram, add_webhook, post, request, telegram, webhook
 from tests.engine_rig import EngineRig
@@ -76,6 +80,77 @@ def test_other_answers(idle: EngineRig, receiver: WebhookReceiver, given: tuple,
     assert not Run.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"senderId": "ü" * 60}, {"data.senderId"}),
+        ({"senderId": "u", "conversationId": "c" * 181}, {"data.conversationId"}),
+        ({"senderId": "u", "attachments": [{"filename": "x"}]}, {"data.attachments.0.url"}),
+        (
+            {"senderId": "u", "attachments": [{"url": "https://e.org/", "sizeBytes": "3"}]},
+            {"data.attachments.0.sizeBytes"},
+        ),
+        ({"senderId": "u", "attachments": [{"url": "https://e.org/"}] * 11}, {"data.attachments"}),
+        ({"senderId": "u", "metadata": [1]}, {"data.metadata"}),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_by_its_name(
+    idle: EngineRig, receiver: WebhookReceiver, given: dict, wrong: set
+) -> None:
+    add_webhook(receiver)
+    content = json.dumps({"type": "message.received", "data": {"text": "hi", **given}}).encode()
+    status, answer = post(PATH, content, signed_headers("m1", content))
+    assert (status, set(answer["fields"])) == (422, wrong) and not InboundMessage.objects.exists()
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_no_database_stores_are_not_read(idle: EngineRig, receiver: WebhookReceiver, number: str) -> None:
+    add_webhook(receiver)
+    content = body(metadata={"n": 7}).replace(b"7", number.encode())
+    assert post(PATH, content, signed_headers("m1", content))[0] == 400
+
+
+def test_a_time_without_a_zone_is_utc(idle: EngineRig, receiver: WebhookReceiver) -> None:
+    add_webhook(receiver)
+    content = json.dumps({**json.loads(body()), "timestamp": "2026-01-02T03:04:05"}).encode()
+    assert post(PATH, content, signed_headers("m1", content))[0] == 202
+    assert InboundMessage.objects.get().sent_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), DataError("too long")])
+def test_what_fails_each_time_does_not_hold_back_the_chat(
+    idle: EngineRig,
+    platform: FakeTelegram,
+    receiver: WebhookReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    add_telegram(platform)
+    add_webhook(receiver)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sessions_app.inbound.intake.receive", fail)
+    assert telegram(private_update(1, "hi")) == 200, "Telegram would send nothing else before it"
+    assert webhook("hi", "m1")[0] == 500, "a program reads the answer"
+    assert "could not be taken in" in ChannelAccount.objects.get(channel="telegram").last_error
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    idle: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "_BODY_SECONDS", 0.05)
+    add_webhook(receiver)
+
+    async def never(*args: object) -> bytes:
+        await asyncio.sleep(10)
+        return b""
+
+    monkeypatch.setattr(webhooks, "_read_body", never)
+    assert post(PATH, b"", {})[0] == 408
+
+
 def test_a_form_is_no_json(idle: EngineRig, receiver: WebhookReceiver) -> None:
     add_webhook(receiver)
     headers = {**signed_headers("m1", b"a=b"), "content-type": "application/x-www-form-urlencoded"}
@@ -134,12 +209,52 @@ def test_nothing_is_half_stored_when_the_database_fails(
     assert Run.objects.count() == 1
 
 
+def test_a_message_that_comes_again_does_what_its_first_taker_died_before(
+    idle: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle.agent(Reply(("x",)), busy_policy="interrupt")
+    add_webhook(receiver)
+    webhook("one", "m1")
+    with monkeypatch.context() as patch:
+        patch.setattr("sessions_app.conversation.receiving._interrupt_earlier", lambda accepted, policy: None)
+        webhook("two", "m2")
+    assert Run.objects.filter(ended_at=None).count() == 2
+    assert webhook("two", "m2")[0] == 202
+    assert Run.objects.get(ended_at=None).ordinal == 1
+
+
 def test_a_sender_that_can_wait_is_told_to(idle: EngineRig, receiver: WebhookReceiver) -> None:
     idle.agent(Reply(("fine",)), queue_limit=2)
     add_webhook(receiver)
     statuses = [webhook("hi", f"m{number}")[0] for number in range(5)]
     assert statuses == [202, 202, 202, 429, 429]
     assert Run.objects.count() == InboundMessage.objects.count() == 3
+
+
+def test_while_agents_are_stopped_a_sender_that_can_wait_is_told_to(idle: EngineRig, receiver: WebhookReceiver) -> None:
+    add_webhook(receiver)
+    runs.stop_agents(reason="a leak")
+    assert webhook("hi", "m1")[0] == 503
+    assert not InboundMessage.objects.exists() and not InboundKey.objects.exists()
+    runs.resume_agents()
+    assert webhook("hi", "m1")[0] == 202
+    assert Run.objects.count() == 1
+
+
+def test_while_agents_are_stopped_a_person_is_told_why(idle: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform)
+    runs.stop_agents(reason="a leak")
+    assert telegram(private_update(1, "hi")) == 200
+    assert InboundMessage.objects.get().reason == "stopped"
+    assert "stopped by an operator: a leak" in Delivery.objects.get(kind="notice").text
+
+
+def test_what_an_account_takes_away_is_kept_with_the_run(idle: EngineRig, receiver: WebhookReceiver) -> None:
+    account = add_webhook(receiver)
+    taken = {"readonly": True, "denied_tools": ["web_fetch"]}
+    ChannelAccount.objects.filter(pk=account.pk).update(config={**account.config, **taken})
+    assert webhook("hi", "m1")[0] == 202
+    assert Run.objects.get().session_policy == {"readonly": True, "deniedTools": ["web_fetch"]}
 
 
 def test_a_person_is_told_when_too_much_waits(idle: EngineRig, platform: FakeTelegram) -> None:
@@ -233,6 +348,20 @@ def test_stop_stops_and_a_late_copy_of_it_does_not(idle: EngineRig, platform: Fa
     telegram(private_update(2, "/stop"))
     assert Run.objects.order_by("-id")[0].status == "queued"
     assert "Stopped." in Delivery.objects.filter(kind="notice").values_list("text", flat=True)
+
+
+def test_the_stop_button_of_a_preview_stops_its_run_alone(idle: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform)
+    telegram(private_update(1, "one"))
+    chat = {"id": 501, "type": "private"}
+    pressed = {
+        "update_id": 7,
+        "stopped_message_generation": {"chat": chat, "draft_id": draft_id_of(Run.objects.get().id)},
+    }
+    assert telegram(pressed) == 200 and Run.objects.get().status == "cancelled"
+    telegram(private_update(2, "two"))
+    assert telegram(pressed) == 200
+    assert Run.objects.order_by("-id")[0].status == "queued", "a late copy stops no later run"
 
 
 def test_help_and_status_answer_without_a_run(idle: EngineRig, platform: FakeTelegram) -> None:

@@ -15,6 +15,10 @@ class Part:
         self.html = ""
         self.open = ""
 
+    @property
+    def length(self) -> int:
+        return self.done + len(self.open)
+
     def take(self, act: dict[str, Any]) -> None:
         for start, end, html in act["blocks"]:
             if end <= self.done:
@@ -23,7 +27,7 @@ class Part:
                 raise MissingTextError(f"a block begins at {start}, shown is {self.done}")
             self.open = self.open[end - self.done :]
             self.html, self.done = self.html + html, end
-        length = self.done + len(self.open)
+        length = self.length
         if act["offset"] > length:
             raise MissingTextError(f"text begins at {act['offset']}, shown is {length}")
         self.open += act["text"][length - act["offset"] :]
@@ -51,6 +55,11 @@ class PageModel:
             for run, parts in self.parts.items()
         }
         return self.exchanges, self.open, texts, self.answers
+
+    def lengths(self, run: str) -> dict[int, int]:
+        """By step, how long the text of an open run is that is shown."""
+        parts = self.parts[run].items()
+        return {int(name.removeprefix("text ")): part.length for name, part in parts if isinstance(part, Part)}
 
     def _act(self, act: dict[str, Any]) -> None:
         run = act.get("run", "")

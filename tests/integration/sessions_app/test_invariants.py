@@ -59,19 +59,29 @@ def two_answers() -> None:
 
 
 def deliver(**columns: Any) -> None:
-    account = ChannelAccount.objects.create(channel="fake")
+    account, _ = ChannelAccount.objects.get_or_create(channel="fake")
     now = timezone.now()
-    Delivery.objects.create(
-        account=account, dedupe_key="k", lane="l", ready_at=now, expires_at=now, created_at=now, **columns
-    )
+    values = {"dedupe_key": uuid4().hex, "lane": "l", "ready_at": now, "expires_at": now, "created_at": now, **columns}
+    Delivery.objects.create(account=account, **values)
 
 
-def take_in() -> None:
-    account = ChannelAccount.objects.create(channel="fake")
+def deliver_answer(**columns: Any) -> None:
+    """A part of the answer of a run, on its way."""
+    deliver(run=Run.objects.first(), **{"status": "sending", **columns})
+
+
+def take_in(**columns: Any) -> None:
+    account, _ = ChannelAccount.objects.get_or_create(channel="fake")
     now = timezone.now()
     InboundMessage.objects.create(
-        account=account, message_id="1", sender_id="s", chat_id="c", sent_at=now, received_at=now
+        account=account, message_id="1", sender_id="s", chat_id="c", sent_at=now, received_at=now, **columns
     )
+
+
+def take_in_twice() -> None:
+    turn = Turn.objects.filter(role="user").first()
+    for _ in range(2):
+        take_in(turn=turn, run=turn.run, session=turn.session)
 
 
 BREAKS: dict[str, Callable[[], Any]] = {
@@ -97,6 +107,12 @@ BREAKS: dict[str, Callable[[], Any]] = {
         type="message.completed"
     ),
     "delivery {0} is {1} and its time says otherwise": lambda: deliver(status="sent"),
+    "run {0} has ended and its channel is told nothing": lambda: take_in(run=Run.objects.first()),
+    "the delivery of run {0} has {2} parts and {1} of them": lambda: deliver_answer(parts=2),
+    "{1} deliveries of run {0} were sent, {2} are told": lambda: deliver_answer(status="sent", sent_at=timezone.now()),
+    "delivery {0} should have been sent before {1}": lambda: deliver(
+        status="pending", expires_at=timezone.now() - timedelta(minutes=1)
+    ),
     "execution {0} ({1}, {2}) was begun {3} times": lambda: ToolExecution.objects.filter(effect="once").update(
         attempts=2
     ),
@@ -110,6 +126,8 @@ BREAKS: dict[str, Callable[[], Any]] = {
     "turn {0} of session {1} has no run of its session and place": lambda: Turn.objects.update(run=None),
     "run {0} should answer {1} messages and has {2}": lambda: Run.objects.update(words=3),
     "inbound message {0} has neither a run nor a reason": take_in,
+    "inbound message {0} is not a message of its run {1}": lambda: take_in(run=Run.objects.first()),
+    "turn {0} came in {1} times": take_in_twice,
     "run {0} says {1} and {2} tokens, its steps say otherwise": lambda: Run.objects.update(input_tokens=1),
     "session {0}: {2} facts lack their entry {1} in the audit log": lambda: AuditEntry.objects.filter(
         action="MessageReceived"
@@ -148,9 +166,10 @@ def test_what_a_dead_process_holds_is_found_and_what_a_living_one_holds_is_not(w
         first, last = Run.objects.order_by("id").first(), Run.objects.order_by("id").last()
         Run.objects.filter(pk=first.pk).update(owner=living)
         Run.objects.filter(pk=last.pk).update(owner=dead)
+        deliver(status="sending", owner=dead)
         told = [found.text for found in find_violations() if "not alive" in found.text]
-    assert len(told) == 1
-    assert str(dead) in told[0] or dead.hex in told[0]
+    assert [text.split()[0] for text in told] == ["run", "delivery"]
+    assert all(str(dead) in text or dead.hex in text for text in told)
 
 
 def test_the_command_tells_each_violation_in_a_line_and_ends_with_1(whole: UUID) -> None:

@@ -8,6 +8,8 @@ from django.urls import get_resolver
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.komand import urls
 from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+from tools_app.keeping.artifacts import write_artifact
+from tools_app.trust.credentials import store_credential
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
@@ -16,15 +18,23 @@ OWNED = {
     "session-detail": ("session", "sessions/{}", ["GET", "DELETE"]),
     "session-history": ("session", "sessions/{}/history", ["GET"]),
     "session-bind": ("session", "sessions/{}/bind", ["POST"]),
+    "session-artifacts": ("session", "sessions/{}/artifacts", ["GET", "POST"]),
+    "artifact-detail": ("artifact", "artifacts/{}", ["GET", "DELETE"]),
+    "session-policy": ("session", "sessions/{}/policy", ["GET", "PUT"]),
     "session-cancel": ("session", "sessions/{}/cancel", ["POST"]),
     "run-detail": ("run", "runs/{}", ["GET"]),
     "run-retry": ("run", "runs/{}/retry", ["POST"]),
     "execution-detail": ("execution", "tools/executions/{}", ["GET"]),
     "execution-cancel": ("execution", "tools/executions/{}/cancel", ["POST"]),
+    "credential-detail": ("credential", "credentials/{}", ["GET", "DELETE"]),
     "api-key-detail": ("api_key", "api-keys/{}", ["DELETE"]),
 }
-# Everybody may read agents, operators every approval; who may change them: test_rest_agents, test_approvals.
-OPEN = {"agent-detail", "approval-detail", "approval-decide"}
+# Everybody may read agents and skills, operators every approval and MCP server; who may change them: test_rest_agents,
+# test_rest_skills, test_approvals, test_rest_mcp.
+OPEN = {
+    "agent-detail", "agent-grant", "agent-skill", "agent-skill-list", "approval-decide", "approval-detail",
+    "mcp-server-approve", "mcp-server-detail", "mcp-server-refresh", "skill-detail",
+}  # fmt: skip
 CASES = [(name, method) for name, (_, _, methods) in OWNED.items() for method in methods]
 
 
@@ -36,7 +46,12 @@ def alices():
     run = make_run(session)
     execution = make_execution(run)
     key = create_api_key(alice, "script").row
-    return {"user": alice, "session": session.key, "run": run.pk, "execution": execution.pk, "api_key": key.pk}
+    file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=None, agent_id="")
+    credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk)
+    return {
+        "user": alice, "session": session.key, "run": run.pk, "execution": execution.pk, "api_key": key.pk,
+        "credential": credential.name, "artifact": file.id,
+    }  # fmt: skip
 
 
 def _call(caller: RestCaller, name: str, method: str, object_id: object):

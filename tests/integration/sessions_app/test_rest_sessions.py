@@ -155,7 +155,7 @@ def test_a_tool_execution_has_exactly_the_promised_fields(api, alice):
         started_at=session.created_at, completed_at=session.created_at,
     )  # fmt: skip
     data = api.get(f"tools/executions/{done.pk}").data
-    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration"}
+    assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration", "receipt"}
     assert (data["executionId"], data["status"], data["output"]) == (str(done.pk), "Completed", '{"text": "hi"}')
     assert (data["error"], data["duration"]) == (None, "00:00:00")
 

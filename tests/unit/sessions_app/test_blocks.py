@@ -4,7 +4,7 @@ import time
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.surfaces.chat.blocks import Block, BlockSplitter
@@ -49,7 +49,6 @@ def test_what_is_finished(text: str, finished: list[str]) -> None:
 
 
 @given(markdown_texts(), st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
 def test_cuts_do_not_depend_on_the_pieces(text: str, size: int) -> None:
     whole, _ = _split(text, max(len(text), 1))
     pieces, _ = _split(text, size)
@@ -57,7 +56,6 @@ def test_cuts_do_not_depend_on_the_pieces(text: str, size: int) -> None:
 
 
 @given(markdown_texts(), st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
 def test_blocks_rendered_one_by_one_look_like_the_whole(text: str, size: int) -> None:
     blocks, splitter = _split(text, size)
     env: dict[str, object] = {}
@@ -66,7 +64,6 @@ def test_blocks_rendered_one_by_one_look_like_the_whole(text: str, size: int) ->
 
 
 @given(markdown_texts())
-@settings(max_examples=50, deadline=None)
 def test_blocks_and_rest_are_the_text(text: str) -> None:
     blocks, splitter = _split(text, 7)
     assert "".join(block.source for block in blocks) + text[splitter.done :] == text == splitter.text

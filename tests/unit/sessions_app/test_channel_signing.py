@@ -70,7 +70,7 @@ def test_a_sender_may_sign_with_its_own_key():
     raw = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     key = "whpk_" + base64.b64encode(raw).decode()
     signature = "v1a," + base64.b64encode(private.sign(f"msg_1.{AT}.".encode() + BODY)).decode()
-    check_key(key)
+    check_key(key, is_public=key.startswith("whpk_"))
     assert check(keys=[key], signatures=signature)
     assert not check(keys=[key], signatures=signature.replace("v1a,", "v1,"))
     assert not check(keys=[key], signatures=signature, body=BODY + b" ")
@@ -79,7 +79,7 @@ def test_a_sender_may_sign_with_its_own_key():
 @pytest.mark.parametrize("key", ["", "whsec_", "whsec_c2hvcnQ=", "whpk_AAAA", "no base64!", "whsec_" + "A" * 400])
 def test_keys_of_a_wrong_form_are_refused(key):
     with pytest.raises(BadKeyError):
-        check_key(key)
+        check_key(key, is_public=key.startswith("whpk_"))
 
 
 def test_an_unset_shared_secret_is_never_met():

@@ -8,7 +8,7 @@ import pytest
 from sessions_app.channels.base import Fate
 from sessions_app.channels.messages import Capabilities
 from sessions_app.channels.webhook import RETRIES
-from sessions_app.delivery.deciding import Verdict, decide
+from sessions_app.delivery.deciding import Verdict, decide, may_repeat
 from sessions_app.delivery.pacing import LOOP_MESSAGES, Pacing
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -77,6 +77,51 @@ def test_a_chat_on_hold_waits_and_others_do_not():
     pacing = Pacing(Clock())
     pacing.hold(A, 30.0)
     assert pacing.take(A, CHAT) == pytest.approx(30.0) and pacing.take(B, CHAT) == 0.0
+
+
+def test_several_chats_told_to_wait_hold_the_account():
+    clock = Clock()
+    pacing, account = Pacing(clock), UUID(int=1)
+    for number in range(2):
+        pacing.hold((account, str(number)), 30.0)
+    assert pacing.account_wait(account, CHAT) == 0.0 and pacing.take(A, CHAT) == 0.0
+    pacing.hold((account, "third"), 30.0)
+    assert pacing.account_wait(account, CHAT) == pytest.approx(30.0) and pacing.take(B, CHAT) > 29.0
+    assert pacing.take((UUID(int=2), "chat"), CHAT) == 0.0
+    clock.now += 31.0
+    assert pacing.take(B, CHAT) == 0.0
+
+
+def test_a_platform_may_slow_the_whole_account():
+    pacing = Pacing(Clock())
+    pacing.hold(A, 5.0, whole_account=True)
+    assert pacing.take(B, CHAT) == pytest.approx(5.0)
+
+
+def test_previews_leave_half_of_the_rate_to_messages():
+    clock = Clock()
+    pacing, ten = Pacing(clock), Capabilities(account_rate=10.0, drafts="native", chat_seconds=1.0)
+    taken = [pacing.take_preview((UUID(int=1), str(number)), ten) for number in range(7)]
+    assert taken[:5] == [0.0] * 5 and taken[5] > 0.0
+    assert pacing.take((UUID(int=1), "0"), ten) == 0.0, "a preview that vanishes is no message of its chat"
+    pacing.hold((UUID(int=1), "1"), 9.0)
+    clock.now += 1.0
+    assert pacing.take_preview((UUID(int=1), "1"), ten) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "shown_id", "filename", "may"),
+    [
+        (CHAT, "", "", False),
+        (HOOK, "", "", True),
+        (Capabilities(edit_sent=True), "7", "", True),
+        (Capabilities(edit_sent=True), "7", "answer.md", False),
+        (Capabilities(edit_sent=True), "", "", False),
+        (CHAT, "7", "", False),
+    ],
+)
+def test_what_may_be_sent_twice(capabilities, shown_id, filename, may):
+    assert may_repeat(capabilities, shown_id=shown_id, filename=filename) is may
 
 
 def test_many_messages_in_a_minute_look_like_a_loop():

@@ -15,8 +15,8 @@ from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.cors import cors_headers
 from sessions_app.surfaces.failures import failure_of
 from sessions_app.surfaces.komand import envelope, errors
-from sessions_app.surfaces.komand.timestamps import iso, time_span
 from sessions_app.surfaces.request_ids import request_id_from
+from sessions_app.surfaces.timestamps import iso, time_span
 
 
 def test_success_and_failure_have_the_four_fields():

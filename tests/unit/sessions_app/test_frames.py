@@ -13,6 +13,7 @@ from sessions_app.surfaces.chat.frames import (
     Projection,
     ShowAgent,
     ShowAnswer,
+    ShowApproval,
     ShowCall,
     ShowExchange,
     ShowQueue,
@@ -163,3 +164,32 @@ def test_another_agent_is_shown(projection: Projection) -> None:
 )
 def test_what_the_page_does_not_show_is_passed_over(projection: Projection, kind: str) -> None:
     assert projection.acts([_seen(kind, 0, offset=0, text="x")]) == []
+
+
+def _approval_fact(status: str = "") -> Seen:
+    payload = {"approval_id": str(RUN), "execution_id": str(CALL), "tool": "echo"}
+    if status:
+        return _seen("approval.decided", 0, **payload, status=status)
+    return _seen("approval.requested", 0, **payload)
+
+
+def test_a_request_for_approval_is_shown_with_who_is_waited_for() -> None:
+    shown, status = Projection(LiveTexts(), may_decide=True).acts([_approval_fact()])
+    assert isinstance(status, ShowStatus)
+    assert (shown, status.status.words) == (ShowApproval(RUN, RUN), "Waiting for your decision")
+    assert ShowStatus(RUN, Status("Waiting for an operator"), is_news=True) in Projection(LiveTexts()).acts(
+        [_approval_fact()]
+    )
+
+
+def test_a_denied_call_ends_as_denied_and_another_as_failed() -> None:
+    failed: dict[str, Any] = {
+        "execution_id": str(CALL),
+        "tool": "echo",
+        "status": "Failed",
+        "error": "no",
+        "duration_ms": None,
+    }
+    for status, name in (("denied", "denied"), ("expired", "denied"), ("approved", "failed")):
+        acts = Projection(LiveTexts()).acts([_approval_fact(status), _seen("tool.failed", 0, **failed)])
+        assert [act.state.name for act in acts if isinstance(act, ChangeCall)] == [name]

@@ -4,6 +4,7 @@ import pytest
 from django.test import RequestFactory
 
 from audit_app.kernel import valkey as valkey_clients
+from audit_app.kernel.breaker import Breaker
 from audit_app.kernel.errors import RateLimited
 from sessions_app.identity import client_address, limits
 from sessions_app.identity.limits import Limit
@@ -62,7 +63,7 @@ def test_nobody_is_refused_or_kept_waiting_while_valkey_is_away(monkeypatch, set
 
     settings.KOMAND_REDIS_URL = "unix:///nowhere/valkey.sock"
     monkeypatch.setattr(valkey_clients, "sync_client", client)
-    monkeypatch.setattr(limits, "_breaker", limits._Breaker())
+    monkeypatch.setattr(limits, "_breaker", Breaker(slow_seconds=0))
     for _ in range(5):
         limits.take(TWICE, "user:1")
     assert len(asked) == 1

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions_app.channels.messages import ChatMoved, ChatNoted, Ignored, Incoming, Press, StopAsked
+from sessions_app.channels.messages import Chat, ChatMoved, ChatNoted, Ignored, Incoming, Press, StopAsked
 from sessions_app.channels.telegram.updates import Bot, read_update
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
 
@@ -43,6 +43,12 @@ def test_a_private_message():
         ("/ban", entity("bot_command", 0, 4), "/ban", False),
         ("and then", {"reply_to_message": {"message_id": 3, "from": US}}, "and then", True),
         ("and then", {"reply_to_message": {"message_id": 3, "from": {"id": 5}}}, "and then", False),
+        (
+            "in a topic",
+            {"reply_to_message": {"message_id": 3, "from": US, "forum_topic_created": {}}},
+            "in a topic",
+            False,
+        ),
     ],
 )
 def test_in_a_group_it_must_be_meant_for_us(text, extra, said, addressed):
@@ -107,6 +113,15 @@ def test_files_are_told_once():
     assert [file.id for file in read(private_update(7, "", photo=photos)).attachments] == ["large"]
 
 
+def test_parts_of_an_album_know_each_other():
+    one, two = (read(private_update(number, "", photo=[{"file_id": "x"}], media_group_id="9")) for number in (1, 2))
+    assert one.album_id == two.album_id == "501:9" and read(private_update(3, "x")).album_id == ""
+
+
+def test_what_people_send_without_words_or_files_is_named():
+    assert read(private_update(1, "", location={})).unreadable == "location"
+
+
 def test_a_pressed_button_is_an_action():
     message = private_update(3, "card")["message"]
     query = {"id": "77", "from": {"id": 501, "first_name": "Zoë"}, "message": message, "data": "apr:x:y"}
@@ -120,5 +135,5 @@ def test_membership_stop_and_migration_are_told():
     assert isinstance(read({"update_id": 1, "my_chat_member": change}), ChatNoted)
     assert read({"update_id": 1, "my_chat_member": change}).note == "chat_left"
     stop = {"chat": {"id": 5, "type": "private"}, "draft_id": 3}
-    assert isinstance(read({"update_id": 1, "stopped_message_generation": stop}), StopAsked)
+    assert read({"update_id": 1, "stopped_message_generation": stop}) == StopAsked(Chat("5"), 3)
     assert read(group_update(7, "", migrate_to_chat_id=-200)) == ChatMoved("-100777", "-200")

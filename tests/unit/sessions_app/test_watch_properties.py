@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
@@ -143,14 +143,12 @@ def watch_live(world: World, data: st.DataObject) -> list[Seen]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_a_watcher_sees_everything_once_and_in_order(data):
     world = write_world(data)
     Screen(world).show(*watch_live(world, data)).assert_complete()
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_a_watcher_may_be_cut_off_after_any_fact_and_go_on_from_its_cursor(data):
     world = write_world(data)
     stream_is_there = data.draw(st.booleans())
@@ -166,7 +164,6 @@ def test_a_watcher_may_be_cut_off_after_any_fact_and_go_on_from_its_cursor(data)
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_a_watcher_comes_back_while_the_run_goes_on(data):
     world = write_world(data)
     facts = watch_live(world, data)
@@ -184,7 +181,6 @@ def test_a_watcher_comes_back_while_the_run_goes_on(data):
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
 def test_a_page_that_knows_the_timeline_alone_catches_up_with_the_open_text(data):
     world = write_world(data)
     seq = data.draw(st.integers(0, len(world.kept)))

@@ -5,7 +5,7 @@ from django.contrib.auth.signals import user_logged_in
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.identity import login, tokens
+from sessions_app.identity import login, tickets, tokens
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import LoginBody, LogoutBody, RefreshBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
@@ -28,6 +28,13 @@ class Refresh(KomandView):
     def post(self, request: Request) -> Response:
         pair = tokens.rotate(self.body(RefreshBody)["refresh_token"])
         return ok({"token": pair.access, "refreshToken": pair.refresh})
+
+
+class Ticket(KomandView):
+    """A stand-in for the caller's credential, for one connection whose address has to carry it."""
+
+    def post(self, request: Request) -> Response:
+        return ok({"ticket": tickets.issue_ticket(self.principal), "expiresInSeconds": tickets.SECONDS})
 
 
 class Logout(KomandView):

@@ -1,12 +1,16 @@
 """Sessions and their runs: list, read, history, bind, stop, retry, delete. Only the caller's own."""
 
+from typing import Any
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import selectors as agents
 from sessions_app import selectors, services
 from sessions_app.access import access_run, access_session
+from sessions_app.models import Session
 from sessions_app.surfaces.komand import shapes
+from sessions_app.surfaces.komand.policy_fields import SessionPolicyBody
 from sessions_app.surfaces.komand.serializers import BindBody, CancelBody, HistoryQuery
 from sessions_app.surfaces.komand.views.base import KomandView, ok
 
@@ -43,6 +47,23 @@ class SessionBind(KomandView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         return ok(shapes.session(services.bind_session(session, self.body(BindBody)["agent_id"])))
+
+
+class SessionPolicy(KomandView):
+    """What the session takes away from whichever agent answers it: it can only narrow what the agent may do."""
+
+    def get(self, request: Request, session_id: str) -> Response:
+        return ok(_limits(access_session(self.principal.user, session_id)))
+
+    def put(self, request: Request, session_id: str) -> Response:
+        session, asked = access_session(self.principal.user, session_id), self.body(SessionPolicyBody)
+        denied = asked.get("denied_tools", ())
+        return ok(_limits(services.limit_session(session, is_readonly=asked["readonly"], denied=denied)))
+
+
+def _limits(session: Session) -> dict[str, Any]:
+    kept = session.policy
+    return {"readonly": bool(kept.get("readonly")), "deniedTools": list(kept.get("deniedTools", ()))}
 
 
 class SessionCancel(KomandView):

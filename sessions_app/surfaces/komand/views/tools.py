@@ -3,15 +3,31 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution
 from sessions_app.surfaces.komand import shapes
+from sessions_app.surfaces.komand.serializers import ReceiptBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
 from tools_app import services as tools
+from tools_app.trust import receipts
 
 
 class ExecutionDetail(KomandView):
     def get(self, request: Request, execution_id: str) -> Response:
         return ok(shapes.execution(access_execution(self.principal.user, execution_id)))
+
+
+class ReceiptVerify(KomandView):
+    """Is the receipt ours, and is the call that it names still recorded as it was? Operators may ask of any call."""
+
+    def post(self, request: Request) -> Response:
+        verdict = receipts.verify_receipt(self.body(ReceiptBody)["receipt"])
+        if verdict.execution_id is not None and not self.principal.user.is_staff:
+            try:
+                access_execution(self.principal.user, verdict.execution_id)
+            except NotFound:
+                verdict = receipts.UNKNOWN
+        return ok(shapes.receipt_verdict(verdict))
 
 
 class ExecutionCancel(KomandView):

@@ -5,6 +5,7 @@ The order is fixed: account (404), method and size (405, 413), proof of origin o
 proven but odd, unwanted or repeated is acknowledged: a refusal would only make the platform send it again.
 """
 
+import asyncio
 import json
 import logging
 import time
@@ -13,14 +14,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from channels.generic.http import AsyncHttpConsumer
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, DataError, InterfaceError
 from django.urls import path
 from django.utils import timezone
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import AppError, RateLimited
-from sessions_app import accounts, intake
+from audit_app.kernel.errors import AppError, RateLimited, Unavailable
+from sessions_app import accounts
 from sessions_app.channels.base import (
     Acknowledgement,
     ChannelAdapter,
@@ -30,6 +31,8 @@ from sessions_app.channels.base import (
     WrongMediaType,
     WrongShape,
 )
+from sessions_app.channels.messages import Chat
+from sessions_app.inbound import intake
 from sessions_app.models import ChannelAccount
 from sessions_app.surfaces.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.request_ids import request_id_from
@@ -41,6 +44,8 @@ _STATUS: dict[type[AppError], int] = {NotProven: 401, NotReadable: 400, WrongMed
 # An account is looked up this seldom: switching one off, or a new secret, works after as long.
 _KNOWN_SECONDS = 1.0
 _MOST_KNOWN = 1000
+_BODY_SECONDS = 30.0
+_SOON_SECONDS = "5"
 _INBOUND_NOTED_SECONDS = 30.0
 
 
@@ -91,6 +96,8 @@ known_accounts = Accounts()
 class WebhookConsumer(AsyncHttpConsumer):
     """One request of a platform. Holds no thread and no database connection while it is read."""
 
+    methods = ("POST",)
+
     async def __call__(
         self,
         scope: Mapping[str, Any],
@@ -121,7 +128,11 @@ class WebhookConsumer(AsyncHttpConsumer):
         account, adapter = await _find(names["channel"], names["account_id"])
         if method != "POST":
             raise Refused(405, "method_not_allowed", "Only POST is answered here.", {"Allow": "POST"})
-        request = WebhookRequest(await _read_body(headers, receive, adapter.max_body_bytes), headers)
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                request = WebhookRequest(await _read_body(headers, receive, adapter.max_body_bytes), headers)
+        except TimeoutError as error:
+            raise Refused(408, "too_slow", "The body did not come in time.") from error
         now = datetime.now(UTC)
         try:
             adapter.verify(request, now)
@@ -133,9 +144,17 @@ class WebhookConsumer(AsyncHttpConsumer):
         except RateLimited as error:
             seconds = str(error.retry_after_seconds)
             raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
-        except (DatabaseError, InterfaceError) as error:
-            logger.exception("%s: a message could not be stored", account)
-            raise Refused(503, "unavailable", "Try again.", {"Retry-After": "5"}) from error
+        except Unavailable as error:
+            raise Refused(503, error.code, error.message, {"Retry-After": _SOON_SECONDS}) from error
+        except Exception as error:
+            logger.exception("%s: a message could not be taken in", account)
+            if isinstance(error, DatabaseError | InterfaceError) and not isinstance(error, DataError):
+                raise Refused(503, "unavailable", "Try again.", {"Retry-After": _SOON_SECONDS}) from error
+            # What fails each time is acknowledged, unless its sender can do something about it: a platform that sends
+            # it again and again holds back all that comes after it.
+            await in_db(accounts.note_error, account, f"A message could not be taken in ({type(error).__name__}).")
+            if adapter.capabilities(Chat("")).pushes_back:
+                raise Refused(500, "internal_error", "This message could not be taken in.") from error
         return adapter.acknowledge(request, happenings)
 
 

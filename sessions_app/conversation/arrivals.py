@@ -14,14 +14,18 @@ from sessions_app.channels.messages import Attachment, Chat, Incoming
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
+_MOST_FILES = 10
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """keys: by which the platform may deliver it again; row: not stored yet."""
+    """keys: by which the platform may deliver it again; row: not stored yet; files: not fetched yet; album_id: the same
+    for all messages of an album."""
 
     row: InboundMessage
     keys: tuple[str, ...]
+    files: tuple[Attachment, ...] = ()
+    album_id: str = ""
 
     @classmethod
     def of_message(cls, account: ChannelAccount, incoming: Incoming, raw: bytes) -> Self:
@@ -29,14 +33,14 @@ class Arrival:
         metadata = {
             "chatId": chat.id, "chatType": chat.type, "threadId": chat.thread_id or None,
             "replyToMessageId": incoming.reply_to_message_id or None, "mentionsBot": incoming.mentions_bot,
-            "eventId": incoming.event_id, **incoming.metadata,
+            "eventId": incoming.event_id, "albumId": incoming.album_id or None, **incoming.metadata,
         }  # fmt: skip
         row = new_row(
             account, chat, incoming.sender_id, incoming.sender_name, incoming.message_id, metadata, raw,
             text=incoming.text, sent_at=incoming.sent_at,
             attachments=[_attachment(attachment) for attachment in incoming.attachments],
         )  # fmt: skip
-        return cls(row, incoming.keys)
+        return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
         """In the caller's transaction; raises IntegrityError when the message has arrived before."""

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from audit_app import services as audit
-from sessions_app.arrivals import Arrival
+from sessions_app.conversation.arrivals import Arrival
 from sessions_app.delivery.planning import Destination, plan_notice
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session
@@ -17,6 +17,7 @@ _HELP = """I answer what you write. Commands:
 - `/new`: begin a new conversation
 - `/stop`: stop what I am working on
 - `/status`: what I am working on
+- `/approve`, `/deny`: decide what I ask for, if you may
 - `/help`: this list"""
 
 

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from uuid import UUID
+from typing import Any
+from uuid import UUID, uuid4
 
-from django.db.models import Max
+from django.db.models import Count, Max, Q
 from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.vocabulary import Fact
-from sessions_app import events
+from audit_app.kernel.prepared import PreparedQuery
+from audit_app.vocabulary import EventType, Fact
+from sessions_app import citations, events
+from sessions_app.conversation.citing import cite
 from sessions_app.delivery.planning import plan_answer
 from sessions_app.models import Session, Turn
 from tools_app.types import ToolCall
 
 _NEWEST_TURNS = 1000
+# What a person said in answer to an agent's question: the model has it as the result of its call.
+_IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
 
 
 class StoredConversations:
@@ -23,40 +28,50 @@ class StoredConversations:
 
     def history(self, run: RunView) -> Sequence[Message]:
         rows = Turn.objects.filter(session_id=run.conversation_id, ordinal__lt=run.ordinal).exclude(state="error")
+        rows = rows.exclude(_IS_ANSWER)
         newest = rows.order_by("-ordinal", "-part")[:_NEWEST_TURNS]
         # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 
     def words(self, run_id: UUID) -> Sequence[str]:
-        return list(Turn.objects.filter(run_id=run_id, role="user").order_by("part").values_list("content", flat=True))
+        return [_with_files(content, attached) for content, attached in _WORDS.rows(run_id)]
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
         run = transcript.run
         session = Session.objects.select_related("agent").get(pk=run.conversation_id)
-        if Turn.objects.filter(run_id=run.id, is_answer=True).exists():
+        own = Turn.objects.filter(session=session, ordinal=run.ordinal)
+        last, answers = own.aggregate(last=Max("part"), answers=Count("pk", filter=Q(is_answer=True))).values()
+        if answers:
             return []
-        last = Turn.objects.filter(session=session, ordinal=run.ordinal).aggregate(last=Max("part"))["last"]
         turns = list(_turns(transcript, session, timezone.now()))
         for part, turn in enumerate(turns, start=0 if last is None else last + 1):
             turn.part = part
+        said = [turn for turn in turns if turn.role == "assistant"]
+        for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
+            turn.citations = [citation.to_dict() for citation in found]
         Turn.objects.bulk_create(turns)
         Session.objects.filter(pk=session.id).update(last_active_at=timezone.now())
         answer = turns[-1]
         told = {"turn_id": str(answer.id), "state": answer.state}
-        said = "\n\n".join(turn.content.strip() for turn in turns if turn.role == "assistant" and turn.content.strip())
-        is_planned = plan_answer(session, run.id, said, failure=answer.error_message if answer.state == "error" else "")
+        words = citations.for_people(zip((turn.content for turn in said), cited, strict=True))
+        failure = answer.error_message if answer.state == "error" else ""
+        is_planned = plan_answer(session, run.id, words, failure=failure)
         if not is_planned:  # it is read where it is stored now
             audit.record(
                 "MessageSent", details={**told, "run_id": str(run.id)}, actor=f"agent:{run.agent_id}",
                 agent_id=run.agent_id, session_id=session.id, session_key=session.key,
             )  # fmt: skip
+        completed = {**told, "text_length": len(answer.content)}
         return [
-            Fact(
-                events.MESSAGE_COMPLETED, session.id, {**told, "text_length": len(answer.content)}, run_id=run.id,
-                step=_last_step(transcript), actor=f"agent:{run.agent_id}", agent_id=run.agent_id,
-                session_key=session.key,
-            )
-        ]  # fmt: skip
+            *(
+                _fact(
+                    events.CITATIONS_ADDED, session, run, step, {"turn_id": str(turn.id), "citations": turn.citations}
+                )
+                for step, turn in enumerate(said)
+                if turn.citations
+            ),
+            _fact(events.MESSAGE_COMPLETED, session, run, _last_step(transcript), completed),
+        ]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         session = Session.objects.select_for_update().get(pk=conversation_id)
@@ -64,9 +79,31 @@ class StoredConversations:
         return session.next_ordinal
 
 
+def _fact(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> Fact:
+    return Fact(
+        event_type, session.id, payload, run_id=run.id, step=step,
+        actor=f"agent:{run.agent_id}", agent_id=run.agent_id, session_key=session.key,
+    )  # fmt: skip
+
+
+_WORDS = PreparedQuery(
+    lambda run_id: (
+        Turn.objects.filter(run_id=run_id, role="user")
+        .exclude(_IS_ANSWER)
+        .order_by("part")
+        .values_list("content", "attached")
+    ),
+    example=uuid4(),
+)
+
+
 def _message(turn: Turn) -> Message:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls)
-    return Message(turn.role, turn.content, calls, turn.tool_call_id)
+    return Message(turn.role, _with_files(turn.content, turn.attached), calls, turn.tool_call_id)
+
+
+def _with_files(content: str, attached: str) -> str:
+    return f"{content}\n\n{attached}" if attached else content
 
 
 def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:

@@ -1,5 +1,6 @@
 """Sessions come into being here: found by key or made, with the facts to tell. In the caller's transaction."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,12 +10,13 @@ from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app.models import Agent
+from agents_app.types import Message
 from audit_app.kernel.errors import NotFound
 from audit_app.kernel.prepared import PreparedQuery
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.keys import SessionKey
-from sessions_app.models import Session
+from sessions_app.models import Session, Turn
 
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
@@ -32,17 +34,40 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
 
 
 def open_new(
-    key: SessionKey, owner: User | None, name: str, agent: Agent, title: str = ""
+    key: SessionKey,
+    owner: User | None,
+    name: str,
+    agent: Agent,
+    title: str = "",
+    *,
+    metadata: Mapping[str, Any] | None = None,
 ) -> tuple[Session, list[Fact]]:
     """A new session. Raises IntegrityError when the key is taken."""
     now = timezone.now()
     session = Session(
         key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id, sender_name=name,
         owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
+        metadata=dict(metadata or {}),
     )  # fmt: skip
     session.save(force_insert=True)
     created = {"channel": key.channel, "agent_id": agent.agent_id}
     return session, [fact_about(session, events.SESSION_CREATED, created)]
+
+
+def import_history(session: Session, messages: Sequence[Message]) -> None:
+    """Store what was said elsewhere before as the first turns of a session that nobody has used yet."""
+    if not messages:
+        return
+    Turn.objects.bulk_create(
+        Turn(
+            session=session, ordinal=session.next_ordinal, part=part, role=message.role, content=message.content,
+            tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
+            tool_call_id=message.tool_call_id, created_at=session.created_at,
+        )
+        for part, message in enumerate(messages)
+    )  # fmt: skip
+    session.next_ordinal += 1
+    Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=len(messages))
 
 
 def lock(session_id: UUID) -> Session:

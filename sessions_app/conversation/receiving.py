@@ -1,27 +1,35 @@
 """Takes messages in, from whatever channel: dedup, session, user turn and run in one transaction."""
 
 import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Max
 from django.utils import timezone
 
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.models import Run
+from agents_app.services import DEFAULT_OPTIONS
+from agents_app.types import RunOptions
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.vocabulary import Fact
 from sessions_app import events
-from sessions_app.arrivals import Arrival
+from sessions_app.attachments import rows as attachments
+from sessions_app.conversation.arrivals import Arrival
+from sessions_app.conversation.opening import fact_about, find_or_open, lock_seen
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session, Turn
-from sessions_app.opening import fact_about, find_or_open, lock_seen
+from tools_app import selectors as tools
+from tools_app.services import Answered
 
 LONGEST_TEXT = 10_000
 _TITLE_LENGTH = 80
@@ -30,7 +38,8 @@ _QUEUE_RETRY_SECONDS = 10
 
 @dataclass(frozen=True)
 class Inbound:
-    """A message as it came in. channel: spelled as in the sources; message_id: the sender's own, unique per account."""
+    """A message as it came in. channel: spelled as in the sources; message_id: the sender's own, unique per account;
+    note: what the surface that takes it in keeps beside it, told with the fact that it came, not to the model."""
 
     channel: str
     account_id: str
@@ -40,6 +49,7 @@ class Inbound:
     message_id: str = ""
     thread_id: str = ""
     author_id: str = ""  # who wrote it, where the sender of the session is a group
+    note: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> SessionKey:
@@ -68,6 +78,7 @@ class _Message:
     key: str | None
     digest: str
     arrival: Arrival | None = None
+    options: RunOptions = DEFAULT_OPTIONS
 
     @property
     def actor(self) -> str:
@@ -84,32 +95,42 @@ def receive(
     idempotency_key: str = "",
     busy: str = "",
     arrival: Arrival | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
+    longest_text: int = LONGEST_TEXT,
+    denied_tools: Sequence[str] = (),
 ) -> Accepted:
     """Take a message in. Nothing is stored when it raises.
 
     owner: the user it acts for (None: a channel's sender); session: write into this one instead of the sender's
     current; agent_id: for a new session. busy: what a session with an open run does (empty: as its agent says):
-    `queue` (wait in line), `reject`, `interrupt` (stop what runs, keeping its text), `steer` (join the open run).
+    `queue` (wait in line), `reject`, `interrupt` (stop what runs, keeping its text), `steer` (join the open run). What
+    a run asks its person comes before all of that: the message is the answer.
     The same idempotency key with the same message gives the first result. arrival: how it came through a channel,
-    stored in the same transaction; whatever has one of its keys again gives the first result too.
+    stored in the same transaction; whatever has one of its keys again gives the first result too. options: what the
+    message asks of its run; longest_text: in characters; denied_tools: patterns of calls that its run may not make.
     Raises InvalidInput (text_required, text_too_long, channel_mismatch), NotFound (another owner's session, unknown
     agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
-    message = _checked(inbound, owner, session, idempotency_key, arrival)
+    message = _checked(inbound, owner, session, idempotency_key, arrival, options, longest_text)
     if prior := _find_prior(message):
-        # Whoever took it in may have died before it stopped what ran.
-        _interrupt_earlier(prior, busy or _policy_of(prior.session_id))
-        return prior
+        return _as_before(prior, busy)
     try:
         with transaction.atomic():
-            accepted, policy = _accept(message, session, agent_id, busy)
+            accepted, policy = _accept(message, session, agent_id, busy, denied_tools)
     except IntegrityError:
         # The same key came in twice at once; whoever was first has stored it by now.
         if prior := _find_prior(message) or _find_earlier(message.arrival):
-            return prior
+            return _as_before(prior, busy)
         raise
     _interrupt_earlier(accepted, policy)
     return accepted
+
+
+def _as_before(prior: Accepted, busy: str) -> Accepted:
+    """The first result. Whoever took the message in may have died before it stopped what ran."""
+    session = Session.objects.select_related("agent").get(pk=prior.session_id)
+    _interrupt_earlier(prior, busy or session.agent.busy_policy)
+    return prior
 
 
 def _interrupt_earlier(accepted: Accepted, policy: str) -> None:
@@ -118,11 +139,9 @@ def _interrupt_earlier(accepted: Accepted, policy: str) -> None:
         runs.cancel_earlier_runs(accepted.session_id, accepted.ordinal, reason="Interrupted by a newer message.")
 
 
-def _policy_of(session_id: UUID) -> str:
-    return Session.objects.select_related("agent").get(pk=session_id).agent.busy_policy
-
-
-def _accept(message: _Message, session: Session | None, agent_id: str, busy: str) -> tuple[Accepted, str]:
+def _accept(
+    message: _Message, session: Session | None, agent_id: str, busy: str, denied_tools: Sequence[str] = ()
+) -> tuple[Accepted, str]:
     facts: list[Fact] = []
     if message.arrival:
         message.arrival.claim_keys()
@@ -130,53 +149,100 @@ def _accept(message: _Message, session: Session | None, agent_id: str, busy: str
         session, facts = find_or_open(message.inbound.key, message.owner, message.inbound.sender_name, agent_id)
     _check_channel(session, message.inbound.channel)
     policy = busy or session.agent.busy_policy
-    steered = runs.steer_open_run(session.id) if policy == "steer" else None
+    files = message.arrival.files if message.arrival else ()
+    if answered := _answer(message, session):
+        run, answer = answered
+        answers = [str(answer.execution_id)]
+        return _store(message, session, run, _next_part(run), [*facts, *answer.facts], answers=answers), policy
+    # A run under way does not wait for files: a message with some gets a run of its own.
+    steered = runs.steer_open_run(session.id) if policy == "steer" and not files else None
     if steered is not None:
         # The run's row is locked now, the session's is not: its place in the turns is the run's to give.
-        return _store(message, session, steered, steered.words - 1, facts), policy
+        return _store(message, session, steered, _next_part(steered), facts), policy
     session = lock_seen(session)
     _refuse_when_busy(session, policy)
     run, queued = runs.start_run(
         conversation_id=session.id, session_key=session.key, ordinal=session.next_ordinal, agent=session.agent,
-        actor=message.actor,
+        actor=message.actor, options=message.options,
+        session_policy=_session_policy(session, message.arrival, denied_tools),
     )  # fmt: skip
     return _store(message, session, run, 0, facts, queued), policy
 
 
+def _answer(message: _Message, session: Session) -> tuple[Run, Answered] | None:
+    """The message as the answer to what the session's run asks its person, if it asks something."""
+    question = tools.find_question(session.id)
+    return runs.answer_input(question.run_id, message.text, actor=message.actor) if question else None
+
+
+def _next_part(run: Run) -> int:
+    """The next free place among a run's turns. Its row must be locked."""
+    last = Turn.objects.filter(session_id=run.conversation_id, ordinal=run.ordinal).aggregate(last=Max("part"))["last"]
+    return 0 if last is None else last + 1
+
+
+def _session_policy(session: Session, arrival: Arrival | None, denied_tools: Sequence[str]) -> dict[str, Any]:
+    """What the session's owner, the channel account, and whoever sends the message take away from whichever agent
+    answers there."""
+    config, own = arrival.row.account.config if arrival else {}, session.policy
+    denied = [*own.get("deniedTools", ()), *(config.get("denied_tools") or ()), *denied_tools]
+    taken = {"readonly": bool(own.get("readonly") or config.get("readonly")), "deniedTools": denied}
+    return {name: value for name, value in taken.items() if value}
+
+
 def _store(
-    message: _Message, session: Session, run: Run, part: int, facts: list[Fact], queued: list[Fact] | None = None
+    message: _Message,
+    session: Session,
+    run: Run,
+    part: int,
+    facts: list[Fact],
+    queued: list[Fact] | None = None,
+    *,
+    answers: list[str] | None = None,
 ) -> Accepted:
     now = timezone.now()
     turn = Turn(
         session=session, run=run, ordinal=run.ordinal, part=part, role="user", content=message.text, created_at=now,
-        idempotency_key=message.key, body_digest=message.digest,
+        idempotency_key=message.key, body_digest=message.digest, tool_call_ids=answers,
     )  # fmt: skip
     turn.save(force_insert=True)
     if message.arrival:
         message.arrival.store(turn=turn)
+        if files := message.arrival.files:
+            is_album = bool(message.arrival.album_id)
+            attachments.add(turn, message.arrival.row.account, files, is_album=is_album)
     Session.objects.filter(pk=session.id).update(
         message_count=F("message_count") + 1, next_ordinal=F("next_ordinal") + (1 if queued else 0),
         last_active_at=now, title=session.title or _title_of(message.text),
     )  # fmt: skip
-    received = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
+    received: dict[str, Any] = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
+    if message.inbound.note:
+        received["note"] = dict(message.inbound.note)
     facts.append(fact_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id))
     audit.emit([*facts, *(queued or [])])
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
 
 
 def _checked(
-    inbound: Inbound, owner: User | None, session: Session | None, idempotency_key: str, arrival: Arrival | None
+    inbound: Inbound,
+    owner: User | None,
+    session: Session | None,
+    idempotency_key: str,
+    arrival: Arrival | None,
+    options: RunOptions,
+    longest_text: int,
 ) -> _Message:
     text = inbound.text.replace("\0", "").strip()
     if not text:
         raise InvalidInput("The message has no text.", code="text_required")
-    if len(text) > LONGEST_TEXT:
+    if len(text) > longest_text:
         raise InvalidInput(
-            f"The message has {len(text):,} characters; at most {LONGEST_TEXT:,} are allowed.", code="text_too_long"
+            f"The message has {len(text):,} characters; at most {longest_text:,} are allowed.", code="text_too_long"
         )
     where = str(session.id if session else inbound.key)
-    digest = hashlib.sha256(f"{where}\0{text}".encode()).hexdigest()
-    return _Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival)
+    wishes = json.dumps(options.to_dict(), sort_keys=True) if options != DEFAULT_OPTIONS else ""
+    digest = hashlib.sha256(f"{where}\0{text}{wishes}".encode()).hexdigest()
+    return _Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options)
 
 
 def _scoped_key(inbound: Inbound, owner: User | None, idempotency_key: str) -> str | None:

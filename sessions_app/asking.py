@@ -1,0 +1,194 @@
+"""What a request for approval says in chats: the prompt, the buttons, the outcome. Pure.
+
+What strangers wrote is shown with every invisible character spelled out, and what does not fit is counted, so that
+nobody approves what they cannot see.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from uuid import UUID
+
+from audit_app.adminkit.text import clipped, pretty_json, summary, visible
+from audit_app.kernel.redact import masked
+from sessions_app.channels.messages import Button
+from tools_app.executions.changes import diff
+from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
+
+SAID = {
+    Decision.ALLOW_ONCE: "Allowed once",
+    Decision.ALLOW_RUN: "Allowed for this run",
+    Decision.ALLOW_ALWAYS: "Always allowed",
+    Decision.DENY: "Denied",
+}
+_ENDED = {
+    ApprovalStatus.PENDING: "Not decided yet",
+    ApprovalStatus.APPROVED: "Allowed",
+    ApprovalStatus.DENIED: "Denied",
+    ApprovalStatus.EXPIRED: "Nobody decided in time: denied",
+    ApprovalStatus.CANCELLED: "Withdrawn: the call was given up",
+}
+_LABELS = {
+    Decision.ALLOW_ONCE: ("Allow once", "success"),
+    Decision.ALLOW_RUN: ("Allow for this run", ""),
+    Decision.ALLOW_ALWAYS: ("Always allow", ""),
+    Decision.DENY: ("Deny", "danger"),
+}
+_LETTERS = {
+    "o": Decision.ALLOW_ONCE, "r": Decision.ALLOW_RUN, "a": Decision.ALLOW_ALWAYS, "d": Decision.DENY,
+}  # fmt: skip
+_WORDS = {
+    "": Decision.ALLOW_ONCE,
+    "once": Decision.ALLOW_ONCE,
+    "run": Decision.ALLOW_RUN,
+    "always": Decision.ALLOW_ALWAYS,
+}
+_ACTION = re.compile(r"apr:(?P<id>[A-Za-z0-9_-]{22}):(?P<letter>[orad])", re.ASCII)
+# What some keyboards and platforms put between letters.
+_INVISIBLE = re.compile("[\u200b-\u200f\u2060-\u2069\ufeff]")
+_DIGEST = re.compile(r"#[0-9a-f]+\)", re.ASCII)
+_SHORT = 8
+_DIFF_SIGNS = {"added": "+ ", "removed": "- ", "same": "  ", "skipped": "  …"}
+_LONGEST_PATTERN, _LONGEST_BRIEF = 300, 200
+
+
+def outcome(approval: ApprovalView, name: str) -> str:
+    """What came of it, in one line. name: what the person who decided is called."""
+    said = SAID[Decision(approval.decision)] if approval.decision else _ENDED[approval.status]
+    is_persons = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
+    by = f" by {visible(name)}" if is_persons and name else ""
+    return f"{said}{by}"
+
+
+def scope(pattern: str) -> str:
+    """What a pattern allows, in words where it has a plain form."""
+    tool, _, rest = pattern.partition("(")
+    if not rest:
+        return f"every call of {visible(tool)}"
+    if _DIGEST.fullmatch(rest):
+        return f"{visible(tool)} with exactly these arguments"
+    return clipped(visible(masked(pattern)), _LONGEST_PATTERN)
+
+
+# Buttons: at most 64 bytes each, which name the request and what is said to it.
+
+
+def action_id(approval_id: UUID, decision: Decision) -> str:
+    compact = base64.urlsafe_b64encode(approval_id.bytes).rstrip(b"=").decode()
+    letter = next(letter for letter, meant in _LETTERS.items() if meant is decision)
+    return f"apr:{compact}:{letter}"
+
+
+def is_ours(action: str) -> bool:
+    """Whether a button was one of an approval, valid or not."""
+    return action.startswith("apr:")
+
+
+def read_action(action: str) -> tuple[UUID, Decision] | None:
+    """What a button means, None when it is not one of ours."""
+    found = _ACTION.fullmatch(action)
+    if found is None:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(found["id"] + "==")
+    except binascii.Error:
+        return None
+    return UUID(bytes=raw), _LETTERS[found["letter"]]
+
+
+def buttons(approval: ApprovalView, most: int) -> tuple[Button, ...]:
+    """One for each thing that may be said to it; where only a few fit, the plain yes and no."""
+    offered = [decision for decision in _LABELS if decision in approval.choices]
+    if len(offered) > most:
+        offered = [decision for decision in offered if decision in (Decision.ALLOW_ONCE, Decision.DENY)]
+    return tuple(
+        Button(_LABELS[decision][0], action_id(approval.id, decision), _LABELS[decision][1]) for decision in offered
+    )
+
+
+# Commands, where there are no buttons.
+
+
+def short_id(approval_id: UUID) -> str:
+    """Enough of an id to tell the few that wait in a chat apart. Its end: the beginning is the time."""
+    return approval_id.hex[-_SHORT:]
+
+
+def find_named(name: str, approvals: Iterable[ApprovalView]) -> ApprovalView | None:
+    """The request that a command names by the end of its id; without a name, the only one there is."""
+    found = list(approvals)
+    if name:
+        wanted = name.lower().replace("-", "")
+        found = [approval for approval in found if len(wanted) >= 4 and approval.id.hex.endswith(wanted)]
+    return found[0] if len(found) == 1 else None
+
+
+def read_command(text: str) -> tuple[str, Decision, str] | None:
+    """`/approve [id] [run|always]` and `/deny [id] [note]`: the id, what is said, the note. None: not understood."""
+    command, *words = _INVISIBLE.sub("", text).split()
+    name = words[0] if words and re.fullmatch(r"[0-9a-fA-F-]{4,36}", words[0]) else ""
+    rest = words[1:] if name else words
+    if command == "/deny":
+        return name, Decision.DENY, " ".join(rest)
+    decision = _WORDS.get(" ".join(rest).lower())
+    return (name, decision, "") if decision is not None else None
+
+
+# Texts, as Markdown.
+
+
+def prompt(
+    approval: ApprovalView, change: Change | None, *, agent_name: str, may_decide: bool, has_buttons: bool, room: int
+) -> str:
+    """The request. may_decide: somebody who reads it here may; room: characters for what the call is about."""
+    lines = [f"**{visible(agent_name)}** wants to use `{_code(approval.tool)}` ({approval.risk} risk)."]
+    lines += [f"Why it asks: {_plain(approval.reason)}"] if approval.reason else []
+    body = _diff_block(change, room) if change else ""
+    lines.append(body or _block(pretty_json(masked(approval.arguments)), room, "json"))
+    if not may_decide:
+        lines.append("An operator has to decide this. I go on by myself when it is done.")
+        return "\n\n".join(lines)
+    if Decision.ALLOW_ALWAYS in approval.choices and approval.pattern:
+        lines.append(f"“Always” means for this agent: `{_code(scope(approval.pattern))}`")
+    if not has_buttons:
+        lines.append(_instructions(approval))
+    return "\n\n".join(lines)
+
+
+def answered(approval: ApprovalView, name: str) -> str:
+    """What the prompt becomes when the request is decided."""
+    about = summary(masked(approval.arguments), _LONGEST_BRIEF)
+    lines = [f"`{_code(approval.tool)}` {_plain(about)}", f"**{_plain(outcome(approval, name))}.**"]
+    return "\n\n".join([*lines, _plain(masked(approval.note))] if approval.note else lines)
+
+
+def _instructions(approval: ApprovalView) -> str:
+    name = short_id(approval.id)
+    more = [word for word, decision in _WORDS.items() if word in ("run", "always") and decision in approval.choices]
+    also = ", ".join(f"`/approve {name} {word}`" for word in more)
+    return f"To decide, write `/approve {name}`{f' ({also})' if also else ''} or `/deny {name} why not`."
+
+
+def _diff_block(change: Change, room: int) -> str:
+    lines = diff(Change(masked(change.before), masked(change.after), change.name))
+    if not lines:
+        return ""
+    text = "\n".join(_DIFF_SIGNS[line.kind] + visible(line.text) for line in lines)
+    named = f"{_plain(change.name)}:\n\n" if change.name else ""
+    return named + _block(text, room, "diff")
+
+
+def _block(text: str, room: int, language: str) -> str:
+    """Text as a fenced block that it cannot end."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{clipped(text, room)}\n{fence}"
+
+
+def _code(text: str) -> str:
+    return visible(text).replace("`", "'").replace("\n", " ")
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is Markdown."""
+    return re.sub(r"([\\`*_\[\]<>#|~!])", r"\\\1", visible(text).replace("\n", " "))

@@ -1,0 +1,119 @@
+"""What a model is told of files: the text of those that are text, a note about all others. Pure.
+
+What a file is, is read from its bytes; its name is a stranger's words.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LONGEST_TEXT = 20_000
+_LONGEST_TOGETHER = 60_000
+_LONGEST_NAME = 200
+_SNIFFED = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"), (b"%PDF-", "application/pdf"), (b"PK\x03\x04", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"), (b"\xff\xfb", "audio/mpeg"),
+    (b"\x1aE\xdf\xa3", "video/webm"), (b"\x7fELF", "application/x-executable"), (b"MZ", "application/x-executable"),
+)  # fmt: skip
+_TEXT_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the bytes of a file are. text: its beginning, where it is text; characters: how many it has in all."""
+
+    mime_type: str
+    text: str = ""
+    characters: int | None = None
+
+
+@dataclass(frozen=True)
+class Described:
+    """A file as it is told. status: as stored; error: why it is not there; id: by which the model can cite it."""
+
+    kind: str
+    filename: str
+    mime_type: str
+    size_bytes: int | None
+    status: str
+    text: str = ""
+    characters: int | None = None
+    error: str = ""
+    id: str = ""
+
+
+def read(data: bytes) -> Content:
+    """What a file is, by its bytes."""
+    for signature, mime_type in _SNIFFED:
+        if data.startswith(signature):
+            return Content(mime_type)
+    if data[:4] == b"RIFF" and data[8:12] in (b"WEBP", b"WAVE"):
+        return Content("image/webp" if data[8:12] == b"WEBP" else "audio/wav")
+    if data[4:8] == b"ftyp":
+        return Content("video/mp4")
+    text = _as_text(data)
+    return (
+        Content("application/octet-stream") if text is None else Content("text/plain", text[:LONGEST_TEXT], len(text))
+    )
+
+
+def clean_filename(name: str) -> str:
+    """The last part of a path, without characters that cannot be seen or turn the writing around."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    seen = "".join(
+        character for character in last if unicodedata.category(character)[0] not in "CZ" or character == " "
+    )
+    return seen.strip(" .")[:_LONGEST_NAME]
+
+
+def named(names: Iterable[tuple[str, str]]) -> str:
+    """What a message of files alone says. names: kind and file name of each."""
+    told = [filename or kind for kind, filename in names]
+    return f"📎 {', '.join(told)}" if told else ""
+
+
+def describe(files: Iterable[Described]) -> str:
+    """All files of a message, for the model."""
+    left = _LONGEST_TOGETHER
+    told = []
+    for file in files:
+        told.append(_tell(file, left))
+        left -= min(len(file.text), left)
+    return "\n\n".join(told)
+
+
+def _tell(file: Described, room: int) -> str:
+    what = f"{file.kind} {file.filename}" if file.filename else file.kind
+    about = ", ".join(part for part in (file.mime_type, _size(file.size_bytes)) if part)
+    if file.status == "waiting":
+        return f"[Attached {what}: it could not be fetched in time]"
+    if file.status == "failed":
+        return f"[Attached {what}: it could not be fetched, {file.error}]"
+    if file.characters is None or not file.text:
+        return f"[Attached {what}{f' ({about})' if about else ''}: its content cannot be shown here]"
+    shown = file.text[:room]
+    cut = "" if len(shown) == file.characters else f"; the first {len(shown):,} of {file.characters:,} characters"
+    cited = f"; to be cited as [{file.id}]" if file.id else ""
+    return f"[Attached {what} ({about}){cut}{cited}]\n<<<\n{shown}\n>>>"
+
+
+def _size(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return ""
+    if size_bytes < 1000:
+        return f"{size_bytes} bytes"
+    return f"{size_bytes / 1_000_000:.1f} MB" if size_bytes >= 100_000 else f"{size_bytes / 1000:.1f} kB"
+
+
+def _as_text(data: bytes) -> str | None:
+    encoding = next((name for mark, name in _TEXT_MARKS if data.startswith(mark)), "utf-8")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    if any(
+        unicodedata.category(character) == "Cc" and character not in "\n\r\t\f" for character in text[:LONGEST_TEXT]
+    ):
+        return None
+    return text.replace("\r\n", "\n").replace("\0", "")

@@ -1,0 +1,1 @@
+"""Sessions and their turns: opened, added to by people, completed by runs."""

@@ -1,0 +1,1 @@
+"""What comes in from channels, from the webhook to the message: who may write, commands, albums, presses of buttons."""

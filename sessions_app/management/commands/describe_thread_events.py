@@ -1,0 +1,20 @@
+"""`manage.py describe_thread_events`: JSON Schemas of the thread stream, as `docs/threads-events.json` has them."""
+
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from sessions_app.surfaces.threads.event_schemas import document
+
+
+def text() -> str:
+    """The whole file."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+class Command(BaseCommand):
+    help = "Print a JSON Schema for each event of a thread's stream."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(text(), ending="")

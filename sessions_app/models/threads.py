@@ -1,0 +1,53 @@
+"""What clients of the Threads API leave beside sessions and turns: feedback, and what their own messages carry."""
+
+from django.conf import settings
+from django.db import models
+
+from audit_app.kernel.ids import new_id
+from sessions_app.models.sessions import Session, Turn
+
+
+class Feedback(models.Model):
+    """What a person thinks of a session, or of one message in it: at most one opinion of each."""
+
+    TARGETS = [("THREAD", "session"), ("MESSAGE", "message")]
+    RATINGS = [("UP", "up"), ("DOWN", "down")]
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
+    target_type = models.CharField(max_length=16, choices=TARGETS)
+    target_id = models.UUIDField(help_text="The session; of an answer its run, of another message its turn.")
+    rating = models.CharField(max_length=4, choices=RATINGS)
+    reason = models.CharField(max_length=20, blank=True)
+    comment = models.TextField(blank=True)
+    extra_metadata = models.JSONField(default=dict, blank=True)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "komand_feedback"
+        ordering = ["-created_at"]
+        verbose_name_plural = "feedback"
+        constraints = [
+            models.UniqueConstraint(fields=["user", "target_type", "target_id"], name="feedback_one_per_target")
+        ]
+        indexes = [models.Index(fields=["created_at"], name="feedback_recent")]  # lists, admin
+
+    def __str__(self) -> str:
+        return f"{self.rating} for {self.target_type.lower()} {self.target_id}"
+
+
+class MessageExtras(models.Model):
+    """What a message that a client wrote itself carries beside its text, as the client sent it."""
+
+    turn = models.OneToOneField(Turn, primary_key=True, on_delete=models.CASCADE, related_name="+")
+    content = models.JSONField(default=dict, help_text="citations, references")
+    details = models.JSONField(null=True, help_text="parts, steps, usage, …")
+
+    class Meta:
+        db_table = "komand_message_extras"
+        verbose_name_plural = "message extras"
+
+    def __str__(self) -> str:
+        return f"extras of turn {self.turn_id}"

@@ -1,0 +1,88 @@
+"""How long is kept what channels and logins leave behind. Sessions and their turns are not among it: they stay."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from audit_app import retention
+from audit_app.kernel.ids import first_id_at
+from audit_app.retention import Expired, days_ago
+from sessions_app.models import Delivery, InboundKey, InboundMessage, Pairing, RefreshToken, Turn
+
+RAW_DAYS = 7
+# Longer than any platform or client repeats a message by itself.
+KEY_DAYS = 30
+ROW_DAYS = 90
+# Its login's access tokens look it up until they have expired too.
+TOKEN_DAYS = 7
+DRAFT_MINUTES = 10
+
+
+class OldDeliveries(retention.Rule):
+    """Their ids rise with time, which spares an index: the oldest rows are looked at, and go if they are old."""
+
+    name = "deliveries"
+    says = f"{ROW_DAYS} days"
+
+    def prune(self, limit: int) -> int:
+        ids = list(self._old(limit))
+        with transaction.atomic():
+            Delivery.objects.filter(pk__in=ids).delete()
+        return len(ids)
+
+    def count(self) -> int:
+        return Delivery.objects.filter(created_at__lt=days_ago(ROW_DAYS)).exclude(status__in=self._NOT_OVER).count()
+
+    _NOT_OVER = (*Delivery.OPEN, "draft")
+
+    def _old(self, limit: int) -> Iterator[int]:
+        edge = days_ago(ROW_DAYS)
+        for pk, made, status in Delivery.objects.order_by("pk").values_list("pk", "created_at", "status")[:limit]:
+            if made < edge and status not in self._NOT_OVER:
+                yield pk
+
+
+def _payloads() -> QuerySet[InboundMessage]:
+    old = InboundMessage.objects.filter(raw__isnull=False, received_at__lt=days_ago(RAW_DAYS))
+    return old.order_by("received_at")
+
+
+def _inbound_keys() -> QuerySet[InboundKey]:
+    return InboundKey.objects.filter(pk__lt=first_id_at(days_ago(KEY_DAYS))).order_by("pk")
+
+
+def _inbound() -> QuerySet[InboundMessage]:
+    return InboundMessage.objects.filter(pk__lt=first_id_at(days_ago(ROW_DAYS))).order_by("pk")
+
+
+def _drafts() -> QuerySet[Delivery]:
+    ended = timezone.now() - timedelta(minutes=DRAFT_MINUTES)
+    return Delivery.objects.filter(status="draft", owner=None, run__ended_at__lt=ended).order_by("pk")
+
+
+def _idempotency_keys() -> QuerySet[Turn]:
+    return Turn.objects.filter(idempotency_key__isnull=False, pk__lt=first_id_at(days_ago(KEY_DAYS))).order_by("pk")
+
+
+def _refresh_tokens() -> QuerySet[RefreshToken]:
+    return RefreshToken.objects.filter(expires_at__lt=days_ago(TOKEN_DAYS)).order_by("expires_at")
+
+
+def _pairing_codes() -> QuerySet[Pairing]:
+    return Pairing.objects.filter(sender_id="", expires_at__lt=days_ago(1)).order_by("pk")
+
+
+for rule in (
+    Expired("payloads as received", f"{RAW_DAYS} days", _payloads, empty=("raw",)),
+    Expired("keys of inbound messages", f"{KEY_DAYS} days", _inbound_keys),
+    Expired("inbound messages", f"{ROW_DAYS} days", _inbound),
+    OldDeliveries(),
+    Expired("previews nobody finished", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
+    Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
+    Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),
+    Expired("unused pairing codes", "a day after they expired", _pairing_codes),
+):
+    retention.register(rule)

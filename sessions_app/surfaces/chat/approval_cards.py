@@ -1,0 +1,94 @@
+"""What the page shows of a request for approval, below the call that it is about. Pure.
+
+Whoever decides sees all of the arguments, with every invisible character spelled out.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from audit_app.adminkit.text import pretty_json, visible
+from audit_app.kernel.redact import masked
+from sessions_app import asking
+from sessions_app.surfaces.chat.folding import Folded, folded
+from tools_app.executions.changes import DiffLine, diff
+from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
+
+_LONGEST_ARGUMENTS = 100_000
+
+
+@dataclass(frozen=True)
+class ApprovalCard:
+    """call_id: the execution it is about; changes: what the call would change, perhaps nothing to be seen; run_scope,
+    always_scope: what would be allowed with it; may_decide: whether whoever looks may; outcome: what came of it."""
+
+    id: UUID
+    call_id: UUID
+    tool: str
+    risk: str
+    reason: str
+    status: ApprovalStatus
+    expires_at: datetime
+    arguments: Folded
+    changes: tuple[DiffLine, ...] = ()
+    changed: str = ""
+    choices: tuple[Decision, ...] = ()
+    run_scope: str = ""
+    always_scope: str = ""
+    may_decide: bool = False
+    outcome: str = ""
+    note: str = ""
+    decided_at: datetime | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        return self.status is ApprovalStatus.PENDING
+
+    @property
+    def is_refused(self) -> bool:
+        return self.status in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED)
+
+    @property
+    def offers_run(self) -> bool:
+        return Decision.ALLOW_RUN in self.choices
+
+    @property
+    def offers_always(self) -> bool:
+        return Decision.ALLOW_ALWAYS in self.choices
+
+    @property
+    def waits(self) -> str:
+        """What to say of the run meanwhile."""
+        return waiting_words(self.may_decide)
+
+
+def card_of(approval: ApprovalView, change: Change | None, *, may_decide: bool, name: str) -> ApprovalCard:
+    """change: what the call would do to a text, if that is known; name: what the person who decided is called."""
+    hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
+    return ApprovalCard(
+        approval.id, approval.execution_id, approval.tool, approval.risk, approval.reason, approval.status,
+        approval.expires_at, _arguments(approval.arguments), _changes(hidden),
+        hidden.name if hidden else "", approval.choices, _scope(approval.run_pattern), _scope(approval.pattern),
+        may_decide, asking.outcome(approval, name), masked(approval.note), approval.decided_at,
+    )  # fmt: skip
+
+
+def waiting_words(may_decide: bool) -> str:
+    return "Waiting for your decision" if may_decide else "Waiting for an operator"
+
+
+def _changes(change: Change | None) -> tuple[DiffLine, ...]:
+    return tuple(replace(line, text=visible(line.text)) for line in diff(change)) if change else ()
+
+
+def _arguments(arguments: dict[str, Any]) -> Folded:
+    text = pretty_json(masked(arguments))
+    if len(text) > _LONGEST_ARGUMENTS:
+        hidden = len(text) - _LONGEST_ARGUMENTS
+        text = f"{text[:_LONGEST_ARGUMENTS]}\n… {hidden:,} more characters are not shown here"
+    return folded(text)
+
+
+def _scope(pattern: str) -> str:
+    return asking.scope(pattern) if pattern else ""

@@ -1,0 +1,52 @@
+"""Folds long text, so that a card shows its beginning and the rest on demand. Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from audit_app.kernel.redact import masked
+
+_LONGEST_TEXT = 4_000  # as much as an event holds: live and after a reload a card shows the same
+_LINES_SHOWN = 12
+_CHARACTERS_SHOWN = 900
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Text of which the page shows `head` and, on demand, `rest`."""
+
+    head: str = ""
+    rest: str = ""
+
+    @property
+    def lines_more(self) -> int:
+        return self.rest.count("\n") + 1
+
+
+def pretty(value: Any) -> Folded:
+    """A JSON value, or text that may be JSON, masked, indented, cut and folded."""
+    if isinstance(value, str):
+        value = parsed(value)
+    value = masked(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+    if len(text) > _LONGEST_TEXT:
+        text = text[: _LONGEST_TEXT - 1] + "…"
+    return folded(text)
+
+
+def folded(text: str) -> Folded:
+    """A text of which much is shown on demand only."""
+    lines = text.split("\n")
+    head, rest = "\n".join(lines[:_LINES_SHOWN]), "\n".join(lines[_LINES_SHOWN:])
+    if len(head) > _CHARACTERS_SHOWN:
+        return Folded(text[:_CHARACTERS_SHOWN], text[_CHARACTERS_SHOWN:])
+    return Folded(head, rest)
+
+
+def parsed(text: str) -> Any:
+    """Text that may be JSON: its object or list, else the text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if isinstance(value, dict | list) else text

@@ -1,0 +1,51 @@
+"""The list of sources under an answer: what was cited, each with an address that is safe to open. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from sessions_app.citations import Citation, listed
+
+_LONGEST_QUOTE = 200
+
+
+@dataclass(frozen=True)
+class ShownSource:
+    """href, host: of a web page; both empty for what has no address that a browser should open. kind: what it is."""
+
+    number: int
+    title: str
+    quote: str
+    href: str = ""
+    host: str = ""
+    kind: str = ""
+
+
+def shown_sources(citations: Iterable[Citation]) -> tuple[ShownSource, ...]:
+    """Each source once, by its number."""
+    return tuple(_shown(citation) for citation in listed(citations))
+
+
+def _shown(citation: Citation) -> ShownSource:
+    quote = " ".join(citation.quote.split())
+    if len(quote) > _LONGEST_QUOTE:
+        quote = f"{quote[:_LONGEST_QUOTE].rstrip()}…"
+    title = " ".join(citation.title.split())
+    host = _host(citation.uri)
+    if host:
+        return ShownSource(citation.number, title, quote, href=citation.uri, host=host)
+    return ShownSource(citation.number, title, quote, kind=_KINDS.get(citation.uri.partition(":")[0], ""))
+
+
+_KINDS = {"memory": "memory", "artifact": "file", "attachment": "attached file"}
+
+
+def _host(uri: str) -> str:
+    """The host of a web address; empty for anything else, and for an address that hides another one."""
+    try:
+        parts = urlsplit(uri)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    is_plain = parts.scheme in ("http", "https") and parts.username is None and uri.isprintable() and " " not in uri
+    return host if is_plain and "\\" not in uri else ""

@@ -1,0 +1,1 @@
+"""This surface in the OpenAPI document."""

@@ -1,0 +1,195 @@
+"""Requests for approval in chats: asked where the message came from, decided by the right people, once, shown after."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents_app import services as runs
+from sessions_app import asking
+from sessions_app.inbound import pairing
+from sessions_app.models import Delivery, InboundMessage, Pairing
+from tests.approval_rig import Launch, asked, wants_to_launch
+from tests.channel_rig import add_telegram, add_webhook, post, settle, telegram, webhook
+from tests.engine_rig import EngineRig, until
+from tests.fakes.telegram import FakeTelegram, group_update, press_update, private_update
+from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
+from tools_app.models import Approval
+from tools_app.registry import tools
+from tools_app.types import Decision
+
+pytestmark = pytest.mark.django_db(transaction=True)
+APPROVERS = {"config": {"approvers": ["501"], "drafts": False}}
+
+
+@pytest.fixture(autouse=True)
+def _launch(monkeypatch: pytest.MonkeyPatch, rig: EngineRig) -> Iterator[None]:
+    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
+    monkeypatch.setattr(Launch, "launched", [])
+    wants_to_launch(rig)
+    yield
+
+
+def ask(platform: FakeTelegram, **options: Any) -> Approval:
+    """Write to the bot, whose agent then asks; the request, once its question is in the chat."""
+    add_telegram(platform, **{**APPROVERS, **options})
+    telegram(private_update(1, "launch it"))
+    until(lambda: platform.chat(501))
+    return asked()
+
+
+def press(number: int, data: str, platform: FakeTelegram, **options: Any) -> str:
+    """Press, and the toast that comes of it."""
+    assert telegram(press_update(number, data, **options)) == 200
+    until(lambda: f"press-{number}" in platform.toasts)
+    return platform.toasts[f"press-{number}"]
+
+
+def test_the_question_says_what_will_be_done_and_a_button_decides_it(rig: EngineRig, platform: FakeTelegram) -> None:
+    approval = ask(platform)
+    [question] = platform.chat(501)
+    assert "launch" in question and "moon" in question and "high risk" in question
+    buttons = platform.buttons(501)
+    assert list(buttons) == ["Allow once", "Allow for this run", "Always allow", "Deny"]
+    assert press(1, buttons["Allow once"], platform) == "Allowed once."
+    until(lambda: platform.chat(501)[1:] == ["Over."] and not platform.buttons(501))
+    assert "Allowed once by Zoë" in platform.chat(501)[0]
+    approval.refresh_from_db()
+    assert (approval.decision, approval.decided_by) == ("allow_once", "sender:Telegram:501")
+    assert Launch.launched == ["moon"]
+
+
+def test_a_denial_reaches_the_model_and_the_chat(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    assert press(1, platform.buttons(501)["Deny"], platform) == "Denied."
+    until(lambda: len(platform.chat(501)) == 2)
+    assert "Denied by Zoë" in platform.chat(501)[0] and Launch.launched == []
+
+
+def test_a_second_click_names_the_first_decision(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    buttons = platform.buttons(501)
+    press(1, buttons["Deny"], platform)
+    assert press(2, buttons["Allow once"], platform) == "This was decided already. Denied by Zoë."
+    assert Launch.launched == []
+
+
+def test_a_repeated_update_decides_and_answers_once(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    update = press_update(1, platform.buttons(501)["Allow once"])
+    assert [telegram(update), telegram(update)] == [200, 200]
+    until(lambda: "Over." in platform.chat(501))
+    assert platform.methods().count("answerCallbackQuery") == 1 and Launch.launched == ["moon"]
+
+
+def test_a_decision_made_elsewhere_replaces_the_buttons(rig: EngineRig, platform: FakeTelegram) -> None:
+    approval = ask(platform)
+    admin = User.objects.create_superuser("ada", first_name="Ada")
+    runs.decide_approval(approval.id, decision="deny", actor=f"user:{admin.pk}", note="not on a Sunday")
+    until(lambda: not platform.buttons(501))
+    assert "Denied by Ada" in platform.chat(501)[0] and "not on a Sunday" in platform.chat(501)[0]
+    assert not Delivery.objects.filter(approval_id__isnull=False).exists()
+
+
+def test_an_expired_request_says_so_and_refuses(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    button = platform.buttons(501)["Allow once"]
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    until(lambda: "Nobody decided in time" in platform.chat(501)[0])
+    assert "expired" in press(1, button, platform)
+    assert Launch.launched == []
+
+
+def test_in_a_group_only_the_entitled_are_obeyed(rig: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform, config={"approvers": ["900"], "drafts": False})
+    telegram(group_update(7, "/approve@komand_test_bot nothing"))  # a group where nothing waits
+    telegram(group_update(8, "@komand_test_bot go", entities=[{"type": "mention", "offset": 0, "length": 16}]))
+    until(lambda: platform.buttons(-100777))
+    button = platform.buttons(-100777)["Allow once"]
+    refusal = press(1, button, platform, user=501, chat=-100777)
+    assert refusal == "Only an operator may decide this. Your click changed nothing."
+    assert Approval.objects.get().status == "pending"
+    assert press(2, button, platform, user=900, chat=-100777) == "Allowed once."
+    assert InboundMessage.objects.filter(reason="not_entitled", sender_id="501").count() == 1
+
+
+def test_whoever_may_not_decide_is_not_asked_but_told(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform, config={"drafts": False})
+    assert "An operator has to decide this" in platform.chat(501)[0] and not platform.buttons(501)
+
+
+@pytest.mark.parametrize("data", ["apr:!!!!:o", "apr:AAAAAAAAAAAAAAAAAAAAAA:o", "apr:", "apr:x:o:extra"])
+def test_a_made_up_button_is_refused(rig: EngineRig, platform: FakeTelegram, data: str) -> None:
+    ask(platform)
+    assert press(1, data, platform) == "There is no such request in this chat."
+
+
+def test_a_request_cannot_be_decided_from_another_chat(rig: EngineRig, platform: FakeTelegram) -> None:
+    approval = ask(platform, config={"approvers": ["501", "900"], "drafts": False})
+    stolen = asking.action_id(approval.id, Decision.ALLOW_ONCE)
+    assert press(1, stolen, platform, user=900) == "There is no such request in this chat."
+
+
+def test_a_sender_who_was_paired_as_an_operator_decides_under_their_name(
+    rig: EngineRig, platform: FakeTelegram
+) -> None:
+    ada = User.objects.create_superuser("ada", first_name="Ada")
+    account = add_telegram(platform, config={"drafts": False}, access="paired")
+    telegram(private_update(1, f"/pair {pairing.make_code(account)}"))
+    telegram(private_update(2, f"/pair {pairing.make_code(account, ada)}"))  # paired already: now we know who it is
+    assert Pairing.objects.get().user == ada
+    telegram(private_update(3, "launch it"))
+    until(lambda: platform.buttons(501))
+    press(1, platform.buttons(501)["Allow once"], platform)
+    assert Approval.objects.get().decided_by == f"user:{ada.pk}"
+    until(lambda: "Allowed once by Ada" in "".join(platform.chat(501)))
+
+
+def test_commands_decide_where_there_are_no_buttons(rig: EngineRig, platform: FakeTelegram) -> None:
+    approval = ask(platform)
+    telegram(private_update(2, f"/deny {asking.short_id(approval.id)} not on a Sunday"))
+    until(lambda: "not on a Sunday" in platform.chat(501)[0])
+    approval.refresh_from_db()
+    assert (approval.status, approval.note) == ("denied", "not on a Sunday")
+
+
+def test_the_only_request_needs_no_id(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    telegram(private_update(2, "/approve"))
+    until(lambda: Launch.launched == ["moon"])
+
+
+def test_a_command_that_names_nothing_lists_what_waits(rig: EngineRig, platform: FakeTelegram) -> None:
+    approval = ask(platform)
+    telegram(private_update(2, "/approve 0000dead"))
+    until(lambda: len(platform.chat(501)) == 2)
+    assert asking.short_id(approval.id) in platform.chat(501)[1]
+    assert Approval.objects.get().status == "pending"
+
+
+def test_what_was_decided_before_it_could_be_asked_is_not_asked(rig: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform, **APPROVERS)
+    platform.throttle(2, only="sendMessage")
+    telegram(private_update(1, "launch it"))
+    until(lambda: Delivery.objects.filter(kind="approval", error__contains="Too Many").exists())
+    runs.decide_approval(asked().id, decision="allow_once", actor="user:1")
+    settle(rig, 2)
+    assert platform.chat(501) == ["Over."]
+
+
+def test_a_program_gets_the_buttons_as_data_and_presses_them(rig: EngineRig, receiver: WebhookReceiver) -> None:
+    add_webhook(receiver, config={"approvers": ["u-42"]})
+    webhook("launch it", "msg-1")
+    until(lambda: receiver.callbacks)
+    assert receiver.callbacks[0].body["type"] == "approval.requested"
+    question = receiver.callbacks[0].body["data"]
+    [button] = [button for button in question["buttons"] if button["label"] == "Allow once"]
+    press = {"actionId": button["actionId"], "senderId": "u-42"}
+    body = json.dumps({"type": "action.performed", "data": press}).encode()
+    assert post("/channels/webhook/crm/webhook", body, signed_headers("press-1", body))[0] == 202
+    until(lambda: any("Over." in text for text in receiver.messages))
+    assert Launch.launched == ["moon"] and any("Allowed once by" in text for text in receiver.messages)

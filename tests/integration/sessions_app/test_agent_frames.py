@@ -1,0 +1,145 @@
+"""Recorded frames of the agent-message protocol: what goes over the wire does not change unnoticed.
+
+`GOLDEN=write` records them anew, from this very server. Ids and times are told by their order, live text whole.
+"""
+
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from agents_app.providers.scripted import Reply
+from agents_app.types import Usage
+from audit_app import follow
+from audit_app.kernel.database import in_db
+from sessions_app.surfaces.agents.formats import Compact
+from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
+from tests.agents_rig import RESTS, AgentCaller
+from tests.approval_rig import Launch, wants_to_launch
+from tests.engine_rig import EngineRig
+from tools_app.registry import tools
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FOLDER = Path(__file__).parents[2] / "surfaces" / "agents" / "golden"
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_PASSING = re.compile(r'"(?:duration_ms|until)": (?:\d+|"[^"]*")')
+_USER = re.compile(r"user:\d+")
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture
+def caller(rig: EngineRig) -> AgentCaller:
+    return AgentCaller(rig.owner)
+
+
+@pytest.fixture(autouse=True)
+async def follower() -> AsyncIterator[None]:
+    yield
+    await follow.follower().aclose()
+
+
+def plain(said: list[Compact]) -> list[Compact]:
+    """The frames without what differs from one time to the next."""
+    times = sorted({message["ts"] for message in said if message["t"] != 12})
+    frames: list[Compact] = []
+    for message in said:
+        shown = {**message, "ts": times.index(message["ts"]) if message["t"] != 12 else "live"}
+        last = frames[-1] if frames else {}
+        if message["t"] == 12 and last.get("t") == 12 and last["i"] == message["i"]:
+            frames[-1] = {**last, **shown, "m": last.get("m", "") + message.get("m", "")}
+        else:
+            frames.append(shown)
+    text = _PASSING.sub(lambda found: found[0].partition(":")[0] + ': "passing"', json.dumps(frames))
+    known: dict[str, str] = {}
+    text = _UUID.sub(lambda found: known.setdefault(found[0], f"id-{len(known) + 1}"), text)
+    shown_frames: list[Compact] = json.loads(_USER.sub("user:1", text))
+    return shown_frames
+
+
+def check(name: str, said: list[Compact], *, with_chunks: bool = True) -> None:
+    """with_chunks: False where the model is so fast that there may be none."""
+    for message in said:
+        Draft202012Validator(COMPACT_MESSAGE).validate(message)
+    said = [message for message in said if with_chunks or message["t"] != 12]
+    path, frames = FOLDER / f"{name}.json", plain(said)
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(json.dumps(frames, indent=2, ensure_ascii=False) + "\n")
+    assert frames == json.loads(path.read_text())
+
+
+async def recorded(caller: AgentCaller, body: dict[str, Any], turns: int = 1) -> list[Compact]:
+    run = await in_db(lambda: caller.start("go", **body))
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        return list(await stream.until(*RESTS, count=turns))
+
+
+async def test_a_turn_with_a_tool(rig: EngineRig, caller: AgentCaller) -> None:
+    call = ToolCall("c1", "echo", json.dumps({"text": "x"}))
+    wordy = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,), delay_seconds=0.05)
+    await in_db(rig.agent, wordy, Reply(("It is ", "done."), usage=Usage(7, 3), delay_seconds=0.05))
+    check("turn-with-a-tool", await recorded(caller, {}))
+
+
+async def test_work_that_is_not_interactive(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Forty-", "two."), delay_seconds=0.05))
+    check("work", await recorded(caller, {"interactive": False}))
+
+
+async def test_a_tool_that_fails_and_a_model_that_fails(rig: EngineRig, caller: AgentCaller) -> None:
+    call = ToolCall("c1", "calculator", json.dumps({"expression": "1/0"}))
+    await in_db(rig.agent, Reply(tool_calls=(call,)), Reply(("Half an ",), error="model_bad_request"))
+    check("failures", await recorded(caller, {}), with_chunks=False)
+
+
+async def test_a_question_and_its_answer(rig: EngineRig, caller: AgentCaller) -> None:
+    call = ToolCall("c1", "ask_user", json.dumps({"question": "Which?", "options": ["red", "blue"]}))
+    await in_db(rig.agent, Reply(tool_calls=(call,)), Reply(("Blue it is.",)))
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.stream(f"agents/{run}/stream") as stream:
+        asked = (await stream.until(*RESTS))[-1]
+        response = {"request_input_response": {"request_id": asked["d"]["request_id"]}}
+        await in_db(lambda: caller.say(run, "blue", "m-2", **response))
+        check("question", list(await stream.until(*RESTS, count=2)), with_chunks=False)
+
+
+async def test_a_request_for_approval_and_its_decision(rig: EngineRig, caller: AgentCaller, settings: Any) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    await in_db(wants_to_launch, rig)
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.stream(f"agents/{run}/stream") as stream:
+        asked = (await stream.until(*RESTS))[-1]
+        key = asked["d"]["tool_approval"]["approval_key"]
+        metadata = {
+            "request_input_response": {"request_id": asked["d"]["request_id"]},
+            "tool_approval_response": {"decision": "deny", "approval_key": key},
+        }
+        await in_db(lambda: caller.say(run, "deny", "m-2", **metadata))
+        check("approval", list(await stream.until(*RESTS, count=2)), with_chunks=False)
+
+
+async def test_a_stop(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Going on ",), hangs=True))
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.stream(f"agents/{run}/stream") as stream:
+        await stream.until(12)
+        await in_db(lambda: caller("POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"}))
+        check("stop", list(await stream.until(*RESTS)))
+
+
+def test_every_recording_is_still_made() -> None:
+    names = {"turn-with-a-tool", "work", "failures", "question", "approval", "stop"}
+    assert {path.stem for path in FOLDER.glob("*.json")} == names

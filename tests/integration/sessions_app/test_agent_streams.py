@@ -1,0 +1,366 @@
+"""Streams of the agent-message protocol over what the real engine does: nothing is missed, doubled or left hanging."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from agents_app.providers.scripted import Reply
+from audit_app import follow
+from audit_app.kernel.database import in_db
+from sessions_app.surfaces.agents.formats import Compact, MessageType
+from tests.agents_rig import RESTS, AgentCaller, eventually
+from tests.approval_rig import Launch, wants_to_launch
+from tests.engine_rig import EngineRig, until
+from tools_app.registry import tools
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CHUNK = MessageType.STREAMING_CHUNK
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+@pytest.fixture
+def caller(rig: EngineRig) -> AgentCaller:
+    return AgentCaller(rig.owner)
+
+
+@pytest.fixture(autouse=True)
+async def follower() -> AsyncIterator[None]:
+    yield
+    await follow.follower().aclose()
+
+
+def stored(said: list[Compact]) -> list[Compact]:
+    """Without chunks, and without what only empties a live text."""
+    return [one for one in said if one["t"] != CHUNK and (one.get("d") or {}).get("event_class") != "stream_reset"]
+
+
+def text_of(said: list[Compact]) -> str:
+    """The live text as a client puts it together."""
+    text = ""
+    for message in said:
+        if message["t"] == CHUNK and not message["i"].endswith(".reasoning"):
+            text += message.get("m", "")
+        elif (message.get("d") or {}).get("event_class") == "stream_reset":
+            text = ""
+    return text
+
+
+def kinds(said: list[Compact]) -> list[str]:
+    return [MessageType(message["t"]).name for message in said]
+
+
+async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentCaller) -> None:
+    calls = (ToolCall("c1", "echo", json.dumps({"text": "x"})),)
+    first = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=calls, delay_seconds=0.05)
+    await in_db(rig.agent, first, Reply(("It ", "is ", "done."), delay_seconds=0.05))
+    run = await in_db(caller.start, "go")
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        said = list(await stream.until(*RESTS))
+    assert stream.status == 200 and stream.headers["content-type"].startswith("text/event-stream")
+    assert "content-encoding" not in stream.headers and stream.comments[0] == ": connected"
+    assert kinds(stored(said)) == ["QUESTION", "THOUGHT", "THOUGHT", "THOUGHT", "THOUGHT", "ANSWER", "IDLE"]
+    assert stored(said) == await in_db(caller.messages, run["id"])
+    assert [float(one) for one in stream.ids] == [message["ts"] for message in said]
+    preamble, answer = stored(said)[2], stored(said)[-2]
+    assert preamble["d"]["display_role"] == "tool_preamble" and preamble["m"] == "Let me see."
+    for final in (preamble, answer):
+        chunks = [one for one in said if one["t"] == CHUNK and one["i"] == final["d"]["activity_id"]]
+        assert "".join(one.get("m", "") for one in chunks) == final["m"]
+        assert [one.get("f", 0) for one in chunks] == [0] * (len(chunks) - 1) + [1]
+
+
+async def test_from_wherever_a_client_comes_back_it_has_everything_once(rig: EngineRig, caller: AgentCaller) -> None:
+    words = tuple(f"word{number} " for number in range(60))
+    await in_db(rig.agent, Reply(words, delay_seconds=0.02))
+    run = await in_db(caller.start, "go")
+    seen: list[Compact] = []
+    since, path = 0.0, f"agents/{run['id']}/stream"
+    for _ in range(4):
+        async with caller.stream(path, f"skipHistory=true&since={since}" if since else "") as stream:
+            seen += list(await stream.until(CHUNK, *RESTS, count=4))
+        since = max(message["ts"] for message in seen)
+        assert "".join(words).startswith(text_of(seen))
+    async with caller.stream(path, f"skipHistory=true&since={since}") as stream:
+        seen += list(await stream.until(*RESTS))
+    assert text_of(seen) == "".join(words) == stored(seen)[-2]["m"]
+    assert stored(seen) == await in_db(caller.messages, run["id"])
+
+
+async def test_the_last_event_id_does_as_well(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)))
+    run = await in_db(caller.start, "go")
+    all_of_them = await eventually(lambda: len(found := caller.messages(run["id"])) == 3 and found)
+    async with caller.stream(f"agents/{run['id']}/stream", Last_Event_ID=str(all_of_them[0]["ts"])) as stream:
+        assert await stream.until(*RESTS) == all_of_them[1:]
+
+
+async def test_a_clock_that_is_ahead_loses_nothing_of_the_last_moments(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)))
+    run = await in_db(caller.start, "go")
+    all_of_them = await eventually(lambda: len(found := caller.messages(run["id"])) == 3 and found)
+    ahead = all_of_them[-1]["ts"] + 3_600_000
+    async with caller.stream(f"agents/{run['id']}/stream", f"skipHistory=true&since={ahead}") as stream:
+        assert await stream.until(*RESTS) == all_of_them
+
+
+async def test_without_history_a_stream_tells_what_comes(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
+    run = await in_db(caller.start, "go")
+    await eventually(lambda: caller.messages(run["id"])[-1]["t"] in RESTS)
+    async with caller.stream(f"agents/{run['id']}/stream", "skipHistory=true") as stream:
+        await asyncio.sleep(0.1)
+        await in_db(caller.say, run["id"], "more", "m-2")
+        said = stored(list(await stream.until(*RESTS)))
+    assert [message.get("m") for message in said] == ["more", "Two.", None]
+    assert said[0]["d"]["ack"] == "m-2"
+
+
+async def test_a_run_that_is_not_interactive_ends_its_stream(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Forty-two.",)))
+    run = await in_db(caller.start, "go", interactive=False)
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        said = stored(list(await stream.ended()))
+    assert (kinds(said)[-2:], said[-1]["m"]) == (["ANSWER", "COMPLETE"], "Forty-two.")
+    found = (await in_db(caller, "GET", f"agents/{run['id']}")).data
+    assert found["status"] == "completed" and found["completed_at"]
+    refused = await in_db(caller.say, run["id"], "more")
+    assert (refused.status, refused.data["code"]) == (409, "run_ended")
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:  # it is over: told, and ended
+        assert stored(list(await stream.ended())) == said
+
+
+async def test_a_failed_turn_says_why_and_the_conversation_goes_on(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Half an ",), error="model_bad_request"), Reply(("Well.",)))
+    run = await in_db(caller.start, "go")
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        said = stored(list(await stream.until(*RESTS)))
+    assert kinds(said) == ["QUESTION", "ANSWER", "ERROR", "IDLE"] and said[1]["d"]["partial"]
+    await in_db(caller.say, run["id"], "again", "m-2")
+    await eventually(lambda: caller.messages(run["id"])[-2].get("m") == "Well.")
+
+
+async def test_a_failed_run_is_failed_and_restarting_tries_it_again(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(error="model_bad_request"), Reply(("Well.",)))
+    run = await in_db(caller.start, "go", interactive=False)
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        assert kinds(stored(list(await stream.ended())))[-2:] == ["ERROR", "COMPLETE"]
+    assert (await in_db(caller, "GET", f"agents/{run['id']}")).data["status"] == "failed"
+    again = (await in_db(caller, "POST", f"agents/{run['id']}/restart")).data
+    assert (again["id"], again["status"]) == (run["id"], "running")
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        said = stored(list(await stream.ended()))
+    assert kinds(said)[2:] == ["COMPLETE", "RESTARTING", "ANSWER", "COMPLETE"] and said[-1]["m"] == "Well."
+
+
+async def test_a_restarted_run_takes_words_again(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
+    run = (await in_db(caller.start, "go", interactive=False))["id"]
+    await eventually(lambda: caller.messages(run)[-1]["t"] == MessageType.COMPLETE)
+    await in_db(caller, "POST", f"agents/{run}/restart")
+    assert (await in_db(caller, "POST", f"agents/{run}/restart")).data["status"] == "running"  # twice does no harm
+    await in_db(caller.say, run, "more", "m-2")
+    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == MessageType.COMPLETE and found)
+    assert kinds(said)[2:] == ["COMPLETE", "RESTARTING", "IDLE", "QUESTION", "ANSWER", "COMPLETE"]
+    assert (await in_db(caller, "GET", f"agents/{run}")).data["status"] == "completed"
+
+
+async def test_a_person_is_asked_and_answers_once(rig: EngineRig, caller: AgentCaller) -> None:
+    arguments = json.dumps({"question": "Which?", "options": ["red", "blue"]})
+    await in_db(rig.agent, Reply(tool_calls=(ToolCall("c1", "ask_user", arguments),)), Reply(("Blue it is.",)))
+    run = (await in_db(caller.start, "go"))["id"]
+    asked = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 9 and found[-1])
+    state = (await in_db(caller, "GET", f"agents/{run}")).data
+    assert (state["status"], state["activity_state"]) == ("running", "idle")
+    response = {"request_input_response": {"request_id": asked["d"]["request_id"]}}
+    for _ in range(2):
+        assert (await in_db(caller.say, run, "blue", "m-2", **response)).status == 200
+    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
+    (answer,) = [message for message in said if (message.get("d") or {}).get("ack") == "m-2"]
+    assert answer["d"]["request_input_response"] == response["request_input_response"]
+    assert said[-2]["m"] == "Blue it is."
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch) -> type[Launch]:
+    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
+    Launch.launched.clear()
+    return Launch
+
+
+@pytest.mark.parametrize(
+    ("text", "decision", "launched", "outcome"),
+    [
+        ("allow_once", "allow_once", ["moon"], "auto_approved"),
+        ("Not today.", "deny_with_feedback", [], "denied_with_feedback"),
+        ("allow_once", "", ["moon"], "auto_approved"),
+    ],
+)
+async def test_a_request_for_approval_is_decided_by_a_signal(
+    rig: EngineRig, caller: AgentCaller, launch: type[Launch], settings: Any,
+    text: str, decision: str, launched: list[str], outcome: str,
+) -> None:  # fmt: skip
+    settings.KOMAND_APPROVERS = "owners"
+    await in_db(wants_to_launch, rig)
+    run = (await in_db(caller.start, "go"))["id"]
+    asked = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 9 and found[-1])
+    metadata: dict[str, Any] = {}
+    if decision:
+        metadata["request_input_response"] = {"request_id": asked["d"]["request_id"]}
+        metadata["tool_approval_response"] = {"decision": decision, "approval_key": "x"}
+    for _ in range(2):
+        assert (await in_db(caller.say, run, text, "m-2", **metadata)).status == 200
+    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
+    assert launch.launched == launched
+    assert [one["d"]["approval_decision"] for one in said if one["t"] == 3] == [outcome]
+    assert len([one for one in said if (one.get("d") or {}).get("ack") == "m-2"]) == 1
+
+
+async def test_who_may_not_decide_waits_for_who_may(rig: EngineRig, caller: AgentCaller, launch: type[Launch]) -> None:
+    await in_db(wants_to_launch, rig)
+    run = (await in_db(caller.start, "go"))["id"]
+    waiting = await eventually(lambda: (last := caller.messages(run)[-1])["t"] == MessageType.UPDATE and last)
+    assert "operator" in waiting["m"]
+    request = {"request_input_response": {"request_id": waiting["d"]["request_id"]}}
+    assert (await in_db(caller.say, run, "allow_once", "m-2", **request)).status == 403
+    assert launch.launched == []
+
+
+async def test_stopping_is_acknowledged_once_and_words_interrupt(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Going on ",), hangs=True), Reply(("Again ",), hangs=True), Reply(("Done.",)))
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.stream(f"agents/{run}/stream") as stream:
+        await stream.until(CHUNK)
+        for _ in range(2):
+            await in_db(caller, "POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"})
+        said = stored(list(await stream.until(*RESTS)))
+        assert kinds(said) == ["QUESTION", "ANSWER", "IDLE"] and said[-1]["d"]["ack"] == "s-1"
+        await in_db(caller.say, run, "again", "m-2")
+        await stream.until(CHUNK, count=3)
+        await in_db(caller.say, run, "instead", "m-3")
+        said = stored(list(await stream.until(*RESTS, count=2)))
+    assert kinds(said[3:]) == ["QUESTION", "QUESTION", "ANSWER", "ANSWER", "IDLE"]
+    await in_db(caller, "POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"})
+    assert await in_db(caller.messages, run) == said
+
+
+async def test_ending_a_run_closes_its_streams(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("Going on ",), hangs=True))
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.stream(f"agents/{run}/stream") as stream:
+        await stream.until(CHUNK)
+        told = (await in_db(caller, "DELETE", f"agents/{run}?reason=enough")).data
+        assert told["reason"] == "enough"
+        assert (await in_db(caller, "GET", f"agents/{run}")).data["status"] == "cancelled"
+        said = stored(list(await stream.ended()))
+    assert (kinds(said)[-2:], said[-1]["m"]) == (["ANSWER", "TERMINATED"], "enough")
+    await in_db(caller, "DELETE", f"agents/{run}")
+    assert await in_db(caller.messages, run) == said
+
+
+async def test_a_fork_knows_what_was_said_and_goes_its_own_way(rig: EngineRig, caller: AgentCaller) -> None:
+    script = await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)), Reply(("Three.",)))
+    run = (await in_db(caller.start, "first"))["id"]
+    before = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
+    fork = (await in_db(caller, "POST", f"agents/{run}/fork")).data
+    assert fork["forked_from"] == run != fork["id"]
+    await in_db(caller.say, fork["id"], "second", "m-2")
+    branch = await eventually(lambda: len(found := caller.messages(fork["id"])) == 7 and found)
+    assert branch[:3] == before and kinds(branch[3:]) == ["IDLE", "QUESTION", "ANSWER", "IDLE"]
+    times = [message["ts"] for message in branch]
+    assert times == sorted(set(times))
+    assert [message.content for message in script.requests[-1].messages[1:]] == ["first", "One.", "second"]
+    again = (await in_db(caller, "POST", f"agents/{fork['id']}/fork")).data["id"]
+    assert (await in_db(caller.messages, again))[:7] == branch
+    assert await in_db(caller.messages, run) == before
+
+
+async def test_a_socket_carries_messages_and_signals(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
+    run = (await in_db(caller.start, "go"))["id"]
+    async with caller.socket(run) as socket:
+        seen: list[dict[str, Any]] = []
+
+        async def until_seen(found: Any) -> None:
+            while not found(seen):
+                seen.append(json.loads(await socket.receive_from(timeout=10)))
+
+        await until_seen(lambda frames: any(frame.get("t") == 10 for frame in frames))
+        for frame in ({"type": "ping"}, {"type": "signal", "signalName": "Dance", "requestId": 1}, {"type": "odd"}):
+            await socket.send_to(text_data=json.dumps(frame))
+        await socket.send_to(text_data="{")
+        body = {"message": "more", "client_message_id": "m-2"}
+        await socket.send_to(
+            text_data=json.dumps({"type": "signal", "signalName": "UserInput", "data": body, "requestId": "r-2"})
+        )
+        await until_seen(lambda frames: sum(frame.get("t") == 10 for frame in frames) == 2)
+        await until_seen(lambda frames: any(frame.get("type") == "ack" for frame in frames))
+    told = [frame for frame in seen if "type" in frame]
+    assert [(frame["type"], frame.get("requestId")) for frame in told] == [
+        ("pong", None), ("error", 1), ("error", None), ("error", None), ("ack", "r-2"),
+    ]  # fmt: skip
+    assert stored([frame for frame in seen if "t" in frame]) == await in_db(caller.messages, run)
+
+
+async def test_the_history_of_a_record_is_streamed_by_name(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)))
+    run = (await in_db(caller.start, "go", interactive=False))["id"]
+    async with caller.stream(f"agents/{run}/details/stream") as stream:
+        await stream.ended()
+    names = [line.removeprefix(b"event: ") for line in stream.body.split(b"\n") if line.startswith(b"event: ")]
+    assert set(names[:-1]) == {b"history"} and names[-1] == b"control"
+    assert b'data: {"type":"done"}' in stream.body
+
+
+async def test_streams_are_their_owners_alone(rig: EngineRig, caller: AgentCaller) -> None:
+    await in_db(rig.agent, Reply(("One.",)))
+    run = (await in_db(caller.start, "go"))["id"]
+    for bearer, status in (("", 401), ("nonsense", 401)):
+        async with AgentCaller(bearer=bearer or " ").stream(f"agents/{run}/stream") as stream:
+            await stream.ended()
+            assert stream.status == status and json.loads(stream.body)["status"] == status
+    for path in (f"workflows/runs/other/{run}/stream", "agents/nothing/stream", "agents/nothing/details/stream"):
+        async with caller.stream(path) as stream:
+            await stream.ended()
+            assert stream.status == 404
+    async with caller.stream(f"agents/{run}/stream", "since=soon") as stream:
+        await stream.ended()
+        assert stream.status == 400
+
+
+def test_files_are_told_once_their_batch_is_closed(rig: EngineRig, caller: AgentCaller) -> None:
+    script = rig.agent(Reply(("Read.",)))
+    run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
+    caller("PUT", caller("PUT", f"agents/{run}/artifacts/files/a.txt").data["url"], b"x", Content_Type="text/plain")
+    file = {"id": "f1", "name": "a.txt", "content_type": "text/plain", "artifact_path": "files/a.txt"}
+    caller("POST", f"agents/{run}/signal/FileUploaded", file)
+    caller("POST", f"agents/{run}/signal/FileUploaded", {**file, "id": "f2", "artifact_path": "files/b.txt"})
+    snapshot = caller.messages(run)[-1]["d"]
+    assert [(one["id"], one["status"]) for one in snapshot["files"]] == [("f1", "ready"), ("f2", "error")]
+    assert (snapshot["ready_count"], snapshot["error_count"]) == (1, 1)
+    caller("POST", f"agents/{run}/signal/FileRemoved", {"id": "f2"})
+    batch = {"batch_id": "b1", "file_ids": ["f1"], "failed_uploads": [{"name": "c.txt", "error": "too big"}]}
+    for _ in range(2):
+        assert caller("POST", f"agents/{run}/signal/FileBatchClosed", batch).data["status"] == "success"
+    until(lambda: caller.messages(run)[-1]["t"] == 10 and len(script.requests) == 1)
+    told = script.requests[0].messages[-1].content
+    assert "a.txt (text/plain, 1 bytes): files/a.txt" in told and "c.txt: could not be uploaded, too big" in told
+    snapshots = [message["d"]["files"] for message in caller.messages(run) if message["t"] == 0]
+    assert "consumed_at" in snapshots[-1][0]
+
+
+def test_what_the_run_must_not_call_is_not_offered(rig: EngineRig, caller: AgentCaller) -> None:
+    script = rig.agent(Reply(("Done.",)))
+    run = caller.start("go", excluded_tools=["echo"], tool_names=["echo", "calculator"])["id"]
+    until(lambda: len(caller.messages(run)) >= 3)
+    assert [spec.name for spec in script.requests[0].tools] == ["calculator"]

@@ -1,0 +1,156 @@
+"""Who may see and decide a request for approval on the page and over REST, and what they are told."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from agents_app.models import Step
+from agents_app.types import RunStatus
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import Session
+from sessions_app.services import delete_session
+from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+from tools_app.executions.approving import digest_of
+from tools_app.models import Approval, Grant
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+HTMX = {"HX-Request": "true"}
+
+
+def request_of(owner: User) -> Approval:
+    """A request of the owner's session that waits."""
+    run = make_run(make_session(owner), RunStatus.WAITING, waiting_on="approval")
+    Step.objects.create(run=run, index=0, fence=1, text="", started_at=timezone.now(), ended_at=timezone.now())
+    row = make_execution(
+        run, status="Pending", tool="launch", arguments={"target": "moon", "token": "hunter2"}, risk="high"
+    )
+    return Approval.objects.create(
+        execution=row, run_id=run.pk, digest=digest_of(row), reason="The call is of high risk.",
+        run_pattern="launch", pattern="launch(target=moon)", created_at=timezone.now(),
+        expires_at=timezone.now() + timedelta(minutes=15),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def ada() -> User:
+    return make_user("ada", is_staff=True, first_name="Ada")
+
+
+@pytest.fixture
+def alice() -> User:
+    return make_user("alice")
+
+
+def browse(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def decide(user: User, approval: Approval, decision: str = "allow_once", **fields: str):
+    return browse(user).post(f"/chat/approvals/{approval.pk}/decide", {"decision": decision, **fields}, headers=HTMX)
+
+
+def test_an_operator_decides_in_an_own_session_on_the_page(ada: User) -> None:
+    approval = request_of(ada)
+    answer = decide(ada, approval, "allow_run")
+    assert answer.status_code == 200 and "Allowed for this run by Ada" in answer.content.decode()
+    approval.refresh_from_db()
+    assert (approval.decision, approval.decided_by) == ("allow_run", f"user:{ada.pk}")
+
+
+def test_a_second_click_is_told_who_was_first(ada: User) -> None:
+    approval = request_of(ada)
+    decide(ada, approval, "deny", note="not now")
+    second = decide(ada, approval)
+    assert second.status_code == 409 and "Denied by Ada" in second.content.decode()
+
+
+def test_an_expired_request_is_gone(ada: User) -> None:
+    approval = request_of(ada)
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    answer = decide(ada, approval)
+    assert answer.status_code == 410 and "expired" in answer.content.decode()
+
+
+@pytest.mark.parametrize(("decision", "note"), [("perhaps", ""), ("", ""), ("deny", "x" * 1001)])
+def test_odd_decisions_are_refused(ada: User, decision: str, note: str) -> None:
+    approval = request_of(ada)
+    assert decide(ada, approval, decision, note=note).status_code == 400
+    approval.refresh_from_db()
+    assert approval.status == "pending"
+
+
+def test_an_owner_who_is_no_operator_sees_the_request_and_waits(alice: User) -> None:
+    approval = request_of(alice)
+    assert decide(alice, approval).status_code == 403
+    shown = RestCaller(alice).get(f"approvals/{approval.pk}").data
+    assert (shown["status"], shown["mayDecide"], shown["parameters"]["token"]) == ("pending", False, "•••")
+    assert RestCaller(alice).post(f"approvals/{approval.pk}/decide", {"decision": "deny"}).status == 403
+
+
+def test_owners_decide_where_the_installation_lets_them(alice: User, settings) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    approval = request_of(alice)
+    assert decide(make_user("bob"), approval).status_code == 404
+    assert decide(alice, approval).status_code == 200
+
+
+def test_strangers_see_nothing(alice: User) -> None:
+    approval = request_of(alice)
+    stranger = RestCaller(make_user("bob"))
+    assert stranger.get("approvals").data == []
+    for path in (f"approvals/{approval.pk}", f"approvals/{uuid4()}", "approvals/nothing"):
+        assert stranger.get(path).status == stranger.post(f"{path}/decide", {"decision": "deny"}).status == 404
+    assert decide(make_user("eve"), approval).status_code == 404
+
+
+def test_a_request_of_a_deleted_session_is_gone_for_its_owner(alice: User) -> None:
+    approval = request_of(alice)
+    delete_session(Session.objects.select_related("agent").get(owner=alice))
+    assert RestCaller(alice).get(f"approvals/{approval.pk}").status == 404
+
+
+def test_operators_see_everybodys_others_their_own(ada: User, alice: User) -> None:
+    own, other = request_of(ada), request_of(alice)
+    assert [row["approvalId"] for row in RestCaller(ada).get("approvals?status=pending").data] == [
+        str(other.pk),
+        str(own.pk),
+    ]
+    [row] = RestCaller(alice).get("approvals?status=pending").data
+    assert (row["approvalId"], row["sessionId"]) == (str(other.pk), f"WebChat:default:{alice.pk}")
+    assert row["patterns"] == {"allow_run": "launch", "allow_always": "launch(target=moon)"}
+    assert len(RestCaller(ada).get("approvals?pageSize=1&page=2").data) == 1
+
+
+def test_a_key_that_may_only_read_decides_nothing(ada: User) -> None:
+    approval = request_of(ada)
+    reader = RestCaller(bearer=create_api_key(ada, "reader", scopes=["read"]).key)
+    assert reader.get(f"approvals/{approval.pk}").data["mayDecide"] is False
+    assert reader.post(f"approvals/{approval.pk}/decide", {"decision": "deny"}).status == 403
+
+
+def test_a_page_opened_in_mid_wait_shows_the_request(ada: User) -> None:
+    approval = request_of(ada)
+    page = browse(ada).get(f"/chat/{approval.execution.session_id}").content.decode()
+    assert f"/chat/approvals/{approval.pk}/decide" in page and "Waiting for your decision" in page
+    assert "hunter2" not in page and "data-pending" in page
+
+
+def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    approval = request_of(alice)
+    refused = decide(alice, approval, "allow_always")
+    assert refused.status_code == 403 and "everybody who uses the agent" in refused.content.decode()
+    assert not Grant.objects.exists()
+    assert decide(alice, approval, "allow_run").status_code == 200
+
+
+def test_an_operators_word_holds_for_ever(ada: User) -> None:
+    assert decide(ada, request_of(ada), "allow_always").status_code == 200
+    assert Grant.objects.get().run_id is None

@@ -1,0 +1,167 @@
+"""Komand as an MCP server, called by the official client: who comes in, what they are offered, what they get."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from django.conf import settings
+from django.test import Client as DjangoClient
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from agents_app.providers.scripted import Reply
+from audit_app import follow
+from audit_app.kernel.database import in_db
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.models import Turn
+from sessions_app.surfaces.mcp.live import McpEndpoint
+from tests.engine_rig import EngineRig
+from tests.live import LiveKomand
+from tests.rest_rig import make_run, make_session, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+APPLICATION = McpEndpoint.as_asgi()
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+@pytest.fixture
+def alice() -> Any:
+    return make_user("alice")
+
+
+@pytest.fixture
+def key(alice: Any) -> str:
+    return create_api_key(alice, "mcp").key
+
+
+def http(key: str = "", **headers: str) -> httpx2.AsyncClient:
+    """A client of the endpoint, without a socket between them."""
+    sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **headers}
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(APPLICATION), headers=sent, base_url="http://localhost")
+
+
+@asynccontextmanager
+async def client(key: str, mode: str = "auto") -> AsyncIterator[Client]:
+    """The SDK's client."""
+    inner = http(key)
+    transport = streamable_http_client("http://localhost/mcp", http_client=inner)
+    async with inner, Client(transport, mode=mode) as mcp:
+        yield mcp
+    await follow.follower().aclose()
+
+
+async def call(key: str, tool: str, **arguments: Any) -> Any:
+    """The structured result of a call, or its error's text."""
+    async with client(key) as mcp:
+        result = await mcp.call_tool(tool, arguments)
+    return result.content[0].text if result.is_error else result.structured_content
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_both_kinds_of_clients_are_greeted_and_offered_the_tools(key: str, mode: str) -> None:
+    async with client(key, mode) as mcp:
+        listed = await mcp.list_tools()
+        answer = await mcp.call_tool("list_sessions", {})
+    assert [tool.name for tool in listed.tools] == [
+        "list_agents", "ask_agent", "get_run", "list_sessions", "get_session_history",
+    ]  # fmt: skip
+    assert [tool.name for tool in listed.tools if not tool.annotations.read_only_hint] == ["ask_agent"]
+    assert answer.structured_content == {"sessions": []}
+
+
+@pytest.mark.parametrize("bearer", ["", "x", "sk-user-x"])
+async def test_nobody_is_401_and_told_how_to_come_in(bearer: str) -> None:
+    async with http(bearer) as inner:
+        answer = await inner.post("/mcp", json=PING)
+    assert (answer.status_code, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
+    assert list(answer.json()) == ["jsonrpc", "id", "error"]
+
+
+async def test_a_page_that_is_logged_in_does_not_count(alice: Any) -> None:
+    def log_in() -> str:
+        page = DjangoClient()
+        page.force_login(alice)
+        return page.cookies[settings.SESSION_COOKIE_NAME].value
+
+    cookie = f"{settings.SESSION_COOKIE_NAME}={await in_db(log_in)}"
+    async with http(Cookie=cookie) as inner:
+        assert (await inner.post("/mcp", json=PING)).status_code == 401
+
+
+async def test_only_messages_are_taken(key: str) -> None:
+    async with http(key, Accept="application/json, text/event-stream") as inner:
+        get = await inner.get("/mcp")
+        assert (get.status_code, get.headers["allow"]) == (405, "POST")
+        assert (await inner.post("/mcp", json=[1])).status_code == 400
+        assert (await inner.post("/mcp", content=b"x", headers={"Content-Type": "text/plain"})).status_code == 415
+
+
+async def test_a_key_that_may_only_read_may_not_ask(alice: Any) -> None:
+    key = (await in_db(create_api_key, alice, "reader", scopes=["read"])).key
+    assert await call(key, "list_sessions") == {"sessions": []}
+    assert await call(key, "ask_agent", message="hello") == "This API key may only read."
+
+
+async def test_arguments_that_do_not_fit_are_explained(key: str) -> None:
+    assert "message is missing" in await call(key, "ask_agent")
+    assert "limit: must keep to maximum 200" in await call(key, "list_sessions", limit=1000)
+    assert "There is no tool" in await call(key, "drop_tables")
+
+
+async def test_ones_own_sessions_are_read_and_anothers_are_not_found(alice: Any, key: str) -> None:
+    own = await in_db(make_session, alice, turns=4)
+    bob = await in_db(make_user, "bob")
+    foreign = await in_db(make_session, bob, turns=2)
+    run = await in_db(make_run, foreign)
+    listed = await call(key, "list_sessions")
+    assert [session["session"] for session in listed["sessions"]] == [own.key]
+    history = await call(key, "get_session_history", session=own.key, limit=2)
+    assert [(turn["role"], turn["text"]) for turn in history["turns"]] == [("user", "turn 2"), ("assistant", "turn 3")]
+    for wanted in (foreign.key, str(foreign.pk), "no-such"):
+        assert await call(key, "get_session_history", session=wanted) == "There is no such session."
+        assert await call(key, "ask_agent", session=wanted, message="hello") == "There is no such session."
+    assert await call(key, "get_run", run=str(run.pk)) == "There is no such run."
+    assert await in_db(Turn.objects.filter(session=foreign).count) == 2
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch, valkey: Any) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch)
+    rig.agent(Reply(("Four.",)), Reply(("And five.",)))
+    rig.start()
+    yield rig
+    rig.stop()
+
+
+async def test_an_agent_is_asked_and_asked_again_in_the_same_session(rig: EngineRig) -> None:
+    key = (await in_db(create_api_key, rig.owner, "mcp")).key
+    agents = await call(key, "list_agents")
+    assert agents["agents"][0]["agent"] == "default"
+    first = await call(key, "ask_agent", message="two and two?")
+    assert (first["status"], first["text"]) == ("completed", "Four.")
+    second = await call(key, "ask_agent", message="and three?", session=first["session"])
+    assert (second["session"], second["text"]) == (first["session"], "And five.")
+    history = await call(key, "get_session_history", session=first["session"])
+    assert [turn["text"] for turn in history["turns"]] == ["two and two?", "Four.", "and three?", "And five."]
+    assert await call(key, "ask_agent", message="hello", agent="nobody") == "There is no agent 'nobody'."
+
+
+async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig) -> None:
+    key = (await in_db(create_api_key, rig.owner, "mcp")).key
+    begun = await call(key, "ask_agent", message="two and two?", wait_seconds=0)
+    later = await call(key, "get_run", run=begun["run"], wait_seconds=20)
+    assert (later["status"], later["text"], later["session"]) == ("completed", "Four.", begun["session"])
+
+
+async def test_the_real_server_answers_the_real_client(live_komand: LiveKomand) -> None:
+    made = live_komand.manage("create_api_key", "--user", "admin", "--name", "mcp")
+    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    inner = httpx2.AsyncClient(headers=headers, timeout=30)
+    transport = streamable_http_client(f"{live_komand.url}/mcp", http_client=inner)
+    async with inner, Client(transport) as mcp:
+        answer = await mcp.call_tool("ask_agent", {"message": "hello [[tokens=3]]"})
+    assert answer.structured_content["status"] == "completed"
+    assert answer.structured_content["text"]

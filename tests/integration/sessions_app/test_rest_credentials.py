@@ -1,0 +1,51 @@
+"""Credentials over REST: names and times come out, values only go in."""
+
+import pytest
+
+from tests.rest_rig import RestCaller, make_user
+from tools_app.trust.credentials import use_credential
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+VALUE = "value-that-nobody-sees"
+
+
+@pytest.fixture
+def alice():
+    return RestCaller(make_user("alice"))
+
+
+def test_a_credential_is_stored_listed_and_deleted(alice):
+    stored = alice.put("credentials/weather", {"value": VALUE})
+    assert (stored.status, stored.data["name"], stored.data["lastUsedAt"]) == (200, "weather", None)
+    assert alice.post("credentials", {"name": "other", "value": VALUE}).status == 200
+    listed = alice.get("credentials")
+    assert [row["name"] for row in listed.data] == ["other", "weather"]
+    assert listed.meta == {"total": 2, "page": 1, "pageSize": 50}
+    assert alice.delete("credentials/other").status == 200
+    assert alice.get("credentials/other").status == 404
+    assert use_credential("weather", owner_id=alice.user.pk, purpose="test") == VALUE
+
+
+def test_no_answer_holds_the_value(alice):
+    answers = [
+        alice.put("credentials/weather", {"value": VALUE}), alice.get("credentials"), alice.get("credentials/weather"),
+        RestCaller(make_user("op", is_staff=True)).get("audit"),
+    ]  # fmt: skip
+    assert all(answer.status == 200 for answer in answers)
+    assert not any(VALUE in repr(answer) for answer in answers)
+
+
+def test_storing_under_a_name_of_somebody_elses_touches_only_ones_own(alice):
+    alice.put("credentials/weather", {"value": VALUE})
+    bob = RestCaller(make_user("bob"))
+    assert bob.put("credentials/weather", {"value": "bobs-own-value"}).status == 200
+    assert bob.delete("credentials/weather").status == 200
+    assert alice.get("credentials/weather").status == 200
+
+
+@pytest.mark.parametrize("body", [{}, {"value": ""}, {"value": "short"}, {"value": "x" * 70_000}, {"value": None}, []])
+def test_a_value_that_cannot_be_used_is_400(alice, body):
+    answer = alice.put("credentials/weather", body)
+    assert answer.status == 400
+    assert alice.get("credentials").data == []

@@ -1,0 +1,152 @@
+"""What an agent may do, over REST: rules and budgets, standing permissions, the emergency stop."""
+
+from uuid import uuid4
+
+import pytest
+
+from agents_app.models import Agent, Run
+from audit_app.models import AuditEntry
+from sessions_app.services import Inbound, receive
+from tests.rest_rig import RestCaller, make_agent, make_session, make_user
+from tools_app.trust import grants
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+RULES = {
+    "autonomy": "supervised",
+    "allowedTools": ["echo", "http_request(url=https://example.com/*)"],
+    "deniedTools": ["mcp__github__*"],
+    "alwaysAsk": ["echo(text=*)"],
+    "autoApprove": ["calculator"],
+    "allowedHosts": ["example.com", "*.example.com:8443"],
+    "deniedHosts": ["evil.example"],
+    "budgets": {"actionsPerHour": 5, "costPerHour": 2.5},
+}
+
+
+@pytest.fixture(autouse=True)
+def default_agent():
+    return make_agent()
+
+
+@pytest.fixture
+def alice():
+    return RestCaller(make_user("alice"))
+
+
+@pytest.fixture
+def staff():
+    return RestCaller(make_user("carol", is_staff=True))
+
+
+def test_rules_are_stored_and_shown(staff):
+    answer = staff.put("agents/default", RULES)
+    assert answer.status == 200
+    assert {name: answer.data[name] for name in RULES} == RULES
+    assert staff.get("agents/default").data["grants"] == []
+    cleared = staff.put(
+        "agents/default", {"allowedTools": [], "deniedTools": None, "budgets": {"actionsPerHour": None}}
+    )
+    assert (cleared.data["allowedTools"], cleared.data["deniedTools"]) == ([], [])
+    assert cleared.data["budgets"] == {"actionsPerHour": None, "costPerHour": None}
+    assert cleared.data["autoApprove"] == ["calculator"]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"deniedTools": ["web fetch"]}, "is no pattern"),
+        ({"deniedTools": "echo"}, "deniedTools:"),
+        ({"alwaysAsk": ["echo("]}, "is no pattern"),
+        ({"autoApprove": [5, {}]}, "autoApprove"),
+        ({"allowedTools": ["e" * 2000]}, "allowedTools"),
+        ({"allowedTools": [f"tool{number}" for number in range(201)]}, "allowedTools"),
+        ({"allowedHosts": ["https://example.com"]}, "is no host"),
+        ({"autonomy": "wild"}, "autonomy"),
+        ({"budgets": {"actionsPerHour": -1}}, "actionsPerHour"),
+        ({"budgets": {"costPerHour": "NaN"}}, "costPerHour"),
+        ({"budgets": {"perDay": 1}}, "is no budget"),
+        ({"budgets": 5}, "budgets"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_400_and_told(staff, change, complaint):
+    answer = staff.put("agents/default", change)
+    assert answer.status == 400
+    assert complaint in answer.error
+    assert Agent.objects.get().denied_tools == []
+
+
+def test_only_operators_approve_calls_in_advance(alice, staff):
+    bot = {"agentId": "bot", "name": "Bot"}
+    assert alice.post("agents", {**bot, "autoApprove": ["*"]}).status == 403
+    alice.post("agents", bot)
+    assert alice.put("agents/bot", {"autoApprove": ["echo"]}).status == 403
+    assert staff.put("agents/bot", {"autoApprove": ["echo"]}).status == 200
+    assert alice.put("agents/bot", {"autoApprove": ["echo"], "deniedTools": ["echo"]}).status == 200
+    assert alice.put("agents/bot", {"autoApprove": []}).status == 200
+
+
+def test_a_standing_permission_is_shown_and_taken_back(alice, staff):
+    session = make_session(alice.user)
+    grants.make_grant(
+        "launch(target=moon)", agent_id="default", run_id=None, approval_id=uuid4(), actor="user:1",
+        session_id=session.pk, session_key=session.key,
+    )  # fmt: skip
+    (grant,) = staff.get("agents/default").data["grants"]
+    assert (grant["pattern"], grant["grantedBy"]) == ("launch(target=moon)", "user:1")
+    path = f"agents/default/grants/{grant['grantId']}"
+    assert alice.delete(path).status == 403
+    make_agent("other")
+    assert staff.delete(path.replace("default", "other")).status == 404
+    assert staff.delete(path).status == 200
+    assert staff.delete(path).status == 404
+    assert staff.get("agents/default").data["grants"] == []
+
+
+def test_operators_stop_and_resume_everything(alice, staff):
+    assert alice.post("control/stop").status == alice.post("control/resume").status == 403
+    assert alice.get("control").data["stopped"] is False
+    assert staff.post("control/stop", {"reason": "a leak"}).data["stopped"] is True
+    seen = alice.get("control").data
+    assert (seen["stopped"], seen["reason"], seen["changedBy"]) == (True, "a leak", f"user:{staff.user.pk}")
+    assert staff.post("control/stop", {"reason": "a leak"}).status == 200
+    assert staff.post("control/resume").data["stopped"] is False
+    entries = staff.get("audit?action=EmergencyStop").data
+    assert [entry["actorId"] for entry in entries] == [f"user:{staff.user.pk}"] * 2
+    assert entries[0]["details"]["reason"] == "a leak"
+
+
+def test_one_agent_is_stopped_by_its_id(staff):
+    data = staff.post("control/stop", {"agentId": "default"}).data
+    assert (data["stopped"], [row["agentId"] for row in data["stoppedAgents"]]) == (False, ["default"])
+    assert staff.post("control/stop", {"agentId": "nobody"}).status == 404
+    assert staff.post("control/stop", {"reason": "x" * 301}).status == 400
+
+
+def test_while_stopped_nothing_is_tried_again(alice, staff):
+    session = make_session(alice.user, turns=1)
+    run = Run.objects.create(
+        conversation_id=session.pk, ordinal=0, agent=session.agent, status="failed", actor="user:1",
+        created_at=session.created_at, ended_at=session.created_at,
+    )  # fmt: skip
+    staff.post("control/stop")
+    answer = alice.post(f"runs/{run.pk}/retry")
+    assert (answer.status, answer.meta["code"]) == (503, "stopped")
+    assert Run.objects.count() == 1
+
+
+def test_a_session_is_limited_by_its_owner_for_what_comes_later(alice):
+    session = make_session(alice.user)
+    path = f"sessions/{session.pk}/policy"
+    assert alice.get(path).data == {"readonly": False, "deniedTools": []}
+    limits = {"readonly": True, "deniedTools": ["web_fetch", "mcp__*"]}
+    assert alice.put(path, limits).data == limits == alice.get(path).data
+    assert AuditEntry.objects.get(action="SessionLimited").details == limits
+    session.refresh_from_db()
+    receive(Inbound("WebChat", session.account_id, session.sender_id, "", "Hello"), owner=alice.user, session=session)
+    assert Run.objects.get().session_policy == limits
+    assert alice.put(path, {}).data == {"readonly": False, "deniedTools": []}
+
+
+def test_a_limit_that_cannot_be_read_is_refused(alice):
+    refused = alice.put(f"sessions/{make_session(alice.user).pk}/policy", {"deniedTools": ["echo("]})
+    assert refused.status == 400 and "is no pattern" in (refused.error or "")

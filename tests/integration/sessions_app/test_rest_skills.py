@@ -1,0 +1,119 @@
+"""Skills over REST: published by operators, read by everybody, given to agents by whoever may change them."""
+
+import pytest
+
+from agents_app.models import Agent
+from tests.rest_rig import RestCaller, make_agent, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+MANIFEST = {
+    "skillId": "crm-lookup", "name": "CRM", "version": "1.0.0", "publisherId": "acme", "description": "Finds people.",
+    "category": "CRM", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"},
+    "requiredPermissions": ["crm:read", {"resource": "crm", "access": "write", "scope": None}],
+    "declaredToolAccess": ["database"],
+}  # fmt: skip
+READ = {"resource": "crm", "access": "read", "scope": None}
+WRITE = {"resource": "crm", "access": "write", "scope": None}
+
+
+@pytest.fixture
+def operator():
+    make_agent()
+    return RestCaller(make_user("op", is_staff=True))
+
+
+@pytest.fixture
+def alice():
+    return RestCaller(make_user("alice"))
+
+
+def test_a_skill_is_published_once_and_read_by_everybody(operator, alice):
+    published = operator.post("skills", MANIFEST)
+    assert published.status == 200
+    assert operator.post("skills", MANIFEST).status == 200
+    assert operator.post("skills", {**MANIFEST, "name": "Other"}).status == 409
+    data = alice.get("skills/crm-lookup").data
+    assert {name: data[name] for name in MANIFEST if name != "requiredPermissions"} == {
+        name: value for name, value in MANIFEST.items() if name != "requiredPermissions"
+    }
+    assert data["requiredPermissions"] == [READ, WRITE]
+    assert (data["isVerified"], data["kind"], data["versions"]) == (False, "declared", ["1.0.0"])
+
+
+def test_the_list_is_filtered_and_paged(operator, alice):
+    for number, publisher in enumerate(("acme", "acme", "other")):
+        operator.post("skills", {**MANIFEST, "skillId": f"skill-{number}", "publisherId": publisher})
+    listed = alice.get("skills?publisherId=acme&pageSize=1&page=2")
+    assert [row["skillId"] for row in listed.data] == ["skill-1"]
+    assert listed.meta == {"total": 2, "page": 2, "pageSize": 1}
+    assert alice.get("skills?verifiedOnly=true").data == []
+    assert len(alice.get("skills?category=CRM").data) == 3
+    assert alice.get("skills?category=none").data == []
+
+
+def test_only_operators_publish_and_remove(operator, alice):
+    assert alice.post("skills", MANIFEST).status == 403
+    operator.post("skills", MANIFEST)
+    assert alice.delete("skills/crm-lookup").status == 403
+    assert operator.delete("skills/crm-lookup").status == 200
+    assert operator.get("skills/crm-lookup").status == 404
+
+
+def test_a_further_version_is_put(operator):
+    operator.post("skills", MANIFEST)
+    assert operator.put("skills/crm-lookup", {**MANIFEST, "version": "1.1.0"}).data["versions"] == ["1.1.0", "1.0.0"]
+    assert operator.put("skills/other", MANIFEST).status == 400
+    assert operator.get("skills/crm-lookup?version=1.0.0").data["version"] == "1.0.0"
+    assert operator.get("skills/crm-lookup?version=9.9.9").status == 404
+
+
+@pytest.mark.parametrize(
+    "body", [{}, [], "x", {**MANIFEST, "version": "one"}, {**MANIFEST, "requiredPermissions": [7]}]
+)
+def test_a_bad_manifest_is_400(operator, body):
+    assert operator.post("skills", body).status == 400
+
+
+def test_a_skill_is_installed_with_what_is_granted_and_refused_without(operator):
+    operator.post("skills", MANIFEST)
+    refused = operator.post("agents/default/skills/crm-lookup", {"grantedPermissions": ["crm:read"]})
+    assert (refused.status, refused.meta["code"], refused.meta["missing"]) == (403, "permission_missing", ["crm:write"])
+    assert operator.get("agents/default").data["enabledSkillIds"] == []
+    installed = operator.post("agents/default/skills/crm-lookup", {"grantedPermissions": ["crm:read", WRITE]})
+    assert (installed.status, installed.data["grantedPermissions"], installed.data["version"]) == (
+        200,
+        [READ, WRITE],
+        "1.0.0",
+    )
+    assert operator.get("agents/default").data["enabledSkillIds"] == ["crm-lookup"]
+    less = operator.put("agents/default/skills/crm-lookup", {"grantedPermissions": []})
+    assert less.data["missingPermissions"] == [READ, WRITE]
+    assert operator.delete("skills/crm-lookup").status == 409
+    assert operator.delete("agents/default/skills/crm-lookup").status == 200
+    assert operator.get("agents/default/skills").data == []
+    assert operator.get("agents/default/skills/crm-lookup").status == 404
+
+
+def test_only_who_may_change_the_agent_gives_it_skills(operator, alice):
+    operator.post("skills", MANIFEST)
+    assert alice.post("agents/default/skills/crm-lookup", {}).status == 403
+    assert alice.get("agents/default/skills").status == 200
+    alice.post("agents", {"agentId": "mine", "name": "Mine"})
+    assert alice.post("agents/mine/skills/crm-lookup", {}).status == 200
+    assert alice.post("agents/mine/skills/none", {}).status == 404
+    assert alice.post("agents/none/skills/crm-lookup", {}).status == 404
+
+
+def test_the_list_of_an_agents_skills_is_what_it_has(operator):
+    operator.post("skills", MANIFEST)
+    operator.post("skills", {**MANIFEST, "skillId": "second"})
+    made = operator.post("agents", {"agentId": "a", "name": "A", "enabledSkillIds": ["crm-lookup"]})
+    assert made.data["enabledSkillIds"] == ["crm-lookup"]
+    assert operator.get("agents/a/skills/crm-lookup").data["missingPermissions"] == []
+    changed = operator.put("agents/a", {"enabledSkillIds": ["second"]})
+    assert changed.data["enabledSkillIds"] == ["second"]
+    assert [row["skillId"] for row in operator.get("agents/a/skills").data] == ["second"]
+    unknown = operator.put("agents/a", {"name": "B", "enabledSkillIds": ["none"]})
+    assert (unknown.status, unknown.meta["code"]) == (400, "unknown_skill")
+    assert Agent.objects.get(agent_id="a").name == "A"

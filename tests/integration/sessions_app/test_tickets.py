@@ -1,0 +1,55 @@
+"""Stream tickets: good for one connection, for a minute, as long as their user's password holds."""
+
+import pytest
+from django.test import RequestFactory
+
+from sessions_app.identity import tickets
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.identity.authenticate import authenticate
+from sessions_app.identity.principal import READ, Principal
+from sessions_app.identity.tickets import TicketRefused, issue_ticket, redeem_ticket
+from tests.rest_rig import RestCaller, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+def _request(query: str):
+    return RequestFactory().get(f"/hubs/chat?{query}")
+
+
+def test_a_ticket_stands_for_the_credential_that_asked_for_it():
+    principal = redeem_ticket(issue_ticket(Principal(make_user("bob"), "api_key", frozenset({READ}))))
+    assert (principal.user.username, principal.kind, principal.can_write) == ("bob", "api_key", False)
+
+
+def test_a_ticket_is_used_once():
+    ticket = issue_ticket(Principal(make_user("alice"), "jwt"))
+    assert authenticate(_request(f"ticket={ticket}"), from_query=True)
+    with pytest.raises(TicketRefused):
+        authenticate(_request(f"ticket={ticket}"), from_query=True)
+
+
+def test_a_ticket_ends_with_its_minute_and_with_the_password(monkeypatch):
+    alice = make_user("alice")
+    with monkeypatch.context() as patch:
+        patch.setattr(tickets, "SECONDS", -1)
+        late = issue_ticket(Principal(alice, "jwt"))
+    void = issue_ticket(Principal(alice, "jwt"))
+    alice.set_password("another-secret")
+    alice.save()
+    for ticket in (late, void, "st_x", f"{void}x"):
+        with pytest.raises(TicketRefused):
+            redeem_ticket(ticket)
+
+
+def test_an_address_names_nobody_unless_the_protocol_allows_it():
+    key = create_api_key(make_user("alice"), "hub").key
+    assert authenticate(_request(f"access_token={key}")) is None
+    principal = authenticate(_request(f"access_token={key}"), from_query=True)
+    assert principal and principal.user.username == "alice"
+
+
+def test_tickets_are_given_out_by_rest():
+    answer = RestCaller(make_user("alice")).post("auth/ticket", {})
+    assert answer.status == 200 and answer.data["expiresInSeconds"] == 60
+    assert redeem_ticket(answer.data["ticket"]).user.username == "alice"

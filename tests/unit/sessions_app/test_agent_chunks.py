@@ -1,0 +1,149 @@
+"""Live text as chunks: from wherever a client comes back, it has the text once, whole."""
+
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.surfaces.agents import marks
+from sessions_app.surfaces.agents.chunks import LiveText, activity_of
+from sessions_app.surfaces.agents.formats import Compact
+from sessions_app.watch import Seen
+
+RUN, SESSION = UUID(int=7), UUID(int=8)
+AT = 1_795_253_425_107
+
+
+def delta(offset: int, text: str, fence: int = 1) -> Seen:
+    return Seen("text.delta", SESSION, RUN, 0, {"offset": offset, "text": text}, f"4.{fence}-{offset + 2}")
+
+
+def snapshot(text: str, fence: int = 1) -> Seen:
+    return Seen("snapshot", SESSION, RUN, 0, {"text": text}, f"4.{fence}-9")
+
+
+def reset(fence: int) -> Seen:
+    return Seen("message.reset", SESSION, RUN, 0, {"reason": "resumed"}, f"4.{fence}-1")
+
+
+CLOSES = Seen("message.completed", SESSION, RUN, 0, {}, "5.1-0", 5, AT + 900)
+
+
+class Client:
+    """Puts chunks together as the protocol's clients do, and remembers the highest `ts`."""
+
+    def __init__(self) -> None:
+        self.text, self.ts = "", 0.0
+
+    def take(self, said: list[Compact]) -> "Client":
+        for message in said:
+            self.ts = max(self.ts, message["ts"])
+            if message["t"] == 12 and message["i"] == activity_of(RUN, 0):
+                self.text += message.get("m", "")
+            elif message["t"] == 1 and message["d"]["activity_id"] == activity_of(RUN, 0):
+                self.text = ""
+        return self
+
+
+def in_pieces(text: str, sizes: list[int], fence: int = 1) -> list[Seen]:
+    pieces, at = [], 0
+    while at < len(text):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(delta(at, text[at : at + size], fence))
+        at += size
+    return pieces
+
+
+ALPHABET = "".join(map(chr, range(97, 123)))
+lengths = st.integers(1, 3000) | st.integers(3000, 45_000)
+sizes = st.lists(st.integers(10, 700), min_size=1, max_size=5)
+quickly = settings(max_examples=40, deadline=None)
+
+
+def text_of(length: int) -> str:
+    return (ALPHABET * (length // 26 + 1))[:length]
+
+
+@quickly
+@given(lengths, sizes, st.data())
+def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: st.DataObject) -> None:
+    text = text_of(length)
+    pieces = in_pieces(text, sizes)
+    cut = data.draw(st.integers(0, len(pieces)))
+    live, client = LiveText(), Client()
+    for piece in pieces[:cut]:
+        client.take(live.see(piece, AT))
+    assert text.startswith(client.text)
+    whole, mark = marks.read(client.ts or AT)
+    assert whole == AT
+    again = LiveText(mark, came_back=True)
+    said = "".join(piece.payload["text"] for piece in pieces[:cut])
+    facts = ([snapshot(said)] if said else []) + pieces[cut:]
+    for fact in facts:
+        client.take(again.see(fact, AT))
+    client.take(again.close(CLOSES, AT))
+    assert client.text == text
+    assert client.ts < AT + 1 - marks.MOST_BEFORE / marks.STEPS
+
+
+@quickly
+@given(lengths, lengths, sizes)
+def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, after: int, sizes: list[int]) -> None:
+    first, second = text_of(before).upper(), text_of(after)
+    live, client = LiveText(), Client()
+    for piece in in_pieces(first, sizes, fence=1):
+        client.take(live.see(piece, AT))
+    again = LiveText(marks.read(client.ts)[1], came_back=True)
+    client.take(again.see(snapshot(second, fence=2), AT)).take(again.close(CLOSES, AT))
+    assert client.text == second
+
+
+def test_a_step_that_begins_again_is_told_anew() -> None:
+    live, client = LiveText(), Client()
+    client.take(live.see(delta(0, "Half an ans"), AT))
+    said = live.see(reset(2), AT)
+    assert [message["d"]["event_class"] for message in said] == ["stream_reset"]
+    client.take(said).take(live.see(delta(0, "A whole answer.", 2), AT))
+    assert client.text == "A whole answer."
+
+
+def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
+    live = LiveText()
+    sent = live.see(delta(0, "x" * 5200), AT)
+    (last,) = live.close(CLOSES, AT)
+    assert last["f"] == 1 and len(sent[0]["m"]) + len(last["m"]) == 5200
+    assert live.close(CLOSES, AT) == []
+
+
+def test_reasoning_has_an_activity_of_its_own_and_is_told_again_to_who_comes_back() -> None:
+    thought = Seen("reasoning.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hm."}, "4.1-2")
+    (chunk,) = LiveText().see(thought, AT)
+    assert (chunk["m"], chunk["i"]) == ("Hm.", f"{activity_of(RUN, 0)}.reasoning")
+    kinds = [message["t"] for message in LiveText(came_back=True).see(thought, AT)]
+    assert kinds == [1, 12]
+
+
+@given(st.integers(0, 60_000))
+def test_positions_are_below_the_text_and_close_to_it(length: int) -> None:
+    position = marks.position_of(length)
+    if marks.is_told(position):
+        assert 0 <= length - marks.length_at(position) < 64
+        assert length > 1023 or marks.length_at(position) == length
+    else:
+        assert length > marks.LONGEST
+
+
+@given(st.integers(1, 2039), st.integers(0, 9), st.integers(10**12, 2**41 - 2))
+def test_a_mark_is_read_as_it_was_written(position: int, fence: int, ts: int) -> None:
+    told = marks.of_text(ts, fence, position)
+    whole, mark = marks.read(float(repr(told)))
+    assert whole == ts and mark is not None and mark.claim == fence & 1
+    assert mark.length == (marks.length_at(position) if marks.is_told(position) else None)
+
+
+@given(st.integers(10**12, 2**41 - 2), st.integers(1, 15))
+def test_what_comes_before_an_event_lies_between_two_and_is_no_mark(ts: int, count: int) -> None:
+    times = [marks.before(ts, count, index) for index in range(count)]
+    assert ts - 1 < times[0] and times == sorted(set(times)) and times[-1] < ts
+    assert marks.of_text(ts - 1, 1, 2039) < times[0]
+    assert all(marks.read(time) == (ts - 1, None) for time in times)

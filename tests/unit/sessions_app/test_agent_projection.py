@@ -1,0 +1,238 @@
+"""Events as messages of the agent-message protocol: which there are, in which order, at which time."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from audit_app.vocabulary import event_types
+from sessions_app.surfaces.agents import messages, projection
+from sessions_app.surfaces.agents.formats import Compact, MessageType, parse
+from sessions_app.surfaces.agents.projection import Projection, StepWords, TurnWords, Words
+from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
+from sessions_app.watch import Seen
+
+SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
+USAGE = {"input_tokens": 10, "output_tokens": 5}
+RESTS = {MessageType.COMPLETE, MessageType.IDLE, MessageType.REQUEST_INPUT, MessageType.TERMINATED}
+SAMPLES: dict[str, dict[str, Any]] = {
+    "message.received": {"turn_id": "t1", "message_id": "m-1", "note": {"metadata": {"id": "m-1"}}},
+    "run.waiting": {"waiting_on": "retry", "reason": "Too many requests.", "until": "2026-01-01T00:00:00Z"},
+    "step.completed": {"text_length": 5},
+    "message.completed": {"turn_id": "t2", "state": "complete", "text_length": 5},
+    "tool.requested": {
+        "execution_id": "e1", "call_id": "c1", "call_index": 0, "tool": "echo", "arguments": {"text": "x"},
+    },
+    "tool.completed": {"execution_id": "e1", "call_id": "c1", "tool": "echo", "output": "{}", "duration_ms": 7},
+    "tool.failed": {"execution_id": "e1", "call_id": "c1", "tool": "echo", "status": "Failed", "error": "no"},
+    "approval.requested": {
+        "approval_id": "a1", "execution_id": "e1", "tool": "launch", "arguments": {"target": "moon"},
+        "reason": "Risky.", "choices": ["allow_once", "allow_run", "deny"],
+    },
+    "approval.decided": {"approval_id": "a1", "tool": "launch", "status": "denied", "decision": "deny", "note": "No."},
+    "input.requested": {
+        "request_id": "q1", "execution_id": "e1", "question": "Which?", "options": ["red"], "allows_text": False,
+    },
+    "warning.raised": {"kind": "prompt_injection", "tool": "web_fetch", "action": "warn"},
+    "citations.added": {"turn_id": "t2", "citations": [{"id": "1", "uri": "https://example.org"}]},
+    "update.posted": {"kind": 0, "text": "noted", "workstream": "", "details": None},
+    "plan.updated": {"tasks": [{"id": 0, "goal": "Look"}, {"goal": "Tell", "status": "pending"}]},
+    "batch.progress": {"batch_id": "b1", "tool": "echo", "items": [{"id": "1", "status": "error"}], "started_at": 5},
+    "workstream.launched": {"workstream_id": "research", "launch_id": "l1", "run_id": str(OTHER), "agent_id": "a"},
+    "workstream.ended": {"workstream_id": "research", "launch_id": "l1", "status": "canceled", "summary": "Enough."},
+}  # fmt: skip
+SILENT = {
+    "session.created", "session.bound", "session.renamed", "run.queued", "run.started", "signal.received",
+    "delivery.sent", "delivery.failed",
+}  # fmt: skip
+ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
+WORDS = Words(
+    {"t1": TurnWords("hello"), "t2": TurnWords("Hi there"), "bad": TurnWords("Half", "It broke.", "model_error")},
+    {(RUN, 0): StepWords("Let me see.", "Hm.", ("echo",))},
+    {RUN: "Hi there"},
+)
+
+
+class Timeline:
+    """Feeds a projection, giving each event its time."""
+
+    def __init__(self, **options: Any) -> None:
+        self.projection = Projection(**{"is_interactive": True, "may_decide": True, **options})
+        self.ts = 1_795_253_425_000
+        self.said: list[Compact] = []
+
+    def see(self, kind: str, run: UUID = RUN, words: Words = WORDS, **payload: Any) -> list[Compact]:
+        self.ts += 1
+        fact = Seen(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
+        found = self.projection.see(fact, words)
+        self.said += found
+        return found
+
+    def kinds(self) -> list[str]:
+        return [MessageType(message["t"]).name for message in self.said]
+
+
+def test_every_kept_event_is_told_or_known_to_be_silent() -> None:
+    kept = {kind.name for kind in event_types if kind.kept}
+    assert kept - SILENT - ENDS - set(SAMPLES) == set()
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_each_message_fits_the_schema_and_has_its_events_time(kind: str) -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    for message in timeline.see(kind):
+        Draft202012Validator(COMPACT_MESSAGE).validate(parse(message))
+    assert timeline.said[-1]["ts"] == timeline.ts
+
+
+def test_every_type_has_a_message() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    for kind in SAMPLES:
+        timeline.see(kind)
+    timeline.see("message.completed", turn_id="bad", state="error")
+    timeline.see("run.failed", usage=USAGE)
+    others = [messages.complete("x"), messages.terminated(), messages.restarting(), messages.file_snapshot([])]
+    told = {message["t"] for message in [*timeline.said, *others]}
+    assert told == set(MessageType) - {MessageType.STREAMING_CHUNK}
+
+
+def test_times_rise_and_each_is_given_once() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    for kind in SAMPLES:
+        timeline.see(kind)
+    times = [message["ts"] for message in timeline.said]
+    assert times == sorted(set(times))
+    assert sum(time != int(time) for time in times) == 4  # thinking twice, a preamble, and an answer before it
+
+
+def test_a_turn_ends_at_rest() -> None:
+    timeline = Timeline()
+    for kind in ("message.received", "run.queued", "run.started", "message.completed"):
+        timeline.see(kind)
+    assert timeline.said[-1]["t"] not in RESTS
+    timeline.see("run.completed", usage=USAGE)
+    assert timeline.kinds() == ["QUESTION", "THOUGHT", "ANSWER", "IDLE"]
+    assert timeline.said[-1]["d"]["token_usage"] == {"prompt": 10, "result": 5, "total": 15}
+
+
+def test_a_run_that_is_not_interactive_ends_with_its_text() -> None:
+    timeline = Timeline(is_interactive=False)
+    timeline.see("run.queued")
+    (last,) = timeline.see("run.completed")
+    assert (last["t"], last["m"]) == (MessageType.COMPLETE, "Hi there")
+
+
+def test_a_turn_that_was_interrupted_by_another_does_not_end_at_rest() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    timeline.see("run.queued", OTHER)
+    assert timeline.see("run.cancelled") == []
+    assert [message["t"] for message in timeline.see("run.completed", OTHER)] == [MessageType.IDLE]
+
+
+def test_a_stop_is_answered_with_its_id_and_an_end_from_outside_closes() -> None:
+    for signal, expected in (("Stop", MessageType.IDLE), ("terminate", MessageType.TERMINATED)):
+        timeline = Timeline()
+        timeline.see("run.queued")
+        timeline.see("signal.received", signal=signal, ack="s-1", reason="Enough.")
+        (last,) = timeline.see("run.cancelled", message="Stopped.")
+        assert last["t"] == expected
+        if signal == "Stop":
+            assert (last["d"]["ack"], last["d"]["status_reason"]) == ("s-1", "user_stopped")
+
+
+def test_a_failed_turn_says_why_after_what_there_was_of_its_answer() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    timeline.see("message.completed", turn_id="bad", state="error")
+    timeline.see("run.failed")
+    assert timeline.kinds() == ["THOUGHT", "ANSWER", "ERROR", "IDLE"]
+    assert timeline.said[1]["d"]["partial"] and timeline.said[2]["m"] == "It broke."
+
+
+def test_an_answer_that_is_stored_late_does_not_make_the_agent_seem_to_work() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    timeline.see("run.completed")
+    timeline.see("message.completed")
+    assert timeline.said[-1]["t"] == MessageType.IDLE
+
+
+def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
+    whole, later = Timeline(), Timeline()
+    events = [("run.queued", RUN), ("run.queued", OTHER), ("signal.received", RUN), ("run.cancelled", RUN)]
+    for kind, run in events:
+        whole.see(kind, run, signal="Stop", ack="s")
+        later.ts += 1
+        later.projection.prime(Seen(kind, SESSION, run, None, {"signal": "Stop", "ack": "s"}, "", 1, later.ts))
+    assert whole.see("run.completed", OTHER) == later.see("run.completed", OTHER) != []
+    assert {"run.queued", "signal.received"} <= projection.PRIMING
+
+
+def test_a_question_carries_what_the_client_sent_and_what_it_answers() -> None:
+    words = Words({"t1": TurnWords("red", answers="q1")})
+    (question,) = Timeline().see("message.received", words=words)
+    assert question["d"] == {
+        "event_class": "user_content", "ack": "m-1", "metadata": {"id": "m-1"},
+        "request_input_response": {"request_id": "q1"},
+    }  # fmt: skip
+    (other,) = Timeline().see("message.received", message_id="t1", note=None)
+    assert "ack" not in other["d"]
+
+
+def test_a_request_for_approval_offers_what_may_be_decided() -> None:
+    (asked,) = Timeline().see("approval.requested")
+    assert [option["id"] for option in asked["d"]["ux"]["options"]] == ["allow_once", "allow_for_run", "deny"]
+    assert asked["d"]["tool_approval"]["target"] == "moon"
+    (waiting,) = Timeline(may_decide=False).see("approval.requested")
+    assert waiting["t"] == MessageType.UPDATE and "ux" not in waiting["d"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"status": "approved", "decision": "allow_once"}, "auto_approved"),
+        ({"status": "denied", "decision": "deny", "note": ""}, "denied"),
+        ({"status": "denied", "decision": "deny", "note": "No."}, "denied_with_feedback"),
+        ({"status": "expired", "decision": ""}, "timeout"),
+        ({"status": "cancelled", "decision": ""}, "cancelled_after_denial"),
+    ],
+)
+def test_a_decision_settles_its_request_alone(payload: dict[str, str], expected: str) -> None:
+    (told,) = Timeline().see("approval.decided", **payload)
+    assert (told["d"]["approval_decision"], told["d"]["request_id"]) == (expected, "a1")
+    assert told["d"]["approval_request"]["approval_key"] == "launch:a1"
+
+
+def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
+    timeline = Timeline()
+    timeline.see("run.queued")
+    (launched,) = timeline.see("workstream.launched")
+    timeline.see("run.queued", OTHER)
+    (answer,) = timeline.see("message.completed", OTHER, words=Words({"t2": TurnWords("Found it")}))
+    assert launched["w"] == answer["w"] == "research"
+    assert timeline.see("run.completed", OTHER) == []
+    (ended,) = timeline.see("workstream.ended")
+    assert (ended["t"], ended["d"]["workstream_event"], ended["d"]["status"]) == (3, "completed", "canceled")
+    assert [message["t"] for message in timeline.see("run.completed")] == [MessageType.IDLE]
+
+
+def test_plans_are_whole_and_number_their_tasks_from_one() -> None:
+    (plan,) = Timeline().see("plan.updated")
+    assert [task["id"] for task in plan["d"]["plan"]] == [1, 2]
+
+
+def test_a_batch_counts_its_items() -> None:
+    (batch,) = Timeline().see("batch.progress")
+    assert {key: batch["d"][key] for key in ("total", "completed", "succeeded", "failed")} == {
+        "total": 1, "completed": 1, "succeeded": 0, "failed": 1,
+    }  # fmt: skip
+
+
+def test_a_written_file_is_named() -> None:
+    (done,) = Timeline().see("tool.completed", tool="write_artifact", output='{"path": "out/a.md"}')
+    assert done["d"]["outputFiles"] == ["out/a.md"]

@@ -1,0 +1,69 @@
+"""What the page shows of a request for approval."""
+
+from dataclasses import replace
+
+from django.template.loader import render_to_string
+
+from sessions_app.surfaces.chat.approval_cards import card_of
+from sessions_app.surfaces.chat.calls import waiting_state
+from sessions_app.surfaces.chat.fragments import approval_frame, approval_html
+from tests.unit.sessions_app.test_asking import APPROVAL
+from tools_app.types import ApprovalStatus, Change, Decision
+
+
+def html(may_decide: bool = True, change: Change | None = None, name: str = "Zoë", **fields: object) -> str:
+    return approval_html(card_of(replace(APPROVAL, **fields), change, may_decide=may_decide, name=name))
+
+
+def test_whoever_may_decide_gets_a_button_for_each_choice() -> None:
+    page = html()
+    assert [value for value in Decision if f'value="{value}"' in page] == list(Decision)
+    assert f"/chat/approvals/{APPROVAL.id}/decide" in page and "launch(target=moon)" in page
+    narrow = html(choices=(Decision.ALLOW_ONCE, Decision.DENY))
+    assert "allow_always" not in narrow and "allow_run" not in narrow
+
+
+def test_others_see_that_an_operator_is_waited_for() -> None:
+    page = html(may_decide=False)
+    assert "waits for an operator" in page and "<form" not in page and "moon" in page
+
+
+def test_a_note_never_allows() -> None:
+    """Enter in the field presses the first button of its form: that must be Deny."""
+    note = html().partition('class="deny-note"')[2]
+    assert note.index('name="note"') < note.index('value="deny"') and 'value="allow' not in note
+
+
+def test_arguments_are_masked_whole_and_without_tricks() -> None:
+    page = html(arguments={"password": "hunter2", "text": "x" * 9_000 + "\u202eEND", "html": "<script>"})
+    assert "hunter2" not in page and "<script>" not in page
+    assert "x" * 900 in page and "\\u202eEND" in page  # not cut where an event would be
+
+
+def test_a_change_is_shown_as_a_diff_with_the_arguments_folded() -> None:
+    page = html(change=Change("a\n<b>", "a\nc", "x.txt"))
+    assert "<del>&lt;b&gt;</del><ins>c</ins>" in page and "All arguments" in page and "x.txt" in page
+
+
+def test_a_decided_request_is_one_line_without_buttons() -> None:
+    page = html(status=ApprovalStatus.DENIED, decision="deny", note="no <b>")
+    assert "Denied by Zoë" in page and "no &lt;b&gt;" in page
+    assert "<form" not in page and "data-pending" not in page
+
+
+def test_the_calls_state_follows_the_request() -> None:
+    pending = card_of(APPROVAL, None, may_decide=True, name="")
+    refused = card_of(replace(APPROVAL, status=ApprovalStatus.EXPIRED), None, may_decide=True, name="system")
+    assert [waiting_state(card).words for card in (pending, refused)] == ["needs approval", "denied"]
+
+
+def test_the_frame_says_what_listeners_need() -> None:
+    frame = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, may_decide=True, name=""))
+    assert (frame["do"], frame["pending"], frame["say"]) == ("approval", True, "launch: waiting for your decision.")
+    assert frame["call"] == str(APPROVAL.execution_id) and "needs approval" in frame["state"]
+
+
+def test_a_call_nobody_has_to_approve_keeps_a_place_for_it() -> None:
+    assert (
+        render_to_string("chat/_approval.html", {"card": None, "call_id": "7"}).strip() == '<div id="approval-7"></div>'
+    )

@@ -1,0 +1,78 @@
+"""How the page shows what an agent asks its person."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.template.loader import render_to_string
+
+from sessions_app.models import Turn
+from sessions_app.surfaces.chat.calls import Asked, call_of, call_requested
+from sessions_app.surfaces.chat.exchanges import ASKING, THINKING, stored_exchange, using
+from sessions_app.surfaces.chat.frames import Projection, ShowStatus
+from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.watch import Seen
+from tools_app.types import ExecutionStatus, ExecutionView
+
+RUN, EXECUTION = UUID(int=1), UUID(int=2)
+HOSTILE = '<img src=x onerror="alert(1)">'
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def execution(arguments: dict[str, Any], output: str | None = None) -> ExecutionView:
+    status = ExecutionStatus.COMPLETED if output else ExecutionStatus.PENDING
+    return ExecutionView(
+        id=EXECUTION, run_id=RUN, session_id=UUID(int=3), agent_id="default", step=0, call_index=0, call_id="c",
+        tool="ask_user", arguments=arguments, status=status, output=output, error=None, timeout_seconds=60,
+        created_at=NOW, started_at=None, completed_at=None,
+    )  # fmt: skip
+
+
+def html_of(call: Any) -> str:
+    return render_to_string("chat/_call.html", {"call": call})
+
+
+def test_an_open_question_is_shown_with_its_options_to_press() -> None:
+    call = call_of(execution({"question": "Which?", "options": ["Red", "Blue"]}))
+    assert call.asked == Asked("Which?", ("Red", "Blue"))
+    html = html_of(call)
+    assert html.count('class="answer-option"') == 2 and " open>" in html.split("\n")[0]
+
+
+def test_live_and_reloaded_it_is_the_same_card() -> None:
+    arguments = {"question": "Which?", "options": ["Red"]}
+    payload = {"execution_id": str(EXECUTION), "tool": "ask_user", "arguments": arguments}
+    assert html_of(call_requested(0, payload)) == html_of(call_of(execution(arguments)))
+
+
+def test_an_answered_question_shows_the_answer_and_nothing_to_press() -> None:
+    html = html_of(call_of(execution({"question": "Which?", "options": ["Red"]}, json.dumps({"answer": "Teal"}))))
+    assert "Teal" in html and "answer-option" not in html
+
+
+def test_everything_in_it_is_text() -> None:
+    html = html_of(call_of(execution({"question": HOSTILE, "options": [HOSTILE]})))
+    assert "<img" not in html
+    html = html_of(call_of(execution({"question": HOSTILE}, json.dumps({"answer": HOSTILE}))))
+    assert "<img" not in html
+
+
+@pytest.mark.parametrize("arguments", [{}, {"question": 7}, {"question": "Q", "options": "no list"}, {"options": [1]}])
+def test_arguments_of_another_shape_break_no_page(arguments: dict[str, Any]) -> None:
+    assert html_of(call_of(execution(arguments)))
+
+
+def test_the_status_says_who_is_waited_for() -> None:
+    seen = Seen("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
+    (act,) = Projection(LiveTexts()).acts([seen])
+    assert isinstance(act, ShowStatus) and act.status.words == ASKING and act.is_news
+    assert (using(["ask_user"]), using(["ask_user", "echo"]), using([])) == (ASKING, "Using echo…", THINKING)
+
+
+def test_an_answer_is_not_repeated_beside_the_first_words() -> None:
+    asked = Turn(run_id=RUN, ordinal=0, part=0, role="user", content="paint it")
+    said = Turn(run_id=RUN, ordinal=0, part=1, role="user", content="blue", tool_call_ids=[str(EXECUTION)])
+    steered = Turn(run_id=RUN, ordinal=0, part=2, role="user", content="and quickly")
+    assert stored_exchange([asked, said, steered], {}, lambda turn: turn.content).question == "paint it\n\nand quickly"

@@ -1,0 +1,35 @@
+"""What a preview knows of a run: its text so far, and whether anything is being written at all."""
+
+from typing import Any
+from uuid import uuid4
+
+from sessions_app.delivery.preview import RunText
+from sessions_app.watch import Seen
+
+RUN, SESSION = uuid4(), uuid4()
+
+
+def seen(kind: str, step: int | None = None, **payload: Any) -> Seen:
+    return Seen(kind, SESSION, RUN, step, payload, "1")
+
+
+def test_a_run_that_waits_for_a_person_is_not_shown_as_writing() -> None:
+    text = RunText(RUN)
+    assert text.see(seen("approval.requested", 0, approval_id="a")) and text.waits_for_person
+    text.see(seen("approval.requested", 0, approval_id="b"))
+    text.see(seen("approval.decided", 0, approval_id="a"))
+    assert text.waits_for_person
+    text.see(seen("approval.decided", 0, approval_id="b"))
+    assert not text.waits_for_person
+
+
+def test_the_text_of_steps_is_put_together() -> None:
+    text = RunText(RUN)
+    for fact in (
+        seen("text.delta", 0, offset=0, text="one"),
+        seen("text.delta", 1, offset=0, text="tw"),
+        seen("text.delta", 1, offset=2, text="o"),
+    ):
+        assert text.see(fact)
+    assert text.text == "one\n\ntwo"
+    assert not text.see(Seen("text.delta", SESSION, uuid4(), 0, {"offset": 0, "text": "other"}, "1"))

@@ -1,0 +1,185 @@
+"""A run as the events of a thread's stream: whole, and taken up behind any event, however its text was cut."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from sessions_app.surfaces.threads.encoding import ENDS, Event, MessageEvents, lines_of
+from sessions_app.surfaces.threads.event_schemas import KINDS
+from sessions_app.surfaces.threads.places import LAST_STEP, Place, parse_place
+from sessions_app.watch import Seen
+
+RUN, SESSION, CALL = UUID(int=1), UUID(int=2), str(UUID(int=3))
+NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+STRICT = {kind.name: Draft202012Validator({**kind.schema(), "additionalProperties": False}) for kind in KINDS}
+USAGE = {"input_tokens": 3, "output_tokens": 4}
+
+
+def fact(kind: str, step: int | None = 0, **payload: Any) -> Seen:
+    return Seen(kind, SESSION, RUN, step, payload, "1.1-1", 1, 1_772_357_400_000)
+
+
+def deltas(text: str, cuts: Sequence[int], step: int = 0, kind: str = "text") -> list[Seen]:
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    pairs = zip(places, places[1:], strict=False)
+    return [fact(f"{kind}.delta", step, offset=start, text=text[start:end]) for start, end in pairs]
+
+
+def started() -> Seen:
+    return fact("run.started", None, fence=1, agent_id="default")
+
+
+def ended(kind: str = "run.completed", code: str = "", message: str = "") -> Seen:
+    return fact(kind, None, code=code, message=message, usage=USAGE)
+
+
+def called(step: int, text: str) -> list[Seen]:
+    names = {"execution_id": CALL, "call_id": "call_1", "tool": "echo"}
+    return [
+        fact("tool.requested", step, **names, call_index=0, arguments={"text": "x"}, text_length=len(text)),
+        fact("tool.completed", step, **names, status="Completed", output='{"text":"x"}', duration_ms=12),
+    ]
+
+
+def whole_run(text: str, cuts: Sequence[int]) -> list[Seen]:
+    return [
+        started(),
+        *deltas("Hm, let me think.", cuts, 0, "reasoning"),
+        *deltas("Let me see.", cuts),
+        *called(0, "Let me see."),
+        *deltas(text, cuts, 1),
+        fact("message.completed", 1, turn_id="t", state="complete", text_length=len(text)),
+        ended(),
+    ]
+
+
+def told(facts: Sequence[Seen], after: str = "") -> list[Event]:
+    message = MessageEvents(RUN, 1, lambda: NOW, parse_place(after))
+    events: list[Event] = []
+    for each in facts:
+        events += message.end(each) if each.type in ENDS else message.see(each)
+    for event in events:
+        STRICT[event.name].validate(event.data)
+    return events
+
+
+def shown(events: Sequence[Event]) -> dict[str, str]:
+    """The texts by part, as a reader that goes by the rules has them."""
+    parts: dict[str, str] = {}
+    for event in events:
+        if event.name.endswith("_start") and "part_id" in event.data:
+            parts[event.data["part_id"]] = ""
+        elif event.name.endswith("_delta"):
+            parts[event.data["part_id"]] += event.data["delta"]
+    return parts
+
+
+def structure(events: Sequence[Event]) -> list[str]:
+    return [event.name for event in events if not event.name.endswith("_delta")]
+
+
+CUTS = st.lists(st.integers(0, 30), max_size=4)
+
+
+@given(st.text(min_size=1, max_size=30), CUTS, CUTS, st.integers(0, 60))
+def test_a_message_can_be_taken_up_behind_any_event_however_its_text_is_cut(
+    text: str, cuts: list[int], other_cuts: list[int], place: int
+) -> None:
+    events = told(whole_run(text, cuts))
+    seen = events[: 1 + place % len(events)]
+    rest = told(whole_run(text, other_cuts), after=seen[-1].entry_id)
+    assert shown([*seen, *rest]) == shown(events)
+    assert structure([*seen, *rest]) == structure(events)
+
+
+@given(st.text(max_size=20), st.text(max_size=20), CUTS, CUTS, st.integers(0, 60))
+def test_after_a_crash_the_reader_has_the_second_text_wherever_it_comes_back(
+    first: str, second: str, cuts: list[int], other_cuts: list[int], place: int
+) -> None:
+    beginning = [started(), *deltas(first, cuts)]
+    end = [fact("message.completed", 0, turn_id="t", state="complete", text_length=len(second)), ended()]
+    whole = [*beginning, fact("message.reset", reason="crash"), *deltas(second, other_cuts), *end]
+    final = "".join(shown(told(whole)).values())
+    assert final == second
+    seen = told(beginning)
+    seen = seen[: 1 + place % len(seen)]
+    for later in (whole, [started(), fact("snapshot", text=second), *end]):
+        rest = told(later, after=seen[-1].entry_id)
+        assert "".join(shown([*seen, *rest]).values()) == second
+
+
+def test_text_that_repeats_itself_after_a_crash_is_said_once() -> None:
+    facts = [started(), *deltas("Hello wor", []), fact("message.reset", reason="crash"), *deltas("Hello world", [3])]
+    assert [event.data["delta"] for event in told(facts) if event.name == "text_delta"] == ["Hello wor", "ld"]
+
+
+def test_other_text_after_a_crash_begins_its_part_anew_as_soon_as_it_differs() -> None:
+    facts = [started(), *deltas("Hello world", []), fact("message.reset", reason="crash"), *deltas("Hey", [1, 2])]
+    last = [event for event in told(facts) if event.name.startswith("text")][-2:]
+    assert last[0].data["restarted"] is True and last[1].data["delta"] == "Hey"
+
+
+def test_entry_ids_rise_and_read_like_those_of_redis() -> None:
+    places = [parse_place(event.entry_id) for event in told(whole_run("a long text", [3, 5]))]
+    assert all(places) and places == sorted(places, key=lambda place: place or Place(0))
+    assert parse_place(str(Place(7, 3, 3, 1234, 99))) == Place(7, 3, 3, 1234, 99)
+
+
+@pytest.mark.parametrize("odd", ["", "0", "0-0", "7", "a-b", "1-99999999999999999999", "1706000000000-5-5", "$", "٣-١"])
+def test_other_ids_name_no_place(odd: str) -> None:
+    assert parse_place(odd) is None
+
+
+def test_a_failure_is_told_before_the_end() -> None:
+    events = told([started(), *deltas("Half", []), ended("run.failed", "model_error", "The model broke.")])
+    assert [event.name for event in events[-2:]] == ["error", "message_end"]
+    assert events[-2].data["error"] == "The model broke." and events[-1].data["status"] == "failed"
+
+
+def test_a_run_that_was_stopped_before_it_began_is_a_whole_message() -> None:
+    events = told([ended("run.cancelled", "cancelled", "Stopped.")])
+    assert [event.name for event in events] == ["message_start", "message_end"]
+    assert parse_place(events[-1].entry_id) == Place(1, LAST_STEP, 6, 2)
+
+
+def test_a_question_is_a_text_of_the_message_which_then_pauses() -> None:
+    names = {"execution_id": CALL, "call_id": "call_1", "tool": "ask_user"}
+    requested = fact("tool.requested", **names, call_index=0, arguments={}, text_length=0)
+    asked = fact("input.requested", **names, request_id=str(UUID(int=4)), question="Which one?")
+    message = MessageEvents(RUN, 1, lambda: NOW)
+    events = [event for each in (started(), requested, asked) for event in message.see(each)]
+    pause = message.pause()
+    assert shown(events) == {events[-1].data["part_id"]: "Which one?"}
+    assert [event.data["status"] for event in pause] == ["waiting"]
+    resumed = MessageEvents(RUN, 1, lambda: NOW, parse_place(pause[0].entry_id))
+    assert [event for each in (started(), requested, asked) for event in resumed.see(each)] == []
+    assert resumed.pause() == []
+
+
+def test_an_approval_is_told_with_its_step_until_it_is_decided() -> None:
+    names = {"execution_id": CALL, "call_id": "call_1", "tool": "write_artifact"}
+    approval = {
+        "approval_id": str(UUID(int=5)),
+        "choices": ["deny"],
+        "reason": "r",
+        "expires_at": "2026-03-01T09:30:00Z",
+    }
+    facts = [
+        fact("tool.requested", **names, call_index=0, arguments={}, text_length=0),
+        fact("approval.requested", **names, **approval),
+        fact("approval.decided", **names, approval_id=approval["approval_id"], status="approved", note=""),
+    ]
+    steps = [event.data for event in told([started(), *facts]) if event.name == "step"]
+    assert ["approval" in step for step in steps] == [False, True, False]
+
+
+def test_events_are_sent_with_their_place_name_and_data() -> None:
+    [event] = told([started()])
+    assert lines_of([event]).splitlines()[:2] == [f"id: {event.entry_id}", "event: message_start"]
+    assert lines_of([Event("thread_title", {"title": "ü"})]) == 'event: thread_title\ndata: {"title":"ü"}\n\n'
