@@ -12,10 +12,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
 django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
-from komand import background, origins  # noqa: E402
-from sessions_app import webhooks  # noqa: E402
+from audit_app.kernel import liveness  # noqa: E402
+from komand import background, origins, parent  # noqa: E402
+from sessions_app.inbound import webhooks  # noqa: E402
+from sessions_app.surfaces.agents import live as agents  # noqa: E402
 from sessions_app.surfaces.chat import live as chat  # noqa: E402
 from sessions_app.surfaces.komand import live as komand  # noqa: E402
+from sessions_app.surfaces.mcp import live as mcp  # noqa: E402
+from sessions_app.surfaces.openai import live as openai  # noqa: E402
+from sessions_app.surfaces.signalr import live as signalr  # noqa: E402
+from sessions_app.surfaces.threads import live as threads  # noqa: E402
 
 _KEEP_SLASH = ("/admin/", "/static/")
 
@@ -27,6 +33,12 @@ def without_trailing_slash(path: str) -> str:
     return path
 
 
+def live_routes() -> list[Any]:
+    """Of all surfaces whose requests wait or stream."""
+    surfaces = (webhooks, agents, komand, mcp, openai, signalr, threads, chat)
+    return [route for surface in surfaces for route in surface.live_routes]
+
+
 def is_websocket(route: Any) -> bool:
     return issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
 
@@ -35,7 +47,7 @@ class Application:
     """Routes by protocol. Starts this process's background loops with the first connection."""
 
     def __init__(self) -> None:
-        live = [*webhooks.live_routes, *komand.live_routes, *chat.live_routes]
+        live = live_routes()
         websocket = [route for route in live if is_websocket(route)]
         http = [*(route for route in live if not is_websocket(route)), re_path("", cast(Any, django_application))]
         self._router = ProtocolTypeRouter(
@@ -56,7 +68,10 @@ class Application:
         """Servers that tell when they start and stop (not Daphne, see web.py) let us end the loops in order."""
         while True:
             message = await receive()
-            if message["type"] == "lifespan.shutdown":
+            if message["type"] == "lifespan.startup":
+                parent.tell_ready()
+                parent.show_life(liveness.is_stuck)
+            else:
                 await background.stop()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":

@@ -38,6 +38,7 @@ async def stop() -> None:
 async def _run() -> None:
     """The reaper, for ever: an error ends one turn of it, never the loop."""
     await in_db(liveness.start, "web")
+    _tasks.add(asyncio.create_task(liveness.keep_pulse(), name="pulse"))
     while True:
         try:
             await reaper.loop()

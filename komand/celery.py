@@ -12,7 +12,7 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 from django.conf import settings
 
-from audit_app.kernel import context, liveness
+from audit_app.kernel import context, draining, liveness
 from komand import parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")
@@ -46,7 +46,7 @@ def _bind_request(task: Any, **_: Any) -> None:
 @signals.worker_ready.connect
 def _tell_ready(**_: Any) -> None:
     parent.tell_ready()
-    parent.show_life()
+    parent.show_life(liveness.is_stuck)
 
 
 @signals.worker_process_init.connect
@@ -58,5 +58,7 @@ def _begin_child(**_: Any) -> None:
 
 
 @signals.worker_shutting_down.connect
-def _limit_drain(**_: Any) -> None:
-    parent.end_after(settings.KOMAND_DRAIN_SECONDS + _GRACE_SECONDS)
+def _limit_drain(sig: str, **_: Any) -> None:
+    if sig == "SIGINT":
+        draining.hurry()
+    parent.end_after(draining.seconds() + _GRACE_SECONDS)

@@ -18,8 +18,9 @@ from audit_app.adminkit import links
 from audit_app.kernel import liveness
 from audit_app.models import AuditEntry
 from sessions_app.models import Session
-from tools_app import admin as tools
+from tools_app.admin import executions as tools
 from tools_app.models import Approval, ToolExecution
+from tools_app.trust import control
 
 _LATEST = 8
 
@@ -32,6 +33,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     return {
         **context,
         "title": "Dashboard",
+        "stopped": control.list_stopped(),
         "overview": overview.read(now),
         "open_executions": tools.count_open(),
         "pending_approvals": approvals.count_pending(),

@@ -1,35 +1,53 @@
-"""Errors that no view answers: in the envelope under /api, as a page elsewhere."""
+"""Errors that no view answers: in the shape of the surface that owns the prefix, as a page elsewhere."""
+
+from collections.abc import Callable
+from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.views import defaults
 from rest_framework.exceptions import APIException
 
-from sessions_app.surfaces.failures import failure_of
-from sessions_app.surfaces.komand import errors
+from sessions_app.surfaces.agents import errors as agents
+from sessions_app.surfaces.failures import Failure, failure_of
+from sessions_app.surfaces.komand import errors as komand
+from sessions_app.surfaces.openai import errors as openai
+from sessions_app.surfaces.threads import errors as threads
 
-_API = "/api/"
+Shape = Callable[[Failure], dict[str, Any]]
+
+# The first prefix that fits.
+_SHAPES: tuple[tuple[str, Shape], ...] = (
+    ("/api/v1/", agents.shape),
+    ("/token/", agents.shape),
+    ("/api/", komand.shape),
+    ("/v1/chat", openai.shape),
+    ("/v1/responses", openai.shape),
+    ("/v1/models", openai.shape),
+    ("/v1/", threads.shape),
+)
 
 
-def _envelope(error: Exception) -> JsonResponse:
-    failure = failure_of(error)
-    return JsonResponse(errors.shape(failure), status=failure.status, headers=dict(failure.headers))
+def _shaped(request: HttpRequest, error: Exception) -> JsonResponse | None:
+    for prefix, shape in _SHAPES:
+        if request.path.startswith(prefix):
+            failure = failure_of(error)
+            return JsonResponse(shape(failure), status=failure.status, headers=dict(failure.headers))
+    return None
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    return _envelope(exception) if request.path.startswith(_API) else defaults.bad_request(request, exception)
+    return _shaped(request, exception) or defaults.bad_request(request, exception)
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    if request.path.startswith(_API):
-        return _envelope(PermissionDenied())
-    return defaults.permission_denied(request, exception)
+    return _shaped(request, PermissionDenied()) or defaults.permission_denied(request, exception)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    return _envelope(Http404()) if request.path.startswith(_API) else defaults.page_not_found(request, exception)
+    return _shaped(request, Http404()) or defaults.page_not_found(request, exception)
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
     """Django has logged the error by now."""
-    return _envelope(APIException()) if request.path.startswith(_API) else defaults.server_error(request)
+    return _shaped(request, APIException()) or defaults.server_error(request)

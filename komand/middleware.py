@@ -63,7 +63,7 @@ class CrossOrigin:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         origin = request.headers.get("Origin", "")
-        if not (origin and request.path.startswith("/api/")):
+        if not (origin and request.path.startswith(("/api/", "/v1/", "/token/"))):
             return self.get_response(request)
         is_preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
         response = HttpResponse(status=204) if is_preflight else self.get_response(request)

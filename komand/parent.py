@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
@@ -17,16 +18,17 @@ def tell_ready() -> None:
     _tell("READY=1")
 
 
-def show_life() -> None:
+def show_life(is_stuck: Callable[[], bool]) -> None:
     """Go on saying that this process is not stopped and does not hang, if whoever started it wants to know
-    (WATCHDOG_USEC, in systemd's own protocol)."""
+    (WATCHDOG_USEC, in systemd's own protocol). is_stuck: asked each time; it is not said while that is so."""
     if os.environ.get("WATCHDOG_USEC"):
-        threading.Thread(target=_show_life, name="watchdog", daemon=True).start()
+        threading.Thread(target=_show_life, args=(is_stuck,), name="watchdog", daemon=True).start()
 
 
-def _show_life() -> None:
+def _show_life(is_stuck: Callable[[], bool]) -> None:
     while True:
-        _tell("WATCHDOG=1")
+        if not is_stuck():
+            _tell("WATCHDOG=1")
         time.sleep(1)
 
 

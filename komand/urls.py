@@ -5,6 +5,8 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 from komand import dashboard, health
+from komand.openapi import pages
+from komand.openapi.views import OpenApi
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
@@ -13,7 +15,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/login/", dashboard.login),
     path("admin/", admin.site.urls),
+    path("api/schema", OpenApi.as_view(), name="openapi-schema"),
+    path("api/docs", pages.reference, name="openapi-docs"),
+    path("", include("sessions_app.surfaces.agents.urls")),
     path("api/", include("sessions_app.surfaces.komand.urls")),
+    path("", include("sessions_app.surfaces.openai.urls")),
+    path("", include("sessions_app.surfaces.threads.urls")),
     path("", include("sessions_app.surfaces.chat.urls")),
 ]
 

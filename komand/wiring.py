@@ -2,32 +2,63 @@
 
 from importlib import import_module
 
+from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from agents_app.providers import registry as providers
 from agents_app.runs import hooks
 from agents_app.runs.worker import EngineStep
+from audit_app import retention
 from komand.celery import app
+from sessions_app import accounts
+from sessions_app.attachments import fetching
+from sessions_app.attachments import sweeping as files
 from sessions_app.channels.registry import channels
-from sessions_app.delivery import background, sweeping
+from sessions_app.delivery import background, prompts, questions, sweeping
+from tools_app import catalogue, schema
 from tools_app.registry import tools
+from tools_app.remote.mcp import background as mcp
+from tools_app.remote.mcp import store
+from tools_app.remote.mcp.source import McpSource
+from tools_app.remote.skills.source import SkillSource
+from tools_app.trust import credentials
+from tools_app.types import AnyTool
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
+_KEEPING = ["audit_app.pruning", "agents_app.retention", "sessions_app.retention", "sessions_app.attachments.sweeping"]
 _TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.tasks"]
 
 
 def connect() -> None:
     """Called once when Django is ready."""
-    for module in [*_DECLARING, *_TASKS]:
+    for module in [*_DECLARING, *_KEEPING, *_TASKS]:
         import_module(module)
     app.steps["worker"].add(EngineStep)
     for path in settings.KOMAND_TOOLS:
-        tools.register(import_string(path)())
+        tools.register(_made(path))
     for kind, path in settings.KOMAND_PROVIDERS.items():
         providers.register(kind, path)
     for path in settings.KOMAND_CHANNELS:
         channels.register(import_string(path))
-    hooks.chores.append(background.run)
+    credentials.on_change += [providers.credential_changed, accounts.credential_changed, store.credential_changed]
+    catalogue.add_source(McpSource())
+    catalogue.add_source(SkillSource())
+    hooks.chores += [background.run, fetching.run, mcp.run]
     hooks.on_claim.append(background.on_claim)
-    hooks.sweeps.append(sweeping.sweep)
+    hooks.sweeps += [sweeping.sweep, files.sweep]
+    hooks.on_ask += [prompts.sweep, questions.sweep]
+    hooks.sweeps.append(retention.sweep)
+    if apps.is_installed("django.contrib.sessions"):  # only where people log in
+        import_module("komand.logins")
+
+
+def _made(path: str) -> AnyTool:
+    """A built-in tool. Whatever its module does when it is imported, the one line that stops the start names it."""
+    try:
+        tool: AnyTool = import_string(path)()
+        schema.check_spec(tool.spec)
+    except Exception as error:
+        raise ImproperlyConfigured(f"KOMAND_TOOLS: {path} cannot be used: {error!r}") from error
+    return tool

@@ -54,6 +54,7 @@ KOMAND_REDIS_PREFIX = env.text("KOMAND_REDIS_PREFIX", "komand:")
 CELERY: dict[str, Any] = {
     "broker_url": env.broker_url(),
     "broker_connection_retry_on_startup": True,
+    "broker_connection_max_retries": None,  # a worker waits for its broker as long as it takes
     "broker_transport_options": {
         "socket_timeout": 10,
         "socket_connect_timeout": 2,
@@ -83,12 +84,34 @@ CELERY: dict[str, Any] = {
 
 # What the installation may do. Units are in the names.
 KOMAND_VAULT_KEYS = env.secret_file("vault.key", "KOMAND_VAULT_KEYS")
+KOMAND_RECEIPT_KEYS = env.secret_file("receipts.key", "KOMAND_RECEIPT_KEYS")
 KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
 KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
+KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
+# What agents have that say nothing themselves: `inherit` (all), `none`, or names.
+KOMAND_AGENT_TOOLS = env.listing("KOMAND_AGENT_TOOLS", "inherit")
+KOMAND_AGENT_MCP_SERVERS = env.listing("KOMAND_AGENT_MCP_SERVERS", "inherit")
+KOMAND_LOOP_TOOL_SLOTS = env.integer("KOMAND_LOOP_TOOL_SLOTS", 50, least=1)
+KOMAND_INPUT_MINUTES = env.integer("KOMAND_INPUT_MINUTES", 1440, least=1)
+KOMAND_INJECTION_GUARD = env.choice("KOMAND_INJECTION_GUARD", "warn", ("off", "warn", "block", "escalate"))
+KOMAND_HTTP_REQUEST_HOSTS = env.listing("KOMAND_HTTP_REQUEST_HOSTS")
+KOMAND_PYTHON_TOOL = env.flag("KOMAND_PYTHON_TOOL")
+KOMAND_ARTIFACT_MAX_BYTES = env.integer("KOMAND_ARTIFACT_MAX_BYTES", 10_000_000, least=1)
+KOMAND_ARTIFACTS_MAX_BYTES = env.integer("KOMAND_ARTIFACTS_MAX_BYTES", 100_000_000, least=1)
+KOMAND_FETCH_CACHE_SECONDS = env.integer("KOMAND_FETCH_CACHE_SECONDS", 300)
 KOMAND_FETCH_ALLOW_PRIVATE = env.listing("KOMAND_FETCH_ALLOW_PRIVATE")
+KOMAND_SKILL_ALLOW_PRIVATE = env.listing("KOMAND_SKILL_ALLOW_PRIVATE")
+KOMAND_TRUSTED_PUBLISHERS = env.listing("KOMAND_TRUSTED_PUBLISHERS")
 KOMAND_CALLBACK_ALLOW_PRIVATE = env.listing("KOMAND_CALLBACK_ALLOW_PRIVATE")
+KOMAND_ATTACHMENT_DAYS = env.integer("KOMAND_ATTACHMENT_DAYS", 30, least=1)
+# How long things are kept, in days; 0: for ever. Younger timelines than 90 days, and a session's newest 1,000 messages,
+# are never given up.
+KOMAND_TIMELINE_DAYS = env.days("KOMAND_TIMELINE_DAYS", 0, least=90)
+KOMAND_TIMELINE_MESSAGES = env.integer("KOMAND_TIMELINE_MESSAGES", 1000, least=1000)
+KOMAND_AUDIT_DAYS = env.days("KOMAND_AUDIT_DAYS", 0, least=90)
+KOMAND_STEP_DAYS = env.days("KOMAND_STEP_DAYS", 180, least=30)
 KOMAND_LOG_FORMAT = env.text("KOMAND_LOG_FORMAT", "text")
 
 KOMAND_PROVIDERS = {
@@ -105,6 +128,15 @@ KOMAND_TOOLS = [
     "tools_app.builtin.calculator.Calculator",
     "tools_app.builtin.date_time.DateTime",
     "tools_app.builtin.web_fetch.WebFetch",
+    "tools_app.builtin.ask_user.AskUser",
+    "tools_app.builtin.memory_store.MemoryStore",
+    "tools_app.builtin.memory_recall.MemoryRecall",
+    "tools_app.builtin.memory_forget.MemoryForget",
+    "tools_app.builtin.read_artifact.ReadArtifact",
+    "tools_app.builtin.write_artifact.WriteArtifact",
+    # Two that are not there unless the operator says so.
+    *(["tools_app.builtin.http_request.HttpRequest"] if KOMAND_HTTP_REQUEST_HOSTS else []),
+    *(["tools_app.builtin.python.Python"] if KOMAND_PYTHON_TOOL else []),
 ]
 
 LOGGING = {
@@ -117,5 +149,7 @@ LOGGING = {
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx2", "openai", "celery", "axes", "daphne", "asyncio")},
+    "loggers": {
+        name: {"level": "WARNING"} for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "asyncio")
+    },
 }

@@ -40,6 +40,14 @@ def integer(name: str, default: int, *, least: int = 0) -> int:
     return value
 
 
+def days(name: str, default: int, *, least: int) -> int:
+    """How long something is kept: 0 for ever, else at least so many days."""
+    value = integer(name, default)
+    if 0 < value < least:
+        raise BadSetting(name, f"must be 0 (kept for ever) or at least {least} days, not {value}")
+    return value
+
+
 def flag(name: str, default: bool = False) -> bool:
     raw = os.environ.get(name, "").lower()
     if raw in ("1", "true", "yes", "on"):
@@ -49,6 +57,14 @@ def flag(name: str, default: bool = False) -> bool:
     if raw:
         raise BadSetting(name, f"must be true or false, not {raw!r}")
     return default
+
+
+def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
+    """One of these words."""
+    value = text(name) or default
+    if value not in choices:
+        raise BadSetting(name, f"must be one of {', '.join(choices)}, not {value!r}")
+    return value
 
 
 def listing(name: str, default: str = "") -> list[str]:

@@ -71,8 +71,10 @@ DATABASES["default"].pop("CONN_HEALTH_CHECKS", None)
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("pool", {"min_size": 1, "max_size": 20, "timeout": 10})
 
+# Not under the name `default`: every consumer would subscribe to that one as it connects, which costs a round trip and
+# lets nobody in while Valkey is away.
 CHANNEL_LAYERS = {
-    "default": {
+    "lists": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # socket_timeout: waiting for a message is not an error
         "CONFIG": {
@@ -152,6 +154,12 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
 }
 
+# Where clients of the SignalR hub look for it.
+KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", "/hubs/chat,/hubs/webchat,/chathub")]
+# How long a request of the OpenAI protocol may wait for its answer: as long as its clients do.
+KOMAND_OPENAI_WAIT_SECONDS = env.integer("KOMAND_OPENAI_WAIT_SECONDS", 600, least=1)
+# How long /v1/agent/ask and /v1/agent/extract may work on their answer.
+KOMAND_ASK_SECONDS = env.integer("KOMAND_ASK_SECONDS", 300, least=1)
 KOMAND_WAIT_SECONDS = env.integer("KOMAND_WAIT_SECONDS", 30, least=1)
 KOMAND_JWT_KEY = env.secret_file("jwt.key", "KOMAND_JWT_KEY")
 KOMAND_JWT_ISSUER = env.text("KOMAND_JWT_ISSUER", "komand.ai")

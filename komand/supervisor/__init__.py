@@ -1,1 +1,1 @@
-"""`manage.py up` and `status`: starts, watches and ends the processes of one installation. Never imports Django."""
+"""`manage.py up`, `status`, `restart`: starts, watches and ends the processes of one installation, without Django."""

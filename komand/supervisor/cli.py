@@ -1,4 +1,4 @@
-"""The two commands that run without Django."""
+"""The commands that run without Django."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from komand.supervisor import preflight, status
+from komand.supervisor import preflight, restart, status
 from komand.supervisor.options import Options, parse_up
 from komand.supervisor.screen import Screen
 from komand.supervisor.supervisor import Supervisor
@@ -17,6 +17,8 @@ def main(argv: Sequence[str]) -> int:
     command, *flags = argv
     if command == "status":
         return status.main(flags)
+    if command == "restart":
+        return restart.main(flags)
     return up(parse_up(flags))
 
 

@@ -35,7 +35,6 @@ class Options:
             **os.environ,
             "KOMAND_DATA_DIR": str(self.data_dir),
             "KOMAND_HOST": self.host,
-            "KOMAND_DRAIN_SECONDS": str(env.integer("KOMAND_DRAIN_SECONDS", 3)),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")])),
             "PYTHONUNBUFFERED": "1",
         }

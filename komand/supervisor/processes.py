@@ -36,13 +36,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run. is_ready: asked until it says yes; adopt: the process id of one that runs already, if any;
-    quiet: its lines are shown only when it ends by itself."""
+    """What to run. is_ready: asked until it says yes; shows_life: asked each second, for a process that does not show
+    by itself that it lives; adopt: the process id of one that runs already, if any; quiet: its lines are shown only
+    when it ends by itself."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     is_ready: Callable[["Child"], Awaitable[bool]]
+    shows_life: Callable[[], Awaitable[bool]] | None = None
     adopt: Callable[[], Awaitable[int | None]] | None = None
     pass_fds: Sequence[int] = ()
     death_signal: int = signal.SIGKILL
@@ -62,7 +64,7 @@ class Backoff:
         return delay
 
 
-@dataclass
+@dataclass(eq=False)
 class Child:
     spec: Spec
     screen: Screen
@@ -87,13 +89,13 @@ class Child:
         await self._settled.wait()
         return self.state
 
-    async def stop(self, seconds: float) -> None:
-        """SIGTERM, and SIGKILL for its whole group when it takes longer than that."""
+    async def stop(self, seconds: float, number: int = signal.SIGTERM) -> None:
+        """The signal, and SIGKILL for its whole group when it takes longer than that."""
         self._stopping = True
         if self._task is None:
             return
-        if self.pid is not None:
-            self._signal(signal.SIGTERM)
+        if self.pid is not None and self.state is State.READY:  # before that it holds nothing that could be lost
+            self._signal(number)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._gone.wait(), seconds)
         self.kill()
@@ -161,7 +163,9 @@ class Child:
 
     async def _watch(self, pid: int, ending: Awaitable[int]) -> str:
         self._set(State.STARTING, pid)
-        watching = [asyncio.create_task(self._get_ready(pid)), asyncio.create_task(self._kill_when_silent())]
+        watching = [
+            asyncio.create_task(task) for task in (self._get_ready(pid), self._kill_when_silent(), self._ask_for_life())
+        ]
         try:
             code = await ending
         finally:
@@ -175,6 +179,12 @@ class Child:
         while not await self.spec.is_ready(self):
             await asyncio.sleep(_POLL_SECONDS)
         self._set(State.READY, pid)
+
+    async def _ask_for_life(self) -> None:
+        while self.spec.shows_life:
+            if await self.spec.shows_life():
+                self.beat_at = time.monotonic()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _kill_when_silent(self) -> None:
         looked_at = time.monotonic()

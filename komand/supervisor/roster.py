@@ -35,13 +35,17 @@ def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, 
     async def adopt() -> int | None:
         return await embedded.find_running(options.data_dir, socket)
 
+    async def shows_life() -> bool:
+        return await embedded.answers(socket)
+
     command = embedded.command(binary, options.data_dir, socket)
-    return Spec("valkey", command, environment, is_ready, adopt, death_signal=signal.SIGTERM, quiet=True)
+    return Spec("valkey", command, environment, is_ready, shows_life, adopt, death_signal=signal.SIGTERM, quiet=True)
 
 
 def web(options: Options, descriptor: int, port: int, environment: dict[str, str]) -> Spec:
     async def is_ready(child: Child) -> bool:
-        return await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS) == 200
+        # Alone, the answer could be that of a process which this one is to replace.
+        return child.said_ready and await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS) == 200
 
     arguments = {
         "daphne": ("-m", "komand.web", "--fd", str(descriptor)),

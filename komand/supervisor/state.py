@@ -19,7 +19,8 @@ class ProcessNote:
 
 @dataclass(frozen=True)
 class Note:
-    """socket: of the embedded Valkey, empty when REDIS_URL is used."""
+    """socket: of the embedded Valkey, empty when REDIS_URL is used; rolls: rolling restarts done so far, and how the
+    last of them failed, empty when it went well."""
 
     pid: int
     url: str
@@ -28,6 +29,8 @@ class Note:
     socket: str
     started_at: float
     processes: tuple[ProcessNote, ...]
+    rolls: int = 0
+    roll_failure: str = ""
 
 
 def _path(data_dir: Path) -> Path:

@@ -18,7 +18,10 @@ from komand.supervisor.screen import Screen
 
 _START_SECONDS = 60.0
 _VALKEY_STOP_SECONDS = 0.7
-_STOP_MARGIN_SECONDS = 1.0
+# A worker drains for three seconds when it is to hurry.
+_HURRIED_SECONDS = 4.0
+# What a drain may take longer than KOMAND_DRAIN_SECONDS before the process is killed.
+_DRAIN_MARGIN_SECONDS = 3.0
 
 
 class StartFailed(Exception):
@@ -34,6 +37,9 @@ class Supervisor:
         self._port: int = listener.getsockname()[1]
         self._screen = screen
         self._children: list[Child] = []
+        self._passing: set[Child] = set()  # in a rolling restart: a successor that starts, a predecessor that ends
+        self._rolling: asyncio.Task[None] | None = None
+        self._rolls, self._roll_failure = 0, ""
         self._socket = embedded.choose_socket(options.data_dir)
         self._notify = self._socket.with_name("ready.sock")
         self._environment = {
@@ -43,12 +49,14 @@ class Supervisor:
             "WATCHDOG_USEC": str(int(SILENT_SECONDS * 1_000_000)),
         }
         self._started_at = time.time()
+        self._is_up = False
         self._stop = asyncio.Event()
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGUSR1, self._on_roll)
         messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat)
         try:
             return await self._until_stopped()
@@ -92,6 +100,7 @@ class Supervisor:
         seconds = time.monotonic() - begun
         for line in welcome.block(self._options, self._port, prepared, seconds, self._screen):
             self._screen.say(line)
+        self._is_up = True
 
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
@@ -99,9 +108,13 @@ class Supervisor:
             await self._start_child(roster.valkey(self._options, binary, self._socket, self._environment))
 
     async def _start_child(self, spec: Spec) -> None:
-        begun = time.monotonic()
         child = Child(spec, self._screen, self._note)
         self._children.append(child)
+        await self._bring_up(child)
+
+    async def _bring_up(self, child: Child) -> None:
+        """Returns when it works; raises StartFailed when it does not."""
+        begun, spec = time.monotonic(), child.spec
         child.start()
         try:
             reached = await asyncio.wait_for(child.settled(), _START_SECONDS)
@@ -114,6 +127,37 @@ class Supervisor:
                 f"{spec.name} ended again and again; its lines above say why ({shlex.join(spec.command)})"
             )
         self._screen.tick(spec.name, time.monotonic() - begun)
+
+    async def _roll(self) -> None:
+        """Migrate, then replace web and workers one after the other, each by a process that works already."""
+        self._screen.say("\nreplacing every process by a new one …")
+        problem = ""
+        try:
+            await self._prepare()
+            for child in [child for child in self._children if child.spec.name != "valkey"]:
+                await self._replace(child)
+        except StartFailed as failure:
+            problem = str(failure)
+            self._screen.fail(f"{failure}; what was not replaced yet goes on")
+        self._end_roll(problem)
+
+    def _end_roll(self, problem: str) -> None:
+        self._rolls, self._roll_failure = self._rolls + 1, problem
+        self._note()
+
+    async def _replace(self, child: Child) -> None:
+        successor = Child(child.spec, self._screen, self._note)
+        self._passing.add(successor)
+        try:
+            await self._bring_up(successor)
+        except BaseException:
+            await successor.stop(_HURRIED_SECONDS, signal.SIGINT)
+            self._passing.discard(successor)
+            raise
+        self._children[self._children.index(child)] = successor
+        self._passing ^= {successor, child}
+        await child.stop(env.integer("KOMAND_DRAIN_SECONDS", 25) + _DRAIN_MARGIN_SECONDS)
+        self._passing.discard(child)
 
     async def _prepare(self) -> dict[str, Any]:
         begun = time.monotonic()
@@ -137,29 +181,39 @@ class Supervisor:
     async def _end(self) -> None:
         """Web and workers together, Valkey after them, since they still use it while they end."""
         begun = time.monotonic()
-        drain = env.integer("KOMAND_DRAIN_SECONDS", 3)
-        first = [child for child in self._children if child.spec.name != "valkey"]
-        last = [child for child in self._children if child.spec.name == "valkey"]
-        await asyncio.gather(*(child.stop(drain + _STOP_MARGIN_SECONDS) for child in first))
+        if self._rolling:
+            self._rolling.cancel()
+            await asyncio.gather(self._rolling, return_exceptions=True)
+        everyone = {*self._children, *self._passing}
+        first = [child for child in everyone if child.spec.name != "valkey"]
+        last = [child for child in everyone if child.spec.name == "valkey"]
+        # SIGINT: workers take it for Ctrl-C, and hurry.
+        await asyncio.gather(*(child.stop(_HURRIED_SECONDS, signal.SIGINT) for child in first))
         await asyncio.gather(*(child.stop(_VALKEY_STOP_SECONDS) for child in last))
         if self._stop.is_set():
             self._screen.say(f"stopped in {time.monotonic() - begun:.1f} s")
 
     def _on_signal(self) -> None:
         if self._stop.is_set():  # asked twice: no more waiting
-            for child in self._children:
+            for child in (*self._children, *self._passing):
                 child.kill()
         else:
             self._screen.say("\nstopping …")
             self._stop.set()
 
+    def _on_roll(self) -> None:
+        if not self._is_up:
+            self._end_roll("it is still starting")
+        elif not self._stop.is_set() and (self._rolling is None or self._rolling.done()):
+            self._rolling = asyncio.create_task(self._roll())
+
     def _on_ready(self, pid: int) -> None:
-        for child in self._children:
+        for child in (*self._children, *self._passing):
             if child.pid == pid:
                 child.said_ready = True
 
     def _on_beat(self, pid: int) -> None:
-        for child in self._children:
+        for child in (*self._children, *self._passing):
             if child.pid == pid:
                 child.beat_at = time.monotonic()
 
@@ -170,6 +224,7 @@ class Supervisor:
         )
         note = state.Note(
             os.getpid(), self._options.url(self._port), self._options.host, self._port,
-            str(self._socket) if env.is_embedded() else "", self._started_at, processes,
+            str(self._socket) if env.is_embedded() else "", self._started_at, processes, self._rolls,
+            self._roll_failure,
         )  # fmt: skip
         state.write(self._options.data_dir, note)

@@ -10,7 +10,7 @@ export function setUpComposer(session, log, scroll) {
     composer.send();
   });
   document.addEventListener("click", (event) => {
-    const starter = event.target.closest(".starter");
+    const starter = event.target.closest(".starter, .answer-option");
     if (starter) composer.send(starter.textContent);
   });
   return composer;

@@ -4,6 +4,7 @@ export function setUpKeys(composer, sidebar) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing) return;
     if (event.key === "Escape") escape(event, composer, sidebar);
+    else if (areOn() && !event.ctrlKey && !event.metaKey && !event.altKey && ASKED[event.key.toLowerCase()]) decide(event);
     else if (areOn() && (event.ctrlKey || event.metaKey) && !event.altKey) shortcut(event, sidebar);
   });
 }
@@ -30,6 +31,16 @@ function escape(event, composer, sidebar) {
   const stop = document.getElementById("stop");
   if (!stop.hidden) stop.click();
 }
+
+// Single letters, and only while a request for approval has the focus.
+function decide(event) {
+  const asked = event.target.closest?.(".approval");
+  if (!asked || event.target.matches("input, textarea")) return;
+  event.preventDefault();
+  asked.querySelector(`button[value="${ASKED[event.key.toLowerCase()]}"]`)?.click();
+}
+
+const ASKED = { a: "allow_once", d: "deny" };
 
 function shortcut(event, sidebar) {
   const key = event.key.toLowerCase();

@@ -38,6 +38,9 @@ export class Log {
     byId("stop").hidden = !running;
     document.body.toggleAttribute("data-busy", Boolean(running));
     this.#root.setAttribute("aria-busy", String(Boolean(running)));
+    const asking = this.#root.querySelector(".approval[data-pending]");
+    byId("skip-approval").hidden = !asking;
+    byId("skip-approval").href = asking ? `#${asking.id}` : "#log";
     this.#countDown();
   }
 
@@ -66,6 +69,9 @@ export class Log {
         break;
       case "change":
         this.#changeCall(act);
+        break;
+      case "approval":
+        this.#showApproval(act);
         break;
       case "status":
         this.#showStatus(act);
@@ -166,6 +172,22 @@ export class Log {
     if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
   }
 
+  // A request for approval as it stands now. What is typed into it is not lost by hearing of it again.
+  #showApproval({ run, call, html, state, pending, say }) {
+    const shown = byId(`approval-${call}`);
+    if (!shown || (pending && shown.hasAttribute("data-pending"))) return;
+    const card = byId(`call-${call}`);
+    const hadFocus = shown.contains(document.activeElement);
+    swap(shown, html, "outerHTML");
+    if (pending) card.open = true;
+    if (hadFocus) byId(`call-summary-${call}`).focus();
+    if (card.closest(".answer[data-open]") && !card.hasAttribute("data-over")) {
+      swap(byId(`call-state-${call}`), state, "outerHTML");
+    }
+    if (say) announce(say);
+    this.#onNews();
+  }
+
   #showStatus({ run, html, say }) {
     const status = byId(`status-${run}`);
     if (!status) return;
@@ -196,7 +218,18 @@ export class Log {
       const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
     }
+    for (const asked of this.#root.querySelectorAll(".approval[data-until]")) {
+      const seconds = Math.ceil((Date.parse(asked.dataset.until) - Date.now()) / 1000);
+      const left = asked.querySelector(".countdown");
+      const words = seconds > 0 ? ` in ${duration(seconds)}` : " now";
+      if (left.textContent !== words) left.textContent = words;
+      asked.toggleAttribute("data-urgent", seconds < 60);
+    }
   }
+}
+
+function duration(seconds) {
+  return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
 
 // Something was added to a question while it is being answered.

@@ -9,6 +9,7 @@ export function setUpSidebar() {
   document.getElementById("close-sidebar").addEventListener("click", () => sidebar.close());
   document.getElementById("shade").addEventListener("click", () => sidebar.close());
   document.addEventListener("click", (event) => sidebar.closeMenus(event.target));
+  document.getElementById("sessions").addEventListener("htmx:beforeSwap", (event) => sidebar.keepInUse(event));
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && event.target.matches(".rename input")) htmx.trigger(event.target, "cancel");
   });
@@ -60,9 +61,17 @@ class Sidebar {
 
   // Not under the hands of someone who uses the list just now.
   #refresh() {
+    if (!this.#isInUse) htmx.trigger("#search", "refresh");
+  }
+
+  // Nor when they began to while the answer was on its way.
+  keepInUse(event) {
+    if (event.detail.requestConfig?.triggeringEvent?.type === "refresh" && this.#isInUse) event.detail.shouldSwap = false;
+  }
+
+  get #isInUse() {
     const sessions = document.getElementById("sessions");
-    const isInUse = sessions.querySelector(".menu[open], .rename") || sessions.contains(document.activeElement);
-    if (!isInUse) htmx.trigger("#search", "refresh");
+    return sessions.querySelector(".menu[open], .rename") || sessions.contains(document.activeElement);
   }
 
   get #isOpen() {

@@ -1,0 +1,57 @@
+"""`manage.py rotate_key receipts|vault`: a new key for what is made from now on; what older keys made stays good."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from audit_app import services as audit
+from audit_app.kernel.errors import AppError
+from komand import key_files
+from tools_app.trust import sealed
+
+_NEXT = {
+    "receipts": "Restart Komand to use it. Keep the old keys for as long as old receipts are to be verified.",
+    "vault": "Restart Komand to use it, then run: manage.py rotate_key vault --reseal, and at last --drop-old.",
+}
+
+
+class Command(BaseCommand):
+    help = "Make a new key for receipts or for the vault of secrets; the old ones stay good."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("which", choices=sorted(key_files.ROTATED))
+        step = parser.add_mutually_exclusive_group()
+        step.add_argument("--reseal", action="store_true", help="vault: seal every stored secret with the newest key")
+        step.add_argument("--drop-old", action="store_true", help="keep the newest key alone")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        which = options["which"]
+        try:
+            if options["reseal"]:
+                self._reseal(which)
+            elif options["drop_old"]:
+                self._drop_old(which)
+            else:
+                count = key_files.rotate(which)
+                audit.record("KeyRotated", details={"keys": which, "count": count})
+                self.stdout.write(f"There are {count} keys now. {_NEXT[which]}")
+        except AppError as error:
+            raise CommandError(error.message) from None
+
+    def _reseal(self, which: str) -> None:
+        if which != "vault":
+            raise CommandError("Only the vault's secrets are sealed again; a receipt keeps the key that made it.")
+        done = sealed.reseal_all()
+        audit.record("SecretsResealed", details={"count": done.resealed, "unreadable": list(done.unreadable)})
+        for place in done.unreadable:
+            self.stdout.write(f"cannot be opened, enter it again: {place}")
+        self.stdout.write(f"{done.resealed} secrets are sealed with the newest key.")
+        if done.unreadable:
+            raise CommandError("Keep the old keys.")
+
+    def _drop_old(self, which: str) -> None:
+        if which == "vault" and (old := sealed.count_by_old_keys()):
+            raise CommandError(f"{old} secrets are sealed with an old key. First: manage.py rotate_key vault --reseal.")
+        dropped = key_files.drop_old(which)
+        audit.record("KeysDropped", details={"keys": which, "count": dropped})
+        self.stdout.write(f"{dropped} keys were dropped. Restart Komand.")

@@ -1,0 +1,83 @@
+"""Every route that programs can call: from the URL conf and from the live consumers. Pages for people are left out."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.resolvers import RoutePattern
+
+from komand import asgi
+
+# Pages answer with HTML, and refuse with it.
+_PAGES = ("sessions_app.surfaces.chat.", "komand.dashboard", "komand.openapi.pages")
+_OPERATORS = "/admin"
+_PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+_TRIED_BY_CLIENTS = ("get", "post", "put", "patch", "delete")
+
+
+@dataclass(frozen=True)
+class Route:
+    """path: as OpenAPI writes it; view: what answers, a class or a function; methods: in small letters."""
+
+    path: str
+    view: Any
+    methods: tuple[str, ...]
+    parameters: tuple[tuple[str, Any], ...]  # name and converter, in order
+
+
+def list_routes() -> list[Route]:
+    """In the order in which requests are tried against them."""
+    found: dict[str, Route] = {}
+    for pattern in [*_live(), *_plain()]:
+        route = _route(*pattern)
+        if route is not None:
+            found.setdefault(route.path, route)
+    return list(found.values())
+
+
+def _live() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    for route in asgi.live_routes():
+        if not issubclass(route.callback.consumer_class, AsyncWebsocketConsumer):
+            yield f"/{route.pattern}", route.callback, route.pattern.converters
+
+
+def _plain() -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    yield from _walk(get_resolver().url_patterns, "/", {})
+
+
+def _walk(
+    patterns: list[URLPattern | URLResolver], prefix: str, outer: dict[str, Any]
+) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    for one in patterns:
+        if not isinstance(one.pattern, RoutePattern):
+            continue  # a regular expression: what catches the rest of a prefix
+        path, converters = f"{prefix}{one.pattern}", {**outer, **one.pattern.converters}
+        if path.startswith(_OPERATORS):
+            continue
+        if isinstance(one, URLResolver):
+            yield from _walk(one.url_patterns, path, converters)
+        else:
+            yield path, one.callback, converters
+
+
+def _route(path: str, callback: Any, converters: dict[str, Any]) -> Route | None:
+    view = getattr(callback, "consumer_class", None) or getattr(callback, "cls", None) or callback
+    if f"{view.__module__}.".startswith(_PAGES):
+        return None
+    methods = _methods_of(view)
+    if not methods:
+        return None  # it only says that there is nothing
+    names = _PARAMETER.findall(path)
+    parameters = tuple((name, converters[name]) for name in names)
+    return Route(_PARAMETER.sub(r"{\1}", path), view, methods, parameters)
+
+
+def _methods_of(view: Any) -> tuple[str, ...]:
+    if not isinstance(view, type):
+        return ("get",)  # plain functions here only tell something
+    if given := getattr(view, "methods", None):
+        return tuple(method.lower() for method in given)
+    return tuple(method for method in _TRIED_BY_CLIENTS if hasattr(view, method))

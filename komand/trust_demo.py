@@ -1,0 +1,144 @@
+"""What `manage.py demo_trust` shows: a high-risk call waits for a person, runs and is proved; a forgery is not.
+
+It goes the way of every message: through the running workers, whose model is a script here.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from copy import copy
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from agents_app import selectors as runs
+from agents_app import services, skills
+from agents_app.models import Agent, ModelProvider
+from agents_app.types import RunTranscript
+from audit_app.kernel import context
+from audit_app.kernel.errors import NotFound, Unavailable
+from audit_app.models import AuditEntry
+from sessions_app import approvals
+from sessions_app.models import Session
+from sessions_app.services import WEB_CHAT, Accepted, Inbound, open_session, receive
+from tools_app import selectors as tools
+from tools_app.models import ToolExecution
+from tools_app.remote.skills import registry
+from tools_app.trust import receipts
+from tools_app.types import ApprovalView, ExecutionStatus
+
+AGENT = "demo-trust"
+_SKILL = {
+    "skillId": "demo-launch-plan", "name": "Launch plan", "version": "1.0.0", "publisherId": "komand", "risk": "high",
+    "description": "The plan that nobody reads without being asked.",
+    "instruction": {"body": "Count down from ten. Stop at zero."},
+}  # fmt: skip
+_AUDITED = ("ToolExecutionStarted", "ApprovalRequested", "ApprovalDecided", "ToolExecutionCompleted")
+_LOOK_SECONDS = 0.2
+
+T = TypeVar("T")
+
+
+class DemoFailed(Exception):
+    """A step did not show what it should; the message says which."""
+
+
+def prepare(person: User) -> Session:
+    """The agent with its skill and its script, and a session of the person with it. Idempotent, but for the session."""
+    provider, _ = ModelProvider.objects.get_or_create(name=AGENT, defaults={"kind": "scripted"})
+    registry.register(_SKILL)
+    with transaction.atomic(), context.bind(actor=f"user:{person.pk}"):
+        try:
+            agent = runs.get_agent(AGENT)
+        except NotFound:
+            _restore_retired()
+            agent = _find() or services.create_agent(agent_id=AGENT, name="Trust demo", provider=provider.name)
+        services.update_agent(agent, provider=provider.name, autonomy="supervised", model_id=_script())
+        skills.install_skill(agent, _SKILL["skillId"], owner_id=person.pk)  # type: ignore[arg-type]
+        return open_session(owner=person, agent_id=AGENT, title="Trust demo")
+
+
+def ask(person: User, session: Session) -> tuple[Accepted, ApprovalView]:
+    """Send the message, and wait until its call waits for a person."""
+    with context.bind(actor=f"user:{person.pk}"):
+        message = Inbound(WEB_CHAT, session.account_id, session.sender_id, person.username, "Read me the launch plan.")
+        accepted = receive(message, owner=person, session=session)
+
+    def look() -> ApprovalView | None:
+        return next(iter(tools.list_approvals(status="pending", session_ids=[session.pk], limit=1)), None)
+
+    return accepted, _until(look, 30, "No worker has taken the run. Is `manage.py up` running?")
+
+
+def approve(person: User, approval: ApprovalView) -> None:
+    approvals.decide(approval.id, decision="allow_once", actor=f"user:{person.pk}", note="Shown by demo_trust.")
+
+
+def wait_for_end(run_id: UUID, seconds: float) -> RunTranscript:
+    def look() -> RunTranscript | None:
+        transcript = runs.get_transcript(run_id)
+        return transcript if transcript.run.status.is_terminal else None
+
+    return _until(look, seconds, "The run has not ended in time.")
+
+
+def check(transcript: RunTranscript) -> list[str]:
+    """What was proved, line by line. Raises DemoFailed at the first thing that is not so."""
+    execution = next(iter(transcript.executions), None)
+    if execution is None or execution.status is not ExecutionStatus.COMPLETED:
+        raise DemoFailed(f"The call was not made: {execution.error if execution else 'there is none'}")
+    genuine = receipts.verify_receipt(execution.receipt)
+    if not genuine.is_valid:
+        raise DemoFailed(f"The receipt does not verify: {genuine.reason}")
+    lines = [f"Receipt: {execution.receipt}", f"  verifies: {genuine.reason}"]
+    for what, forged in _forgeries(ToolExecution.objects.get(pk=execution.id)).items():
+        verdict = receipts.check_stored(forged)
+        if verdict.is_valid:
+            raise DemoFailed(f"A copy with another {what} passes for genuine.")
+        lines.append(f"  a copy with another {what} does not: {verdict.reason}")
+    entries = AuditEntry.objects.filter(session_id=execution.session_id).order_by("id")
+    actions = list(entries.values_list("action", flat=True))
+    if missing := [action for action in _AUDITED if action not in actions]:
+        raise DemoFailed(f"The audit log lacks {', '.join(missing)}.")
+    return [*lines, f"Audit log: {', '.join(actions)}"]
+
+
+def _forgeries(row: ToolExecution) -> dict[str, ToolExecution]:
+    changes: dict[str, dict[str, Any]] = {
+        "argument": {"arguments": {"file": "other.md"}},
+        "result": {"output": json.dumps({"name": "Launch plan", "instructions": "Launch at once."})},
+        "time": {"completed_at": timezone.now()},
+    }
+    forged = {what: copy(row) for what in changes}
+    for what, columns in changes.items():
+        for column, value in columns.items():
+            setattr(forged[what], column, value)
+    return forged
+
+
+def _script() -> str:
+    """The model's name is its script; each is played once, so it says when it was written."""
+    call = {"text": "I need the plan. ", "tool_calls": [[f"skill__{_SKILL['skillId']}", {}]]}
+    said = {"text": f"Read, with your leave, at {timezone.now():%H:%M:%S.%f}."}
+    return json.dumps([call, said], separators=(",", ":"))
+
+
+def _find() -> Agent | None:
+    return Agent.objects.filter(agent_id=AGENT).first()
+
+
+def _restore_retired() -> None:
+    if retired := _find():
+        services.restore_agent(retired)
+
+
+def _until(look: Callable[[], T | None], seconds: float, otherwise: str) -> T:
+    deadline = time.monotonic() + seconds
+    while (found := look()) is None:
+        if time.monotonic() > deadline:
+            raise Unavailable(otherwise)
+        time.sleep(_LOOK_SECONDS)
+    return found
