@@ -15,9 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import meters, report
+from benchmarks.databases import KINDS, Databases, open_databases
 from benchmarks.figures import Figure
 from benchmarks.installation import Installation, NotFinished, open_installation
-from benchmarks.parts import first_token, memory, page, startup, streams, throughput
+from benchmarks.parts import (
+    fanout,
+    first_token,
+    growth,
+    idle,
+    memory,
+    page,
+    policy,
+    receipts,
+    stalled,
+    startup,
+    streams,
+    throughput,
+    webhooks,
+)
 from benchmarks.processes import Listener, NotStarted
 from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.wire import Refused
@@ -26,9 +41,10 @@ Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
 
 # In this order: memory is that of an installation that has done nothing yet.
 _RUNNING: dict[str, Measure] = {
-    module.PART: module.measure for module in (memory, page, first_token, throughput, streams)
+    module.PART: module.measure
+    for module in (memory, idle, page, first_token, throughput, webhooks, streams, fanout, stalled)
 }
-NAMES = (startup.PART, *_RUNNING)
+NAMES = (startup.PART, growth.PART, *_RUNNING, receipts.PART, policy.PART)
 _MODEL_SERVER = ("tests.fakes.model_server", "--port", "0")
 
 
@@ -42,6 +58,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small numbers: whether it works, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne", help="web server (%(default)s)")
+    parser.add_argument("--database", choices=KINDS, default="sqlite", help="where rows are kept (%(default)s)")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.parts if name not in NAMES]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(NAMES)}")
@@ -52,8 +69,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 class Bench:
     """One run of some parts. `loads` is the machine's load average before each."""
 
-    def __init__(self, parts: Sequence[str], scale: Scale, server: str) -> None:
+    def __init__(self, parts: Sequence[str], scale: Scale, server: str, database: str) -> None:
         self._parts = parts
+        self._database = database
         self._scale = scale
         self._server = server
         self.loads: dict[str, float] = {}
@@ -62,17 +80,31 @@ class Bench:
         figures: list[Figure] = []
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="komand-bench-")))
+            if receipts.PART in self._parts:
+                self._announce(receipts.PART)
+                figures += receipts.measure(self._scale)
+            if policy.PART in self._parts:
+                self._announce(policy.PART)
+                figures += policy.measure(folder, self._scale)
+            if set(self._parts) <= {receipts.PART, policy.PART}:
+                return figures
             model = stack.enter_context(Listener(*_MODEL_SERVER))
+            databases = stack.enter_context(open_databases(self._database))
             if startup.PART in self._parts:
                 self._announce(startup.PART)
                 figures += startup.measure(folder, model.url, self._scale, self._server)
+            if growth.PART in self._parts:
+                self._announce(growth.PART)
+                figures += growth.measure(folder, model.url, self._scale, databases)
             wanted = [name for name in self._parts if name in _RUNNING]
             if wanted:
-                figures += self._measure_running(stack, folder, model, wanted)
+                figures += self._measure_running(stack, folder, model, databases, wanted)
         return figures
 
-    def _measure_running(self, stack: ExitStack, folder: Path, model: Listener, wanted: Sequence[str]) -> list[Figure]:
-        installation = stack.enter_context(open_installation(folder, model, self._scale, self._server))
+    def _measure_running(
+        self, stack: ExitStack, folder: Path, model: Listener, databases: Databases, wanted: Sequence[str]
+    ) -> list[Figure]:
+        installation = stack.enter_context(open_installation(folder, model, self._scale, self._server, databases))
         figures: list[Figure] = []
         for name in wanted:
             self._announce(name)
@@ -88,12 +120,13 @@ class Bench:
         print(f"{part} … (load average {self.loads[part]})", file=sys.stderr, flush=True)
 
 
-def conditions(bench: Bench, scale: Scale, server: str, seconds: float) -> dict[str, Any]:
+def conditions(bench: Bench, scale: Scale, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
-        "server": server,
+        "server": options.server,
+        "database": options.database,
         "scale": "quick" if scale is QUICK else "full",
         "took_seconds": round(seconds),
         "load_average_before": bench.loads,
@@ -105,16 +138,16 @@ def main(argv: Sequence[str]) -> int:
     options = parse(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every block is left, and its process ended
     scale = QUICK if options.quick else FULL
-    bench = Bench(options.parts, scale, options.server)
+    bench = Bench(options.parts, scale, options.server, options.database)
     begun = time.monotonic()
     try:
         figures = bench.run()
     except (NotStarted, NotFinished) as error:
         sys.exit(f"benchmarks: {error}")
-    facts = conditions(bench, scale, options.server, time.monotonic() - begun)
+    facts = conditions(bench, scale, options, time.monotonic() - begun)
     loads = ", ".join(f"{part} {load}" for part, load in bench.loads.items())
-    print(f"\n{report.table(figures)}\n\n{facts['machine']}, Python {facts['python']}, {facts['server']}; ", end="")
-    print(f"load average before each part: {loads}")
+    where = ", ".join(str(facts[name]) for name in ("machine", "server", "database"))
+    print(f"\n{report.table(figures)}\n\n{where}, Python {facts['python']}; load average before each part: {loads}")
     if options.json:
         options.json.write_text(report.document(figures, facts))
     return 0

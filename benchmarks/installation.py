@@ -3,14 +3,14 @@
 import asyncio
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.databases import Database, Databases
 from benchmarks.processes import Gateway, Listener
 from benchmarks.scale import Scale
 from benchmarks.watching import DirectViewer, GatewayViewer, RelayViewer, Viewer
@@ -39,12 +39,16 @@ class Installation:
     model: Listener
     relay: Listener
     seeded: dict[str, Any]
-    database: Path
+    database: Database
 
     def viewers(self, count: int) -> list[GatewayViewer]:
         """Viewers of sessions that nobody has used yet."""
         taken = [self.seeded["sessions"].pop() for _ in range(count)]
         return [GatewayViewer(self.gateway.address, session, self.seeded) for session in taken]
+
+    def watchers(self, of: GatewayViewer, count: int) -> list[GatewayViewer]:
+        """Further viewers of the session of another one."""
+        return [of.beside() for _ in range(count)]
 
     def relay_viewers(self, count: int) -> list[Viewer]:
         return [RelayViewer(self.relay.address) for _ in range(count)]
@@ -59,49 +63,45 @@ class Installation:
 
     def moments(self, viewers: Sequence[GatewayViewer]) -> list[Moments]:
         """Of each viewer's latest run."""
-        times = f"{_unix('created_at')}, {_unix('started_at')}"
-        query = f"SELECT {times} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC"
-        with self._read() as database:
-            return [
-                Moments(*database.execute(query, (viewer.session_id.replace("-", ""),)).fetchone())
-                for viewer in viewers
-            ]
+        rows, database = [], self.database
+        times = f"{database.unix('created_at')}, {database.unix('started_at')}"
+        query = f"SELECT {times} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC LIMIT 1"
+        for viewer in viewers:
+            rows += database.read(query, (database.key(viewer.session_id),))
+        return [Moments(float(stored), float(claimed)) for stored, claimed in rows]
+
+    async def count_open(self) -> int:
+        """Runs that have not ended."""
+        return int(self.database.number("SELECT count(*) FROM komand_run WHERE ended_at IS NULL"))
 
     async def all_ended(self, seconds: float = 120) -> float:
         """Wait until no run is open; returns when the last one ended, in seconds since 1970.
 
-        Asks the database file itself, so that nothing measured is asked. Raises NotFinished.
+        Asks the database itself, so that nothing measured is asked. Raises NotFinished.
         """
         deadline = time.monotonic() + seconds
-        with self._read() as database:
-            while (open_runs := _number(database, "SELECT count(*) FROM komand_run WHERE ended_at IS NULL")) > 0:
-                if time.monotonic() > deadline:
-                    raise NotFinished(f"{open_runs:.0f} runs have not ended after {seconds:.0f} s")
-                await asyncio.sleep(_POLL_SECONDS)
-            if failed := _number(database, "SELECT count(*) FROM komand_run WHERE status <> 'completed'"):
-                raise NotFinished(f"{failed:.0f} runs did not end well")
-            return _number(database, f"SELECT max({_unix('ended_at')}) FROM komand_run")
-
-    def _read(self) -> closing[sqlite3.Connection]:
-        return closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True))
-
-
-def _unix(column: str) -> str:
-    """A time in seconds since 1970, to the millisecond."""
-    return f"((julianday({column}) - 2440587.5) * 86400.0)"
-
-
-def _number(database: sqlite3.Connection, query: str) -> float:
-    return float(database.execute(query).fetchone()[0] or 0)
+        while open_runs := await self.count_open():
+            if time.monotonic() > deadline:
+                raise NotFinished(f"{open_runs} runs have not ended after {seconds:.0f} s")
+            await asyncio.sleep(_POLL_SECONDS)
+        if failed := self.database.number("SELECT count(*) FROM komand_run WHERE status <> 'completed'"):
+            raise NotFinished(f"{failed:.0f} runs did not end well")
+        return self.database.number(f"SELECT max({self.database.unix('ended_at')}) FROM komand_run")
 
 
 @contextmanager
-def open_installation(folder: Path, model: Listener, scale: Scale, server: str) -> Iterator[Installation]:
+def open_installation(
+    folder: Path, model: Listener, scale: Scale, server: str, databases: Databases
+) -> Iterator[Installation]:
     """Prepare, seed and start; stop at the end."""
     data_dir = folder / "measured"
-    gateway = Gateway(data_dir, model.url, server=server)
-    gateway.prepare()
-    seeding = ["-m", "benchmarks.seeding", "--sessions", str(scale.sessions), "--turns", str(LONG_TURNS)]
-    seeded = json.loads(gateway.run(seeding))
-    with gateway, Listener("benchmarks.relay", "--model-url", model.url) as relay:
-        yield Installation(gateway, model, relay, seeded, data_dir / "komand.sqlite3")
+    database = databases.make(data_dir)
+    with Listener("benchmarks.receiver") as receiver, Listener("benchmarks.relay", "--model-url", model.url) as relay:
+        at = receiver.address
+        environment = {**database.environment, "KOMAND_CALLBACK_ALLOW_PRIVATE": f"{at.host}:{at.port}"}
+        gateway = Gateway(data_dir, model.url, server=server, **environment)
+        gateway.prepare()
+        size = ["--sessions", str(scale.sessions), "--turns", str(LONG_TURNS), "--callback", f"{receiver.url}/callback"]
+        seeded = json.loads(gateway.run(["-m", "benchmarks.seeding", *size]))
+        with gateway:
+            yield Installation(gateway, model, relay, seeded, database)

@@ -70,10 +70,10 @@ class Part:
 class Gateway:
     """An installation on its own data folder, started by `manage.py up`, its model the one at `model_url`.
 
-    start_seconds: from the command to the first page that answers 200.
+    environment: further settings. start_seconds: from the command to the first page that answers 200.
     """
 
-    def __init__(self, data_dir: Path, model_url: str, *, server: str = "daphne") -> None:
+    def __init__(self, data_dir: Path, model_url: str, *, server: str = "daphne", **environment: str) -> None:
         self.address = Address("127.0.0.1", _free_port())
         self.start_seconds = 0.0
         self._data_dir = data_dir
@@ -88,6 +88,7 @@ class Gateway:
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": "benchmark",
             "KOMAND_MODEL": "fake",
+            **environment,
         }
 
     def __enter__(self) -> Self:
@@ -112,15 +113,25 @@ class Gateway:
         """Make the database without starting anything, so that it can be filled first."""
         self.run(["-m", "django", "prepare"])
 
-    def run(self, arguments: list[str]) -> str:
+    def run(self, arguments: list[str], *, seconds: float = 120) -> str:
         """Run Python on this data folder; returns what it printed."""
-        environment = {**self._environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"}
         done = subprocess.run(
-            [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, *arguments], cwd=ROOT, env=self._python, capture_output=True, text=True, timeout=seconds
         )
         if done.returncode:
             raise NotStarted(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
         return done.stdout
+
+    def open(self, module: str) -> "subprocess.Popen[str]":
+        """A Python module on this data folder, to talk to by its standard input and output."""
+        command = [sys.executable, "-m", module]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=self._python, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    @property
+    def _python(self) -> dict[str, str]:
+        return {**self._environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"}
 
     def parts(self) -> tuple[Part, ...]:
         """The supervisor, its processes and their children."""

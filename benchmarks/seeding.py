@@ -1,4 +1,4 @@
-"""Fills a prepared installation: a user, an API key, a page login, empty sessions and one long one. Prints JSON.
+"""Fills a prepared installation: a user with a key and a login, a webhook, empty sessions and a long one. Prints JSON.
 
 Run as a program of its own on the data folder, before the gateway starts; the measured requests need nothing else.
 """
@@ -23,6 +23,8 @@ from django.utils import timezone  # noqa: E402
 
 from agents_app.models import Run  # noqa: E402
 from agents_app.types import RunStatus  # noqa: E402
+from sessions_app import accounts  # noqa: E402
+from sessions_app.channels.webhook import Webhook  # noqa: E402
 from sessions_app.identity.api_keys import create_api_key  # noqa: E402
 from sessions_app.models import Session, Turn  # noqa: E402
 from sessions_app.services import open_session  # noqa: E402
@@ -40,10 +42,11 @@ def answer(value: int) -> int:
 That is all. Ask again when something is missing."""
 
 
-def seed(sessions: int, turns: int) -> dict[str, Any]:
+def seed(sessions: int, turns: int, callback_url: str = "") -> dict[str, Any]:
     """Session keys in the order they were made; `long_session` has so many turns."""
     user = User.objects.create_user("bench", "bench@localhost", None)
-    opened = [open_session(owner=user, title=f"Benchmark {number}") for number in range(sessions)]
+    with transaction.atomic():
+        opened = [open_session(owner=user, title=f"Benchmark {number}") for number in range(sessions)]
     long_session = open_session(owner=user, title="A long one")
     with transaction.atomic():
         _fill(long_session, turns)
@@ -52,8 +55,18 @@ def seed(sessions: int, turns: int) -> dict[str, Any]:
         "cookie": f"{settings.SESSION_COOKIE_NAME}={_log_in(user)}",
         "sender_id": str(user.pk),
         "sessions": [{"id": str(session.pk), "key": session.key} for session in opened],
+        "webhook": _add_webhook(callback_url) if callback_url else None,
         "long_session": {"id": str(long_session.pk), "key": long_session.key},
     }
+
+
+def _add_webhook(callback_url: str) -> dict[str, str]:
+    """Its path and the secret that signs."""
+    secret = Webhook.make_secrets()["secret"]
+    accounts.add_account(
+        "webhook", "bench", config={"callback_url": callback_url}, secrets={"secret": secret}, access="open"
+    )
+    return {"path": "/channels/webhook/bench/webhook", "secret": secret}
 
 
 def _log_in(user: User) -> str:
@@ -96,8 +109,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.seeding", description=__doc__)
     parser.add_argument("--sessions", type=int, required=True)
     parser.add_argument("--turns", type=int, required=True)
+    parser.add_argument("--callback", required=True)
     options = parser.parse_args()
-    sys.stdout.write(json.dumps(seed(options.sessions, options.turns)))
+    sys.stdout.write(json.dumps(seed(options.sessions, options.turns, options.callback)))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest import mock
 from uuid import UUID
@@ -33,7 +34,7 @@ from sessions_app.services import Inbound, open_session, receive  # noqa: E402
 _MESSAGES = 15  # the median leaves out those that the one-second chores fell into
 _SECONDS = 20
 _SETTLE_SECONDS = 0.05
-_MARKS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
+_MARKS = ("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 class Counting:
@@ -53,13 +54,18 @@ class Counting:
     def _attach(self, connection: Any, **_: Any) -> None:
         if self._see not in connection.execute_wrappers:
             connection.execute_wrappers.append(self._see)
+            connection._commit = partial(self._commit, connection._commit)
+
+    def _commit(self, commit: Callable[[], None]) -> None:
+        self._counts[f"{self._who()} transactions"] += 1
+        commit()
+
+    def _who(self) -> str:
+        return "main" if threading.get_ident() == self._main else "other"
 
     def _see(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        who = "main" if threading.get_ident() == self._main else "other"
-        if sql.startswith("BEGIN"):
-            self._counts[f"{who} transactions"] += 1
-        elif not sql.startswith(_MARKS):
-            self._counts[f"{who} statements"] += 1
+        if not sql.startswith(_MARKS):
+            self._counts[f"{self._who()} statements"] += 1
         return execute(sql, params, many, context)
 
 

@@ -9,12 +9,14 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from benchmarks.websocket import WebSocket
 from benchmarks.wire import Address, Refused, post_json, stream_json
 
 _STAMP = re.compile(rb"@(\d{4,})")
 RATE = 30  # tokens a second
+_LATE_SECONDS = 10.0  # that a watcher may be later than whoever asked
 
 
 def message(tokens: int) -> str:
@@ -73,6 +75,7 @@ class Tally:
 class Viewer(ABC):
     """One person with one open page. Asks one thing at a time."""
 
+    frames = 0  # messages that came
     _socket: WebSocket | None = None
     _tally: Tally | None = None
 
@@ -86,10 +89,15 @@ class Viewer(ABC):
 
     async def ask(self, tokens: int, seconds: float) -> Tally:
         """Ask for an answer of so many tokens and see it to its end. Raises TimeoutError, Refused."""
-        self._tally = tally = Tally(tokens)
+        tally = self.expect(tokens)
         async with asyncio.timeout(seconds):
             await self.send(message(tokens))
             await tally.done
+        return tally
+
+    def expect(self, tokens: int) -> Tally:
+        """An answer of so many tokens will come, whoever asks for it; count them from now on."""
+        self._tally = tally = Tally(tokens)
         return tally
 
     @abstractmethod
@@ -97,6 +105,7 @@ class Viewer(ABC):
         """Send the message; tokens may come before this returns. Raises Refused."""
 
     def _on_text(self, text: bytes, at: float) -> None:
+        self.frames += 1
         if self._tally:
             self._tally.see(text, at)
 
@@ -107,19 +116,24 @@ class GatewayViewer(Viewer):
     def __init__(self, address: Address, session: dict[str, str], seeded: dict[str, str]) -> None:
         """session: id and key; seeded: cookie, api_key and sender_id."""
         self.session_id = session["id"]
-        self._address = address
+        self.path = f"/ws/chat/{self.session_id}"
+        self.address = address
+        self.page_headers = {"cookie": seeded["cookie"], "origin": address.url}
+        self._given = (address, session, seeded)
         self._session_key = session["key"]
-        self._page_headers = {"cookie": seeded["cookie"], "origin": address.url}
         self._api_headers = {"authorization": f"Bearer {seeded['api_key']}"}
         self._sender_id = seeded["sender_id"]
 
+    def beside(self) -> "GatewayViewer":
+        """Another page of the same session."""
+        return GatewayViewer(*self._given)
+
     async def open(self) -> None:
-        path = f"/ws/chat/{self.session_id}"
-        self._socket = await WebSocket.open(self._address, path, self._page_headers, self._on_text)
+        self._socket = await WebSocket.open(self.address, self.path, self.page_headers, self._on_text)
 
     async def send(self, text: str) -> None:
         body = {"senderId": self._sender_id, "sessionId": self._session_key, "text": text}
-        answer = await post_json(self._address, "/api/webchat/message?wait=0", self._api_headers, body)
+        answer = await post_json(self.address, "/api/webchat/message?wait=0", self._api_headers, body)
         if answer.status != 202:
             raise Refused(f"the message was not taken: {answer.status} {answer.body[:300]!r}")
 
@@ -174,3 +188,23 @@ async def ask_all(viewers: Sequence[Viewer], tokens: int, *, over_seconds: float
 
     pause = over_seconds / len(viewers)
     return await asyncio.gather(*(ask_later(viewer, number * pause) for number, viewer in enumerate(viewers)))
+
+
+@dataclass
+class Seen:
+    """What a crowd saw. lags_ms: of every token that anyone was shown; missed: tokens that somebody was not shown."""
+
+    lags_ms: list[float]
+    missed: int
+
+
+async def watch_all(
+    askers: Sequence[Viewer], watchers: Sequence[Viewer], tokens: int, *, over_seconds: float = 0.0
+) -> Seen:
+    """Some ask, the others watch; returns when all have the whole answers, or when they should have."""
+    expected = [watcher.expect(tokens) for watcher in watchers]
+    asked = await ask_all(askers, tokens, over_seconds=over_seconds)
+    await asyncio.wait([tally.done for tally in expected], timeout=_LATE_SECONDS)
+    tallies = [*expected, *asked]
+    lags = [lag for tally in tallies for lag in tally.lags_ms]
+    return Seen(lags, sum(max(0, tokens - len(tally.lags_ms)) for tally in tallies))

@@ -84,7 +84,7 @@ class WebSocket(asyncio.Protocol):
             _, socket = await asyncio.get_running_loop().create_connection(
                 lambda: cls(on_text), address.host, address.port
             )
-            socket._write(head(address, "GET", path, {**headers, **_upgrade_headers()}))
+            socket._write(head(address, "GET", path, {**headers, **upgrade_headers()}))
             await socket._opened
         return socket
 
@@ -135,7 +135,7 @@ class WebSocket(asyncio.Protocol):
         self._transport.write(data)
 
 
-def _upgrade_headers() -> dict[str, str]:
+def upgrade_headers() -> dict[str, str]:
     key = base64.b64encode(os.urandom(16)).decode()
     return {
         "upgrade": "websocket",

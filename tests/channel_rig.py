@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from channels.routing import URLRouter
 from django.conf import settings
 
-from sessions_app import accounts, webhooks
+from sessions_app import accounts
+from sessions_app.inbound import webhooks
 from sessions_app.models import ChannelAccount, Delivery
 from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
@@ -77,7 +78,7 @@ def all_settled(count: int | None = None) -> bool:
     return is_done and len(rows) >= (1 if count is None else count)
 
 
-def settle(rig: EngineRig, count: int | None = None, seconds: float = 20) -> list[str]:
+def settle(rig: EngineRig, count: int | None = None, seconds: float = 60) -> list[str]:
     """Wait until everything is sent or given up; the statuses in the order of sending."""
     until(lambda: all_settled(count), seconds)
     return list(Delivery.objects.order_by("id").values_list("status", flat=True))

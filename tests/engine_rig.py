@@ -18,12 +18,15 @@ from django.db import connections
 from agents_app import selectors
 from agents_app.models import Agent, ModelProvider
 from agents_app.providers.scripted import Reply, Script, ScriptedProvider
+from agents_app.runs import engine as engine_module
+from agents_app.runs import worker
 from agents_app.runs.worker import EngineThread
 from agents_app.types import RunTranscript
 from audit_app.kernel import nudge
 from audit_app.kernel.database import close_pool
 from sessions_app.services import Accepted, Inbound, receive
 from tools_app import services as tools
+from tools_app.executions import looping
 
 
 class EngineRig:
@@ -37,6 +40,10 @@ class EngineRig:
         self.engine: EngineThread | None = None
         monkeypatch.setattr(nudge, "send", self._send)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
+        # What an ending engine abandons would live on in this process, with its connections: on a busy machine it
+        # has longer to end.
+        monkeypatch.setattr(engine_module, "_STOPPED_SECONDS", 30)
+        monkeypatch.setattr(worker, "_CHORES_END_SECONDS", 30)
 
     def start(self) -> "EngineRig":
         self.engine = EngineThread()
@@ -75,6 +82,8 @@ class EngineRig:
             return
         if task_name == "agents.advance_run" and self.engine:
             self.engine.ring(UUID(args[0]))
+        elif task_name == "tools.execute_here":
+            looping.ring(UUID(args[0]))
         elif task_name == "tools.execute":
             self._pool.submit(self._execute, UUID(args[0]))
 
@@ -86,7 +95,7 @@ class EngineRig:
             connections.close_all()
 
 
-def until(look: Callable[[], Any], seconds: float = 15) -> Any:
+def until(look: Callable[[], Any], seconds: float = 30) -> Any:
     """The first true value of `look`, asked again and again; fails the test when the time is over."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds

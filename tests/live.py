@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 60
@@ -58,11 +59,11 @@ class LiveKomand:
         self.seen |= {part["pid"] for part in parsed["processes"] if part["pid"]}
         return parsed
 
-    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command of manage.py for this installation."""
+    def manage(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+        """Run a command of manage.py for this installation; it has so long."""
         command = [sys.executable, "manage.py", *arguments]
         environment = {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 
     def part(self, name: str) -> dict[str, Any] | None:
         """One process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
@@ -90,16 +91,35 @@ class LiveKomand:
 
     def ask(self, text: str, seconds: float = 30) -> dict[str, Any]:
         """Send a message as admin over REST and return the whole answer's envelope."""
-        if not self._token:
-            login = self._post("/api/auth/login", {"email": "admin@localhost", "password": self.password}, seconds)
-            self._token = login["data"]["token"]
-        return self._post("/api/webchat/message", {"senderId": "admin", "text": text}, seconds)
+        body = {"senderId": "admin", "text": text}
+        return self._request("POST", "/api/webchat/message", seconds, body, self._login(seconds))
 
-    def _post(self, path: str, body: dict[str, Any], seconds: float) -> dict[str, Any]:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        answer = httpx2.post(self.url + path, json=body, headers=headers, timeout=seconds)
+    def get(self, path: str) -> Any:
+        """The data that /api/<path> gives to admin."""
+        return self._request("GET", f"/api/{path}", 30, None, self._login(30))["data"]
+
+    def _login(self, seconds: float) -> dict[str, str]:
+        if not self._token:
+            who = {"email": "admin@localhost", "password": self.password}
+            self._token = self._request("POST", "/api/auth/login", seconds, who, {})["data"]["token"]
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def _request(self, method: str, path: str, seconds: float, body: Any, headers: dict[str, str]) -> dict[str, Any]:
+        answer = httpx2.request(method, self.url + path, json=body, headers=headers, timeout=seconds)
         parsed: dict[str, Any] = answer.json()
         return parsed
+
+    def restart(self, number: int = signal.SIGKILL) -> None:
+        """End the supervisor by this signal, wait until its processes are gone, start it again on the same port."""
+        self.status()
+        self.process.send_signal(number)
+        self.process.wait(30)
+        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 15, "the end of all processes")
+        self.seen.clear()
+        told = len(self.log.read_bytes())
+        port = self.url.rpartition(":")[2]
+        self.process = _launch(self.data_dir, self.log, self.environment, port)
+        wait_for(lambda: _ready_line(self.log, self.process, told), _START_SECONDS, "the ready line of another start")
 
     def stop(self) -> int:
         """Ctrl-C; returns the exit code."""
@@ -116,10 +136,9 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
         **dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS),
         **environment,
     }
-    command = [sys.executable, "manage.py", "up", "--port", "0", "--data-dir", str(folder / "data")]
     started_with = clean_environment(**settings)
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=started_with, stdout=out, stderr=out)
+    log.unlink(missing_ok=True)
+    process = _launch(folder / "data", log, started_with, "0")
     try:
         ready = wait_for(lambda: _ready_line(log, process), _START_SECONDS, "the ready line")
     except AssertionError as error:
@@ -130,8 +149,15 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
     return LiveKomand(ready.group(1), login.group(1) if login else "", folder / "data", log, process, started_with)
 
 
-def _ready_line(log: Path, process: "subprocess.Popen[bytes]") -> "re.Match[str] | None":
+def _launch(data_dir: Path, log: Path, environment: dict[str, str], port: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "manage.py", "up", "--port", port, "--data-dir", str(data_dir)]
+    with log.open("ab") as out:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+
+
+def _ready_line(log: Path, process: "subprocess.Popen[bytes]", after: int = 0) -> "re.Match[str] | None":
+    """after: how many bytes of the log tell of earlier starts."""
     if process.poll() is not None:
         raise AssertionError(f"it ended with code {process.returncode}")
-    text = log.read_text(errors="replace")
+    text = log.read_bytes()[after:].decode(errors="replace")
     return re.search(r"Komand is ready at (\S+)", text) if "Ctrl-C" in text else None

@@ -1,6 +1,7 @@
 """Runs the integration tests on PostgreSQL: `python -m tests.on_postgres [pytest options]`.
 
-On the server of KOMAND_TEST_DATABASE_URL, else on one started for this run alone.
+On the server of KOMAND_TEST_DATABASE_URL, else on one started for this run alone. All integration tests run there but
+those of _ELSEWHERE, which are about processes, sockets and shapes, and store nothing that another test does not.
 """
 
 import os
@@ -13,6 +14,26 @@ from tests.postgres import find_install, run_postgres
 
 VARIABLE = "KOMAND_TEST_DATABASE_URL"
 _TESTS = ("tests/integration", "tests/chaos")
+_ELSEWHERE = (
+    "agents_app/test_openai_provider.py",
+    "agents_app/test_openai_settings.py",
+    "komand/test_asgi.py",
+    "komand/test_demo_trust.py",
+    "komand/test_mcp_live.py",
+    "komand/test_middleware.py",
+    "komand/test_openapi.py",
+    "komand/test_up.py",
+    "komand/test_web_server.py",
+    "sessions_app/test_mcp_surface.py",
+    "sessions_app/test_rest_access.py",
+    "sessions_app/test_rest_errors.py",
+    "tools_app/test_bad_tools.py",
+    "tools_app/test_guard.py",
+    "tools_app/test_http_request.py",
+    "tools_app/test_mcp_connection.py",
+    "tools_app/test_python_tool.py",
+    "tools_app/test_web_fetch.py",
+)
 _CHOSEN = "not sqlite_only and not browser and not chaos"
 
 
@@ -23,7 +44,8 @@ def main() -> int:
         sys.stdout.write(f"SKIPPED: there is no PostgreSQL for this platform; set {VARIABLE} to run these tests\n")
         return 0
     with nullcontext(given) if given else run_postgres() as url:
-        command = [sys.executable, "-m", "pytest", *_TESTS, "-m", _CHOSEN, *sys.argv[1:]]
+        left_out = [f"--ignore=tests/integration/{name}" for name in _ELSEWHERE]
+        command = [sys.executable, "-m", "pytest", *_TESTS, *left_out, "-m", _CHOSEN, *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, VARIABLE: url}).returncode
 
 

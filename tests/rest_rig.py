@@ -51,6 +51,8 @@ class RestCaller:
             sent.setdefault("Authorization", f"Bearer {self._bearer}")
         content_type = sent.pop("Content-Type", "application/json")
         response = self._client.generic(method, f"/api/{path}", data, content_type=content_type, headers=sent)
+        if "Content-Disposition" in response.headers:  # a file
+            return Answer(response.status_code, response.content, None, None, dict(response.headers))
         return read_envelope(response.status_code, response.content, dict(response.headers))
 
     def get(self, path: str, **headers: str) -> Answer:
@@ -83,14 +85,23 @@ class LiveCaller:
     ) -> Answer:
         """parts: the raw body in pieces. The answer may have no status when the client left before it came."""
         data = parts if parts is not None else [b"" if body is None else json.dumps(body).encode()]
-        messages = [{"type": "http.request", "body": part, "more_body": True} for part in data]
-        messages[-1]["more_body"] = False
-        self.sent = []
-        await self._application(self._scope(method, path, headers), self._receiver(messages), self._send)
+        await self._send_request(method, path, data, headers)
         status, found, body_bytes = self._received()
         if found.get("content-type") != "application/json":
             return Answer(status, body_bytes, None, None, found)
         return read_envelope(status, body_bytes, {"Content-Type": found["content-type"], **found})
+
+    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """Status and body of a protocol that has no envelope."""
+        await self._send_request(method, path, [b"" if body is None else json.dumps(body).encode()], {})
+        status, _, data = self._received()
+        return status, data.decode()
+
+    async def _send_request(self, method: str, path: str, parts: list[bytes], headers: dict[str, str]) -> None:
+        messages = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        messages[-1]["more_body"] = False
+        self.sent = []
+        await self._application(self._scope(method, path, headers), self._receiver(messages), self._send)
 
     def _scope(self, method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
         sent = {"host": "localhost", "content-type": "application/json"}

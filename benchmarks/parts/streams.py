@@ -17,6 +17,8 @@ PART = "streams"
 _OVER_SECONDS = 2.0  # the streams begin one after the other: how a crowd begins is the first token's question
 _HELD = 95.0  # percent of the pace
 _MUST_HOLD = 100  # streams
+_CROWD = 200  # streams, of which so many tokens a second must be shown, and nearly all within so many milliseconds
+_SHOWN, _LATE_MS = 5000, 400
 _OURS = ("web", "runs-1", "valkey")  # processes whose share is listed; the others' is next to nothing
 
 
@@ -61,11 +63,15 @@ def _figures(count: int, passed: Load, relayed: Load) -> list[Figure]:
     gateway = [name for name in passed.cost_us if name not in ("model", "relay", "client")]
     cost, relay_cost = passed.cost_of(*gateway), relayed.cost_of("relay")
     target = _HELD if count == _MUST_HOLD else None
+    shown, late = (_SHOWN, _LATE_MS) if count == _CROWD else (None, None)
+    steady = [tally for tally in passed.tallies if len(tally.lags_ms) > 1]
+    pace = sum((len(tally.lags_ms) - 1) / (tally.last_at - tally.first_at) for tally in steady)
     return [
         Figure(PART, f"{count}: slowest stream's pace", slowest, "% of the model's", target=target, at_least=True),
         Figure(PART, f"{count}: the model's own pace, median", sent, f"% of {RATE}/s"),
+        Figure(PART, f"{count}: tokens shown a second", pace, "/s", target=shown, at_least=True),
         Figure(PART, f"{count}: token lag, p50", p50(lags), "ms"),
-        Figure(PART, f"{count}: token lag, p99", p99(lags), "ms"),
+        Figure(PART, f"{count}: token lag, p99", p99(lags), "ms", target=late),
         Figure(PART, f"{count}: token lag, worst", max(lags), "ms"),
         Figure(PART, f"{count}: token lag through the bare relay, p99", p99(relay_lags), "ms"),
         Figure(PART, f"{count}: CPU a token, whole gateway", cost, "µs"),

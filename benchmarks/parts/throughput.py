@@ -27,7 +27,9 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     accepting = [took for times in taken for took in times]
     statements = json.loads(installation.gateway.run(["-m", "benchmarks.statements"]))
     return [
-        Figure(PART, f"{runs} runs over {scale.run_sessions} sessions", runs / (ended - begun), "runs/s"),
+        Figure(
+            PART, f"{runs} runs over {scale.run_sessions} sessions", runs / (ended - begun), "runs/s", 40, at_least=True
+        ),
         Figure(PART, "POST to accepted, p50", p50(accepting), "ms"),
         Figure(PART, "POST to accepted, p99", p99(accepting), "ms"),
         *(Figure(PART, f"CPU a run, {name}", spent.get(name, 0.0), "ms") for name in ("web", "runs-1", "valkey")),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.architecture.source import ROOT, Module, modules
 
-READERS = {"text", "integer", "flag", "listing", "rate", "secret_file"}
+READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file", "days"}
 
 
 def names_read(module: Module) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
@@ -24,7 +24,7 @@ NewTab = Callable[..., ChatPage]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/browser/"):
             item.add_marker(pytest.mark.browser)
 
 
@@ -53,12 +53,15 @@ def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
 
 @pytest.fixture
 def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Iterator[NewTab]:
-    """Opens tabs of a person who is logged in, each in a browser profile of its own. No tab may complain."""
+    """Opens tabs of a person who is logged in, each in a browser profile of its own. No tab may complain.
+
+    Nothing on them moves by itself, unless asked for: a spinner is drawn sixty times a second.
+    """
     contexts: list[BrowserContext] = []
     tabs: list[ChatPage] = []
 
     def open_tab(**options: Any) -> ChatPage:
-        contexts.append(chromium.new_context(**{"storage_state": logged_in, **options}))
+        contexts.append(chromium.new_context(**{"storage_state": logged_in, "reduced_motion": "reduce", **options}))
         tabs.append(ChatPage(contexts[-1].new_page(), live_komand.url))
         return tabs[-1]
 
@@ -72,3 +75,15 @@ def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Itera
 def chat(new_tab: NewTab) -> ChatPage:
     """A tab with a new chat."""
     return new_tab().open()
+
+
+@pytest.fixture(scope="package")
+def careful(live_komand: LiveKomand) -> str:
+    """An agent that asks before it uses echo."""
+    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=20) as api:
+        who = {"email": "admin@localhost", "password": live_komand.password}
+        token = api.post("/auth/login", json=who).json()["data"]["token"]
+        agent = {"agentId": "careful", "name": "Careful", "alwaysAsk": ["echo"]}
+        made = api.post("/agents", json=agent, headers={"Authorization": f"Bearer {token}"})
+        assert made.status_code in (200, 201), made.text
+    return "careful"

@@ -1,10 +1,11 @@
 """axe-core finds nothing to complain about, in light and dark, wide and narrow."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.conftest import NewTab
@@ -32,30 +33,50 @@ class Thing(Base):  # comment
 
 > quoted
 """
-LOOKS = [
-    {"color_scheme": "light"},
-    {"color_scheme": "dark"},
-    {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
-]
+WIDE = {"width": 1280, "height": 720}
+NARROW = {"width": 360, "height": 740}
 
 
 def _violations(chat: ChatPage) -> list[str]:
-    found = Axe().run(chat.page).response["violations"]
-    return [f"{item['id']}: {node['html']} {node['failureSummary']}" for item in found for node in item["nodes"]]
+    """What axe finds on the page as it is, in light and dark, wide and narrow; in the dark only colours differ."""
+    page = chat.page
+    found = _found(page, "light and wide")
+    page.emulate_media(color_scheme="dark")
+    found += _found(page, "dark", runOnly=["color-contrast"])
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(NARROW)
+    found += _found(page, "light and narrow")
+    page.set_viewport_size(WIDE)
+    return found
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_login(chromium: Browser, live_komand: LiveKomand, look: dict[str, Any]) -> None:
-    chat = ChatPage(chromium.new_context(**look).new_page(), live_komand.url).open("/login")
+def _found(page: Page, look: str, **options: Any) -> list[str]:
+    violations = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    return [
+        f"{look}: {item['id']}: {node['html']} {node['failureSummary']}"
+        for item in violations
+        for node in item["nodes"]
+    ]
+
+
+@pytest.fixture
+def stranger(chromium: Browser, live_komand: LiveKomand) -> Iterator[ChatPage]:
+    """A tab of somebody who is not logged in."""
+    context = chromium.new_context(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+    yield ChatPage(context.new_page(), live_komand.url)
+    context.close()
+
+
+def test_login(stranger: ChatPage) -> None:
+    chat = stranger.open("/login")
     assert _violations(chat) == []
     chat.log_in("wrong")
     expect(chat.page.get_by_role("alert")).to_be_visible()
     assert _violations(chat) == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_chat(new_tab: NewTab, look: dict[str, Any]) -> None:
-    chat = new_tab(**look).open()
+def test_chat(new_tab: NewTab) -> None:
+    chat = new_tab(color_scheme="light", viewport=WIDE).open()
     assert _violations(chat) == []
     first = chat.ask(tools=TWO_TOOLS, text=EVERYTHING)
     chat.wait_finished()
@@ -74,6 +95,18 @@ def test_chat(new_tab: NewTab, look: dict[str, Any]) -> None:
     chat.ask(status=401)
     chat.wait_finished()
     expect(chat.page.locator(".problem")).to_be_visible()
+    assert _violations(chat) == []
+
+
+def test_a_request_for_approval(new_tab: NewTab, careful: str) -> None:
+    chat = new_tab(color_scheme="light", viewport=WIDE).open(f"/chat/new?agent={careful}")
+    chat.ask(tool="echo", args={"text": "to the moon"}, text="Done.")
+    request = chat.page.locator(".approval[data-pending]")
+    expect(request).to_be_visible()
+    request.get_by_text("Deny and say why").click()
+    assert _violations(chat) == []
+    request.get_by_role("button", name="Deny", exact=True).first.click()
+    chat.wait_finished()
     assert _violations(chat) == []
 
 

@@ -14,6 +14,7 @@ from audit_app import stream
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import Turn
 from tools_app.models import Approval, ToolExecution
+from tools_app.types import without_receipt
 
 _PLACE = tuple[int, int]
 
@@ -86,8 +87,8 @@ def live_text(valkey: "redis.Redis", run_id: UUID) -> dict[int, str]:
 def _turn(turn: Turn, hidden: set[str]) -> Any:
     is_hidden = turn.role == "tool" and bool(hidden & set(turn.tool_call_ids or ()))
     return (
-        turn.ordinal, turn.part, turn.role, "" if is_hidden else turn.content, turn.state, turn.error_code,
-        turn.error_message, turn.is_answer, json.dumps(turn.tool_calls), turn.tool_call_id,
+        turn.ordinal, turn.part, turn.role, "" if is_hidden else without_receipt(turn.content), turn.state,
+        turn.error_code, turn.error_message, turn.is_answer, json.dumps(turn.tool_calls), turn.tool_call_id,
         len(turn.tool_call_ids or ()),
     )  # fmt: skip
 

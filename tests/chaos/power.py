@@ -26,8 +26,9 @@ from audit_app import stream
 from audit_app.kernel import liveness, nudge, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import Inbound
-from tools_app import bell, conf
+from tools_app import conf
 from tools_app import services as tools
+from tools_app.executions import bell, looping
 
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 
@@ -42,6 +43,7 @@ class Process:
     id: UUID = field(default_factory=uuid4)
     alive: bool = True
     engine: "engine_module.Engine | None" = None
+    calls: looping.LoopExecutions | None = None
     runner: asyncio.Runner | None = None
 
 
@@ -111,10 +113,13 @@ class Gateway:
         if task == bell.EXECUTE:
             with self.inside("tools"):
                 tools.execute(subject)
-        else:
-            with self.inside("runs") as process:
-                self._start_engine(process)
-                assert process.engine and process.runner
+            return
+        with self.inside("runs") as process:
+            self._start_engine(process)
+            assert process.engine and process.calls and process.runner
+            if task == bell.EXECUTE_HERE:
+                process.runner.run(_call(process.calls, subject))
+            else:
                 process.runner.run(_drive(process.engine, subject))
 
     def sweep(self) -> None:
@@ -130,15 +135,17 @@ class Gateway:
     def _start_engine(process: Process) -> None:
         if process.engine is None:
 
-            async def start() -> engine_module.Engine:
-                return engine_module.Engine(process.id)
+            async def start() -> None:
+                process.engine = engine_module.Engine(process.id)
+                process.calls = looping.LoopExecutions(process.id)
 
             process.runner = asyncio.Runner()
-            process.engine = process.runner.run(start())
+            process.runner.run(start())
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The engine works on this very thread and connection, so that what it does has one order.
         monkeypatch.setattr(engine_module, "in_db", _here)
+        monkeypatch.setattr(looping, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
         monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)
@@ -196,6 +203,14 @@ async def _drive(engine: engine_module.Engine, run_id: UUID) -> None:
         done, _ = await asyncio.wait(engine._tasks)
         for task in done:
             task.exception()  # a cut has been noted already
+
+
+async def _call(calls: looping.LoopExecutions, execution_id: UUID) -> None:
+    calls._offer(execution_id)
+    while calls._work:
+        done, _ = await asyncio.wait(calls._work)
+        for task in done:
+            task.exception()
 
 
 class _Verdict:

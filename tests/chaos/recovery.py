@@ -1,56 +1,87 @@
-"""How fast an answer moves again after its worker was killed: `python -m tests.chaos.recovery --kills 50`.
+"""How fast answers move again: `python -m tests.chaos.recovery --kills 50 --stops 10 --rolls 3`.
 
-Prints, for SQLite and for PostgreSQL, p50 and p95 of three moments after a `kill -9` in the middle of an answer: the
-run was freed (noticed), claimed again, and its text moved again.
+For SQLite and for PostgreSQL it prints, in seconds: after a `kill -9` of a runs worker in the middle of an answer, when
+its run was freed (noticed), claimed again, and its text moved again; the same after a SIGSTOP, with what the worker
+wrote when it woke up; and, while web and workers are restarted one after the other under thirty answers, the longest
+silence that a viewer of each had.
 """
 
 import argparse
+import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from tests.chaos import rolling
 from tests.chaos.fire import Fire, open_fire
 from tests.fakes.model_server import ModelServer
 from tests.live import wait_for
-from tests.postgres import find_install, run_postgres
+from tests.postgres import find_install, open_postgres
 
-ANSWER = "[[tokens=400 rate=40]]"
+ANSWER = "[[tokens=800 rate=40]]"
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds after the kill."""
+    """Seconds after the blow; zombie_writes: what the struck worker still wrote into the run's stream or row."""
 
     noticed: float
     claimed: float
     moving: float
+    zombie_writes: int = 0
 
 
-def measure(fire: Fire) -> Recovery:
+def measure_kill(fire: Fire) -> Recovery:
     """Kill the worker of a run that is in the middle of its answer, and watch; the run is stopped afterwards."""
+    run_id, session_id = _begin(fire)
+    fire.strike_holder(run_id)
+    found = _watch(fire, run_id)
+    fire.post(f"/api/sessions/{session_id}/cancel", {})
+    fire.wait_ended(run_id)
+    return found
+
+
+def measure_stop(fire: Fire) -> Recovery:
+    """Stop the worker of such a run, and let it go on when another one has taken over."""
+    run_id, session_id = _begin(fire)
+    pid = fire.strike_holder(run_id, signal.SIGSTOP)
+    found = _watch(fire, run_id)
+    written = len(_entries(fire, run_id, 1))
+    with suppress(ProcessLookupError):  # its supervisor has replaced it by now, or it wakes up as a zombie
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(1.0)
+    late = len(_entries(fire, run_id, 1)) - written
+    fire.post(f"/api/sessions/{session_id}/cancel", {})
+    run = fire.wait_ended(run_id)
+    return Recovery(found.noticed, found.claimed, found.moving, late + (run["fence"] != 2))
+
+
+def _begin(fire: Fire) -> tuple[UUID, UUID]:
     sent = fire.send(ANSWER)
     fire.wait_text(sent.run_id)
     time.sleep(0.5)
-    fire.strike_holder(sent.run_id)
-    killed_at = time.monotonic()
+    return sent.run_id, sent.session_id
 
-    def since(reached: object) -> float:
-        wait_for(reached, 60, "the recovery")  # type: ignore[arg-type]
-        return time.monotonic() - killed_at
 
-    noticed = since(lambda: _is_freed(fire, sent.run_id))
-    claimed = since(lambda: fire.run(sent.run_id)["fence"] >= 2)
-    moving = since(
-        lambda: any(fence >= 2 and entry["type"] == "text.delta" for fence, entry in fire.entries(sent.run_id))
+def _watch(fire: Fire, run_id: UUID) -> Recovery:
+    struck_at = time.monotonic()
+
+    def since(reached: Callable[[], object]) -> float:
+        wait_for(reached, 60, "the recovery")
+        return time.monotonic() - struck_at
+
+    return Recovery(
+        noticed=since(lambda: _is_freed(fire, run_id)),
+        claimed=since(lambda: fire.run(run_id)["fence"] >= 2),
+        moving=since(lambda: _entries(fire, run_id, 2, "text.delta")),
     )
-    fire.post(f"/api/sessions/{sent.session_id}/cancel", {})
-    fire.wait_ended(sent.run_id)
-    return Recovery(noticed, claimed, moving)
 
 
 def _is_freed(fire: Fire, run_id: UUID) -> bool:
@@ -58,36 +89,93 @@ def _is_freed(fire: Fire, run_id: UUID) -> bool:
     return run["crashes"] >= 1 or run["fence"] >= 2
 
 
-def measure_many(fire: Fire, kills: int) -> list[Recovery]:
+def _entries(fire: Fire, run_id: UUID, fence: int, event_type: str = "") -> list[object]:
+    """What a claim wrote into the live stream."""
+    return [
+        entry for number, entry in fire.entries(run_id)
+        if number == fence and event_type in ("", entry["type"])
+    ]  # fmt: skip
+
+
+def measure_many(fire: Fire, measure: Callable[[Fire], Recovery], count: int) -> list[Recovery]:
     found = []
-    for _ in range(kills):
+    for _ in range(count):
         fire.wait_well()
         found.append(measure(fire))
     return found
 
 
 def table(name: str, found: Sequence[Recovery]) -> str:
-    lines = [f"{name}, {len(found)} kills   p50 s   p95 s   max s"]
+    lines = [f"{name:<44}   p50 s   p95 s   max s"]
     for moment in ("noticed", "claimed", "moving"):
-        values = sorted(getattr(one, moment) for one in found)
-        p95 = values[min(len(values) - 1, round(0.95 * (len(values) - 1)))]
-        lines.append(f"  {moment:<18}{statistics.median(values):8.2f}{p95:8.2f}{values[-1]:8.2f}")
+        lines.append(line(moment, [getattr(one, moment) for one in found]))
+    lines.append(f"  {'late writes':<42}{sum(one.zombie_writes for one in found):8}")
     return "\n".join(lines)
 
 
+def line(name: str, seconds: Sequence[float]) -> str:
+    values = sorted(seconds)
+    p95 = values[min(len(values) - 1, round(0.95 * (len(values) - 1)))]
+    return f"  {name:<42}{statistics.median(values):8.2f}{p95:8.2f}{values[-1]:8.2f}"
+
+
+@contextmanager
+def installations(folder: Path, model: ModelServer, chosen: Sequence[str]) -> Iterator[Iterator[tuple[str, Fire]]]:
+    """Each chosen database's installation in its turn, with two runs workers."""
+
+    def each() -> Iterator[tuple[str, Fire]]:
+        if "sqlite" in chosen:
+            with open_fire(folder / "sqlite", model, KOMAND_RUN_WORKERS="2") as fire:
+                yield "SQLite", fire
+        if "postgresql" in chosen and find_install() is not None:
+            with (
+                open_postgres() as server,
+                open_fire(folder / "postgresql", model, server.url, KOMAND_RUN_WORKERS="2") as fire,
+            ):
+                yield "PostgreSQL", fire
+
+    found = each()
+    try:
+        yield found
+    finally:
+        found.close()  # type: ignore[attr-defined]
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--stops", type=int, default=10)
+    parser.add_argument("--rolls", type=int, default=3)
     parser.add_argument("--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"])
     options = parser.parse_args()
-    with ModelServer() as model, tempfile.TemporaryDirectory() as folder:
-        if "sqlite" in options.databases:
-            with open_fire(Path(folder) / "sqlite", model) as fire:
-                sys.stdout.write(table("SQLite", measure_many(fire, options.kills)) + "\n")
-        if "postgresql" in options.databases and find_install() is not None:
-            with run_postgres() as url, open_fire(Path(folder) / "postgresql", model, url) as fire:
-                sys.stdout.write(table("PostgreSQL", measure_many(fire, options.kills)) + "\n")
+    sys.stdout.write(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
+    with (
+        ModelServer() as model,
+        tempfile.TemporaryDirectory() as folder,
+        installations(Path(folder), model, options.databases) as found,
+    ):
+        for name, fire in found:
+            for told in _figures(name, fire, options):
+                sys.stdout.write(told + "\n")
+                sys.stdout.flush()
     return 0
+
+
+def _figures(name: str, fire: Fire, options: argparse.Namespace) -> Iterator[str]:
+    if options.kills:
+        killed = measure_many(fire, measure_kill, options.kills)
+        yield table(f"{name}, {options.kills} times kill -9", killed)
+    if options.stops:
+        yield table(f"{name}, {options.stops} times SIGSTOP", measure_many(fire, measure_stop, options.stops))
+    if options.rolls:
+        rolls = [rolling.measure(fire) for _ in range(options.rolls)]
+        holes = [hole for roll in rolls for hole in roll.holes]
+        yield f"{name + f', {options.rolls} rolling restarts under {rolling.RUNS} answers':<44}   p50 s   p95 s   max s"
+        yield line("longest silence", holes)
+        yield line("silence without a restart", [hole for roll in rolls for hole in roll.quiet_holes])
+        yield f"  {'failed answers':<42}{sum(roll.failed for roll in rolls):8}"
+        yield f"  {'crashes counted':<42}{sum(roll.crashes for roll in rolls):8}"
+        yield f"  {'answers thought again':<42}{sum(roll.again for roll in rolls):8}"
 
 
 if __name__ == "__main__":

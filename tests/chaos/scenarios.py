@@ -17,9 +17,9 @@ from agents_app.providers.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
 from sessions_app.services import receive
 from tests.chaos.power import Gateway
-from tools_app.approving import AlreadyDecided
-from tools_app.models import Approval, ToolExecution
-from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.executions.approving import AlreadyDecided
+from tools_app.models import Approval, InputRequest, ToolExecution
+from tools_app.types import Effect, LoopTool, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 # What people do before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
 Person = Callable[[Gateway, UUID, str], None]
@@ -79,13 +79,25 @@ class Deed(Tool):
         return {"done": self.spec.name}
 
 
-def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed]:
-    """One tool of each effect class, and one that a person has to approve."""
+class LoopDeed(LoopTool):
+    """The same on the event loop of a runs worker."""
+
+    def __init__(self, name: str, effect: Effect, gateway: Gateway, ledger: Ledger) -> None:
+        self._deed = Deed(name, effect, Risk.LOW, gateway, ledger)
+        self.spec = self._deed.spec
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        return self._deed.run(arguments, context)
+
+
+def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed | LoopDeed]:
+    """One tool of each effect class, one that a person has to approve, and two on the loop."""
+    loop = [LoopDeed("look", Effect.READ, gateway, ledger), LoopDeed("mail", Effect.ONCE, gateway, ledger)]
     kinds = [
         ("peek", Effect.READ, Risk.LOW), ("file", Effect.KEYED, Risk.LOW), ("send", Effect.ONCE, Risk.LOW),
         ("pay", Effect.ONCE, Risk.HIGH),
     ]  # fmt: skip
-    return [Deed(name, effect, risk, gateway, ledger) for name, effect, risk in kinds]
+    return [*loop, *(Deed(name, effect, risk, gateway, ledger) for name, effect, risk in kinds)]
 
 
 def call(name: str, number: int) -> ToolCall:
@@ -101,7 +113,7 @@ def approve_all(gateway: Gateway, session_id: UUID, task: str) -> None:
 
 def _approve(approval_id: UUID) -> None:
     with suppress(AlreadyDecided):  # by the same person, whose connection broke before the answer
-        runs.decide_approval(approval_id, approve=True, actor="user:7")
+        runs.decide_approval(approval_id, decision="allow_once", actor="user:7")
 
 
 def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
@@ -110,6 +122,14 @@ def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
     if task == "tools.execute":
         for run_id in set(waiting):
             gateway.insist("web", lambda found=run_id: runs.cancel_run(found, reason="Stopped."))
+
+
+def answer_the_question(gateway: Gateway, session_id: UUID, task: str) -> None:
+    """A person who answers what they are asked."""
+    if InputRequest.objects.filter(session_id=session_id, status="pending").exists():
+        said = replace(gateway.inbound, text="blue")
+        key = f"{said.thread_id} answered"
+        gateway.insist("web", lambda: receive(said, owner=person_of(), idempotency_key=key))
 
 
 def add_at_the_tools(busy: str) -> Person:
@@ -124,6 +144,7 @@ def add_at_the_tools(busy: str) -> Person:
     return add
 
 
+QUESTION = ToolCall("call_2", "ask_user", json.dumps({"question": "Which colour?"}))
 _TOOLS_AND_APPROVAL = (
     Reply(("Let me ", "look. "), tool_calls=(call("peek", 1), call("file", 2)), usage=Usage(10, 5)),
     Reply(("Now ", "for good. "), tool_calls=(call("send", 3), call("pay", 4)), usage=Usage(30, 7)),
@@ -140,6 +161,10 @@ SCENARIOS = (
     Scenario("a fault of the model that lasts", (Reply(("Half",), error="model_auth"),)),
     Scenario("a person stops the run at its tools", _TOOLS_AND_APPROVAL, person=stop_at_the_tools),
     Scenario(
+        "two calls on the loop",
+        (Reply(tool_calls=(call("look", 1), call("mail", 2))), Reply(("Sent.",))),
+    ),
+    Scenario(
         "a person steers the run at its tools",
         (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Both ", "done."))),
         person=add_at_the_tools("steer"),
@@ -148,6 +173,11 @@ SCENARIOS = (
         "a newer message interrupts the run at its tools",
         (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Only ", "this."))),
         person=add_at_the_tools("interrupt"),
+    ),
+    Scenario(
+        "a person answers a question",
+        (Reply(tool_calls=(call("peek", 1), QUESTION)), Reply(("Blue ", "it is."))),
+        person=answer_the_question,
     ),
 )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Single faults, each caused on purpose in one process: zombies, late and double results, a disk that takes nothing."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,8 @@ from django.utils import timezone
 
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
-from agents_app.runs import lease, recording
+from agents_app.providers.scripted import Reply
+from agents_app.runs import engine, lease, recording
 from agents_app.runs.loop import Cancel
 from agents_app.runs.recording import Spent
 from agents_app.types import ModelResponse
@@ -27,11 +29,11 @@ from sessions_app.surfaces.failures import failure_of
 from tests.chaos.play import Play
 from tests.chaos.power import Gateway
 from tests.chaos.scenarios import SCENARIOS, person_of
-from tools_app import executing
 from tools_app import services as tools
-from tools_app.executing import Outcome
+from tools_app.executions import executing
+from tools_app.executions.executing import Outcome
 from tools_app.models import ToolExecution
-from tools_app.types import ExecutionStatus
+from tools_app.types import ExecutionStatus, without_receipt
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -111,10 +113,35 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
     """Begin the call in a process that then says nothing; returns its row as that process has it."""
     row = ToolExecution.objects.get(tool=tool, status="Pending")
     with gateway.inside("tools") as process:
-        claimed = executing._claim(row.id)
+        claimed = executing.claim(row.id, executing.liveness.start("tools"))
     process.alive = False
     assert claimed is not None
     return claimed
+
+
+@pytest.mark.parametrize(
+    ("tool", "status", "attempts", "told"),
+    [
+        ("peek", "Completed", 2, '{"done": "peek"}'),
+        ("file", "Completed", 2, '{"done": "file"}'),
+        ("send", "Unknown", 1, "[Unknown] The process that ran this call died, so its outcome is unknown: it may have"),
+    ],
+    ids=["read", "keyed", "once"],
+)
+def test_a_call_whose_process_dies_in_it_is_made_again_or_told_as_unknown(
+    begun: UUID, play: Play, gateway: Gateway, tool: str, status: str, attempts: int, told: str
+) -> None:
+    while not ToolExecution.objects.filter(tool=tool, status="Pending").exists():
+        gateway.deliver()
+    hung = hold(gateway, tool)
+    gateway.dead.add(hung.owner)
+    play.settle(begun)
+    hung.refresh_from_db()
+    assert (hung.status, hung.attempts) == (status, attempts)
+    heard = {message.tool_call_id: message.content for message in play.script.requests[-1].messages}
+    assert told in heard[hung.call_id]
+    assert len(play.ledger.keys(tool)) == (0 if status == "Unknown" else 1)
+    assert Run.objects.get(conversation_id=begun).status == "completed" and find_violations() == []
 
 
 def test_of_two_results_for_one_call_the_first_counts(begun: UUID, play: Play, gateway: Gateway) -> None:
@@ -138,7 +165,7 @@ def test_a_given_up_attempt_cannot_end_the_one_that_replaced_it(begun: UUID, pla
     executing.record(second, Outcome(ExecutionStatus.COMPLETED, output='"alive"'))
     play.settle(begun)
     assert ToolExecution.objects.get(pk=first.pk).output == '"alive"'
-    assert Turn.objects.get(tool_call_id="call_1").content == '"alive"'
+    assert without_receipt(Turn.objects.get(tool_call_id="call_1").content) == '"alive"'
 
 
 def test_a_result_after_the_time_limit_is_dropped_and_the_model_told_of_the_limit(
@@ -161,7 +188,8 @@ def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
     assert tools.cancel_execution(slow.id)
     executing.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     play.settle(begun)
-    assert Turn.objects.get(tool_call_id="call_1").content == "[Cancelled] A person cancelled this call."
+    told = without_receipt(Turn.objects.get(tool_call_id="call_1").content)
+    assert told == "[Cancelled] A person cancelled this call."
     assert Run.objects.get(conversation_id=begun).status == "completed"
     assert find_violations() == []
 
@@ -210,6 +238,46 @@ def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
     assert (Session.objects.count(), Turn.objects.count(), Run.objects.count()) == before
     assert find_violations() == []
     play.run()
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize("pragma", ["max_page_count", "query_only"], ids=["full", "read-only"])
+def test_a_disk_that_takes_nothing_while_the_model_speaks_costs_no_answer(
+    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, pragma: str
+) -> None:
+    """The answer is kept in memory until there is room."""
+    database = connection.connection  # past Django, which takes the engine's loop for a reason to refuse
+    usual = database.execute(f"PRAGMA {pragma}").fetchone()[0]
+    pauses: list[float] = []
+
+    def trouble() -> None:
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA {pragma} = {1 if pragma == 'query_only' else pages}")
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            database.execute(f"PRAGMA {pragma} = {usual}")
+
+    answer = "x" * 200_000
+    monkeypatch.setattr(engine, "asyncio", AsyncioWith(pause))
+    session_id = play.begin()
+    play.script.replies = (Reply((answer,)),)
+    monkeypatch.setattr(play.script, "take", lambda request: (trouble(), play.script.replies[0])[1])
+    gateway.deliver()
+    assert pauses == [0.25, 0.5, 1.0]
+    assert Turn.objects.get(session_id=session_id, is_answer=True).content == answer
+    assert find_violations() == []
+
+
+class AsyncioWith:
+    """asyncio with another sleep."""
+
+    def __init__(self, sleep: Any) -> None:
+        self.sleep = sleep
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
 
 
 @pytest.mark.parametrize("hours", [-1, 1])

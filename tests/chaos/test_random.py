@@ -6,16 +6,17 @@ KOMAND_CHAOS_SECONDS: how long, all databases together (default 600); KOMAND_CHA
 import os
 import random
 import sys
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.chaos import verdict
 from tests.chaos.fire import open_fire
 from tests.chaos.storm import Storm
-from tests.chaos.test_live_faults import crash_postgres, make_durable
 from tests.fakes.model_server import ModelServer
-from tests.postgres import find_install, run_postgres
+from tests.fakes.telegram import FakeTelegram
+from tests.postgres import find_install, open_postgres
 
 SECONDS = float(os.environ.get("KOMAND_CHAOS_SECONDS", "600"))
 SEED = int(os.environ.get("KOMAND_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
@@ -24,23 +25,24 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(SECONDS + 600)]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_every_message_ends_once_and_every_viewer_has_its_end(
+def test_every_message_ends_once_and_everybody_has_its_end(
     tmp_path: Path, model_server: ModelServer, kind: str
 ) -> None:
     if kind == "postgresql" and find_install() is None:
         pytest.skip("no PostgreSQL for this platform: chaos on it is NOT tested")
     sys.stdout.write(f"\nchaos on {kind}, seed {SEED} (KOMAND_CHAOS_SEED={SEED} repeats its choices)\n")
-    with run_postgres() if kind == "postgresql" else nullcontext("") as url:
-        if url:
-            make_durable(url)
-        with open_fire(tmp_path, model_server, url, KOMAND_RUN_WORKERS="2") as fire:
-            storm = Storm(fire, SEED, (lambda: crash_postgres(url)) if url else None)
-            try:
-                storm.rage(SECONDS / 2)
-                storm.calm()
-                sys.stdout.write(f"  {storm.summary()}\n")
-                storm.judge()
-            except BaseException:
-                sys.stdout.write(f"  seed {SEED}, broken: {', '.join(storm.deeds)}\n")
-                sys.stdout.write(fire.komand.log.read_text(errors="replace")[-20_000:])
-                raise
+    with (
+        open_postgres(synchronous_commit="on") if kind == "postgresql" else nullcontext() as server,
+        FakeTelegram() as telegram,
+        open_fire(tmp_path, model_server, server.url if server else "", KOMAND_RUN_WORKERS="2") as fire,
+        closing(Storm(fire, SEED, telegram, server)) as storm,
+    ):
+        try:
+            storm.rage(SECONDS / 2)
+            storm.calm()
+            sys.stdout.write(f"  {verdict.summary(storm)}\n")
+            verdict.judge(storm)
+        except BaseException:
+            sys.stdout.write(f"  seed {SEED}, broken: {', '.join(storm.deeds)}\n")
+            sys.stdout.write(fire.komand.log.read_text(errors="replace")[-20_000:])
+            raise

@@ -25,13 +25,25 @@ class Call:
 
 
 class FakeTelegram(FakeServer):
-    """calls: all that were taken; messages: what each chat shows now, by chat and message id."""
+    """calls: all that were taken; messages: what each chat shows now, by chat and message id; keyboards: the buttons
+    below each; toasts: what each press was answered with; files: by id, what can be downloaded; downloads: the paths
+    that were; moved: groups that have another id now."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.calls: list[Call] = []
         self.messages: dict[int, dict[int, str]] = {}
+        self.keyboards: dict[tuple[int, int], list[list[dict[str, str]]]] = {}
+        self.toasts: dict[str, str] = {}
         self.webhook: dict[str, Any] = {}
+        self.files: dict[str, bytes] = {}
+        self.downloads: list[str] = []
+        self.moved: dict[int, int] = {}
+
+    def buttons(self, chat_id: int) -> dict[str, str]:
+        """The buttons that the chat shows: what each says, and what it sends."""
+        shown = [rows for (chat, _), rows in self.keyboards.items() if chat == chat_id]
+        return {key["text"]: key["callback_data"] for rows in shown for row in rows for key in row}
 
     def chat(self, chat_id: int) -> list[str]:
         """The texts that the chat shows, oldest first."""
@@ -47,6 +59,8 @@ class FakeTelegram(FakeServer):
         return self._failure(fault.status, fault.description, retry_after=fault.retry_after)
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
+        if request.path.startswith("/file/"):
+            return self._download(request.path)
         _, prefix, method = request.path.split("/", 2)
         if prefix != f"bot{TOKEN}":
             return self._failure(401, "Unauthorized")
@@ -54,9 +68,24 @@ class FakeTelegram(FakeServer):
         fields = json.loads(request.body) if is_json else {"multipart": request.body.decode(errors="replace")}
         if fields.get("parse_mode") == "HTML" and (problem := _html_problem(fields["text"])):
             return self._failure(400, f"Bad Request: can't parse entities: {problem}")
+        if problem := _keyboard_problem(fields.get("reply_markup")):
+            return self._failure(400, f"Bad Request: {problem}")
+        if new_id := self.moved.get(fields.get("chat_id", 0)):
+            told = "Bad Request: group chat was upgraded to a supergroup chat"
+            return self._failure(400, told, migrate_to_chat_id=new_id)
         self.calls.append(Call(method, fields))
         handler = getattr(self, f"_{method}", None)
         return handler(fields) if handler else self._success(True)
+
+    def _download(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        self.downloads.append(path)
+        content = self.files.get(path.removeprefix(f"/file/bot{TOKEN}/documents/"))
+        return (404, {}, b"") if content is None else (200, {"content-type": "application/octet-stream"}, content)
+
+    def _getFile(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        if fields["file_id"] not in self.files:
+            return self._failure(400, "Bad Request: invalid file_id")
+        return self._success({"file_id": fields["file_id"], "file_path": f"documents/{fields['file_id']}"})
 
     def _getMe(self, fields: dict[str, Any]) -> Any:  # noqa: N802 - as Telegram spells it
         return self._success({"id": BOT_ID, "is_bot": True, "first_name": "Komand", "username": BOT_NAME})
@@ -74,6 +103,7 @@ class FakeTelegram(FakeServer):
         chat = self.messages.setdefault(fields["chat_id"], {})
         number = len(self.calls) + 1000
         chat[number] = fields["text"]
+        self._show_keyboard(fields, number)
         return self._success({"message_id": number, "chat": {"id": fields["chat_id"]}})
 
     def _sendDocument(self, fields: dict[str, Any]) -> Any:  # noqa: N802
@@ -86,18 +116,43 @@ class FakeTelegram(FakeServer):
         if chat[fields["message_id"]] == fields["text"]:
             return self._failure(400, "Bad Request: message is not modified")
         chat[fields["message_id"]] = fields["text"]
+        self._show_keyboard(fields, fields["message_id"])
         return self._success({"message_id": fields["message_id"]})
+
+    def _show_keyboard(self, fields: dict[str, Any], number: int) -> None:
+        """A message that is edited without buttons has none any more."""
+        key = (fields["chat_id"], number)
+        self.keyboards.pop(key, None)
+        if markup := fields.get("reply_markup"):
+            self.keyboards[key] = markup["inline_keyboard"]
+
+    def _answerCallbackQuery(self, fields: dict[str, Any]) -> Any:  # noqa: N802
+        if len(fields.get("text", "")) > 200:
+            return self._failure(400, "Bad Request: MESSAGE_TOO_LONG")
+        self.toasts[fields["callback_query_id"]] = fields.get("text", "")
+        return self._success(True)
 
     @staticmethod
     def _success(result: Any) -> tuple[int, dict[str, str], bytes]:
         return 200, _JSON, json.dumps({"ok": True, "result": result}).encode()
 
     @staticmethod
-    def _failure(code: int, description: str, *, retry_after: int = 0) -> tuple[int, dict[str, str], bytes]:
+    def _failure(code: int, description: str, **parameters: int) -> tuple[int, dict[str, str], bytes]:
         body: dict[str, Any] = {"ok": False, "error_code": code, "description": description}
-        if retry_after:
-            body["parameters"] = {"retry_after": retry_after}
+        if any(parameters.values()):
+            body["parameters"] = parameters
         return code, _JSON, json.dumps(body).encode()
+
+
+def _keyboard_problem(markup: Any) -> str:
+    """What Telegram would not take of the buttons; empty when all is well."""
+    for row in markup["inline_keyboard"] if markup else ():
+        for key in row:
+            if not 1 <= len(key["callback_data"].encode()) <= 64:
+                return "BUTTON_DATA_INVALID"
+            if key.get("style", "primary") not in ("primary", "success", "danger"):
+                return "BUTTON_STYLE_INVALID"
+    return ""
 
 
 def _html_problem(text: str) -> str:
@@ -135,3 +190,14 @@ def group_update(number: int, text: str, *, user: int = 501, chat: int = -100777
     place = {"id": chat, "type": "supergroup", "title": "Team"}
     message = {"message_id": number, "date": 1_780_000_000, "from": who, "chat": place, "text": text}
     return {"update_id": 90_000 + number, "message": {**message, **extra}}
+
+
+def press_update(
+    number: int, data: str, *, user: int = 501, chat: int | None = None, message: int = 1
+) -> dict[str, Any]:
+    """An update with the press of a button; it is answered under the id `press-<number>`."""
+    place = {"id": chat, "type": "supergroup"} if chat else {"id": user, "type": "private"}
+    card = {"message_id": message, "date": 0, "chat": place}
+    who = {"id": user, "is_bot": False, "first_name": "Zoë"}
+    query = {"id": f"press-{number}", "from": who, "message": card, "data": data, "chat_instance": "1"}
+    return {"update_id": 95_000 + number, "callback_query": query}

@@ -22,11 +22,13 @@ class Callback:
 
 
 class WebhookReceiver(FakeServer):
-    """callbacks: every one that was taken; messages: texts, each id once, as a receiver that knows doubles shows."""
+    """callbacks: every one that was taken; messages: texts, each id once, as a receiver that knows doubles shows;
+    files: by path, what can be downloaded from it."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.callbacks: list[Callback] = []
+        self.files: dict[str, bytes] = {}
 
     @property
     def messages(self) -> list[str]:
@@ -34,6 +36,9 @@ class WebhookReceiver(FakeServer):
         return [callback.body["data"]["text"] for callback in seen.values()]
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
+        if request.method == "GET":
+            content = self.files.get(request.path)
+            return (404, {}, b"") if content is None else (200, {}, content)
         signatures = request.headers.get("webhook-signature", "").split()
         message_id, at = request.headers.get("webhook-id", ""), request.headers.get("webhook-timestamp", "")
         is_signed = signature_of(message_id, at, request.body) in signatures

@@ -22,13 +22,14 @@ def agent_form(agent: Agent, **changes):
         "autonomy": "supervised", "enabled_skill_ids": "", "busy_policy": "queue", "queue_limit": 20,
         "max_tool_rounds": 10,
         "max_active_seconds": 120, "max_call_seconds": 300, "max_idle_seconds": 60, "max_tries": 2,
-        "retry_first_seconds": 2, "retry_max_seconds": 30, "all_tools": "on",
+        "retry_first_seconds": 2, "retry_max_seconds": 30, "all_tools": "on", "mcp_servers_mode": "inherit",
     }  # fmt: skip
     return {name: value for name, value in {**fields, **changes}.items() if value is not None}
 
 
 def provider_form(**changes):
-    return {"name": "acme", "kind": "openai", "base_url": "https://api.acme.test/v1", "default_model": "m", **changes}
+    fields = {"name": "acme", "kind": "openai", "base_url": "https://api.acme.test/v1", "default_model": "m"}
+    return {**fields, "input_price": 1, "output_price": 1, **changes}
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_an_agent_is_made_and_belongs_to_who_made_it(pages, operator, agent):
 
 
 def test_every_column_of_an_agent_can_be_set():
-    by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "enabled_tools"}
+    by_itself = {"id", "created_at", "updated_at", "retired_at", "owner_id", "enabled_tools", "budgets"}
     columns = {field.name for field in Agent._meta.concrete_fields} - by_itself
     shown = flatten_fieldsets(AgentAdmin.fieldsets)
     assert columns == set(AgentForm.Meta.fields) and columns <= set(shown)
@@ -153,3 +154,13 @@ def test_a_stored_key_is_not_sent_to_another_address(pages, provider):
 def test_a_key_of_another_vault_is_said_to_be_unreadable(pages, provider):
     ModelProvider.objects.filter(pk=provider.pk).update(api_key_sealed="gAAAAAbroken")
     assert "enter it again" in pages.get(f"{PROVIDERS}{provider.pk}/change/").content.decode()
+
+
+def test_only_who_may_change_credentials_names_one_of_the_installation(staff):
+    rights = ["agents_app.add_modelprovider", "agents_app.view_modelprovider"]
+    named = provider_form(new_key="{{credential:BOSS}}", base_url="https://evil.test/v1", is_enabled="on")
+    refused = staff(*rights).post(f"{PROVIDERS}add/", named).content.decode()
+    assert "takes the permission to change credentials" in refused
+    assert not ModelProvider.objects.filter(name="acme").exists()
+    staff(*rights, "tools_app.change_credential", name="trusted").post(f"{PROVIDERS}add/", named)
+    assert ModelProvider.objects.filter(name="acme").exists()

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents_app.models import Run
 from audit_app.models import AuditEntry
-from tools_app.approving import digest_of
+from tools_app.executions.approving import digest_of
 from tools_app.models import Approval, ToolExecution
 
 LIST = "/admin/tools_app/approval/"
@@ -38,7 +38,8 @@ def test_a_menu_without_waiting_calls_has_no_badge(pages, agent):
 
 def test_a_request_shows_what_the_decision_needs(pages, approval):
     html = pages.get(f"{LIST}{approval.pk}/change/").content.decode()
-    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", "/approve/", "/deny/"):
+    said = ("/approve/", "/approve-run/", "/approve-always/", "/deny/")
+    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", *said):
         assert text in html, text
 
 
@@ -93,3 +94,35 @@ def test_the_list_is_filtered_by_status_and_costs_a_fixed_number_of_queries(
     with django_assert_max_num_queries(7):
         assert "17*23" in pages.get(LIST, {"status__exact": "pending"}).content.decode()
     assert "17*23" not in pages.get(LIST, {"status__exact": "denied"}).content.decode()
+
+
+@pytest.mark.parametrize(("path", "decision"), [("approve-run", "allow_run"), ("approve-always", "allow_always")])
+def test_a_call_may_be_allowed_for_longer(pages, approval, path, decision):
+    Approval.objects.update(run_pattern="calculator", pattern="calculator(expression=17*)")
+    assert "calculator(expression=17*)" in pages.get(f"{LIST}{approval.pk}/change/").content.decode()
+    pages.post(f"{LIST}{approval.pk}/{path}/", SURE)
+    approval.refresh_from_db()
+    assert (approval.status, approval.decision) == ("approved", decision)
+
+
+def test_what_cannot_be_allowed_for_ever_is_not_offered(pages, approval):
+    Approval.objects.update(is_standing=False)
+    assert "/approve-always/" not in pages.get(f"{LIST}{approval.pk}/change/").content.decode()
+    pages.post(f"{LIST}{approval.pk}/approve-always/", SURE)
+    approval.refresh_from_db()
+    assert approval.status == "pending"
+
+
+def test_what_waits_stands_above_the_list(pages, approval):
+    html = pages.get(LIST).content.decode()
+    assert html.index("Waiting for a decision") < html.index('id="result_list"')
+    pages.post(f"{LIST}{approval.pk}/deny/", SURE)
+    assert "Waiting for a decision" not in pages.get(LIST).content.decode()
+
+
+def test_arguments_are_masked_and_a_change_is_shown_as_one(pages, approval):
+    arguments = {"password": "hunter2", "old": "one\ntwo", "new": "one\n<b>2</b>"}
+    ToolExecution.objects.filter(pk=approval.execution_id).update(arguments=arguments)
+    html = pages.get(f"{LIST}{approval.pk}/change/").content.decode() + pages.get(LIST).content.decode()
+    assert "hunter2" not in html
+    assert '<span class="k-removed">\u2212 two</span><span class="k-added">+ &lt;b&gt;2&lt;/b&gt;</span>' in html

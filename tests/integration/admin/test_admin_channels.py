@@ -8,7 +8,7 @@ from django.utils import timezone
 from audit_app.models import AuditEntry
 from sessions_app import accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
-from tests.fakes.telegram import TOKEN
+from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +70,17 @@ def test_a_pairing_code_is_made(pages, account):
     assert Pairing.objects.get().account == account
 
 
+def test_an_account_is_tried_out(pages, account):
+    with FakeTelegram() as platform:
+        accounts.change_account(account, config={"api_url": platform.url})
+        pages.post(f"{ACCOUNTS}{account.pk}/test/", {"_form_submitted": "True"})
+        assert "getMe" in platform.methods()
+    account.refresh_from_db()
+    assert account.config["bot_username"] == BOT_NAME
+    told = pages.post(f"{ACCOUNTS}{account.pk}/test/", {"_form_submitted": "True"}, follow=True).content.decode()
+    assert "No connection to 127.0.0.1" in told and TOKEN not in told
+
+
 def test_traffic_is_shown_as_text(pages, account, delivery):
     now = timezone.now()
     row = InboundMessage.objects.create(
@@ -94,3 +105,17 @@ def test_who_may_only_look_sends_nothing_again(staff, delivery):
     client = staff("sessions_app.view_delivery")
     client.post(DELIVERIES, {"action": "send_again", "_selected_action": [delivery.pk], "confirmed": "yes"})
     assert Delivery.objects.get().status == "unknown"
+
+
+def test_stored_secrets_are_not_sent_to_another_address(pages, account):
+    elsewhere = fields(new_secrets="{}", config='{"api_url": "https://evil.test"}')
+    assert "Enter the secrets for it" in pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
+    account.refresh_from_db()
+    assert account.config == {}
+
+
+def test_only_who_may_change_credentials_names_one_of_the_installation(staff, account):
+    browser = staff("sessions_app.change_channelaccount", "sessions_app.view_channelaccount")
+    named = fields(new_secrets='{"bot_token": "{{credential:BOSS}}"}')
+    refused = browser.post(f"{ACCOUNTS}{account.pk}/change/", named).content.decode()
+    assert "takes the permission to change credentials" in refused

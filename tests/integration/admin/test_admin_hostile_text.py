@@ -6,7 +6,18 @@ from django.utils import timezone
 from agents_app.models import Agent
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import ApiKey, Session, Turn
-from tools_app.models import Approval, ToolExecution
+from tools_app.models import (
+    Approval,
+    Artifact,
+    Grant,
+    InputRequest,
+    McpServer,
+    McpTool,
+    Memory,
+    Skill,
+    SkillVersion,
+    ToolExecution,
+)
 
 SCRIPT = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
 BIDI = "\u202egnp.exe\u200b"
@@ -49,6 +60,7 @@ def poisoned(make_run, agent, operator):
     )  # fmt: skip
     approval = Approval.objects.create(
         execution=ToolExecution.objects.get(), run_id=run.pk, reason=TEXT, note=TEXT, decided_by=TEXT, digest="d",
+        run_pattern=TEXT, pattern=TEXT,
         status="denied", created_at=timezone.now(), expires_at=timezone.now(), decided_at=timezone.now(),
     )  # fmt: skip
     Event.objects.update(type=TEXT[:64], actor=TEXT, payload={TEXT: TEXT})
@@ -61,9 +73,63 @@ def poisoned(make_run, agent, operator):
         Event.objects.get(),
         ApiKey.objects.get(),
         agent,
+        *poisoned_tools(run),
     ]
     lists = [f"/admin/{row._meta.app_label}/{row._meta.model_name}/" for row in objects]
     return ["/admin/", *lists, *(f"{address}{row.pk}/change/" for address, row in zip(lists, objects, strict=True))]
+
+
+def poisoned_tools(run):
+    """What tools, their servers and their publishers write."""
+    now, names = timezone.now(), {"agent_id": TEXT[:120], "run_id": run.pk}
+    server = McpServer.objects.create(name="files", last_error=TEXT, greeting={"name": TEXT, "version": TEXT})
+    McpTool.objects.create(
+        server=server,
+        name=TEXT[:128],
+        title=TEXT,
+        description=TEXT,
+        parameters={TEXT: TEXT},
+        hints={TEXT: TEXT},
+        digest="d",
+    )
+    data = {
+        "skillId": "evil", "name": TEXT, "version": "1.0.0", "publisherId": "acme", "description": TEXT,
+        "requiredPermissions": [], "instruction": {"body": TEXT},
+    }  # fmt: skip
+    skill = Skill.objects.create(
+        skill_id="evil", publisher_id="acme", name=TEXT, description=TEXT, latest_version="1.0.0", category=TEXT[:60]
+    )
+    SkillVersion.objects.create(
+        skill=skill, version="1.0.0", kind="instruction", manifest=data, digest="d", is_signed=False, registered_by=TEXT
+    )
+    return [
+        Memory.objects.create(actor=TEXT, key=TEXT, text=TEXT, created_at=now, updated_at=now, **names),
+        Artifact.objects.create(
+            session_id=run.conversation_id,
+            path=TEXT,
+            folded_path=TEXT,
+            media_type=TEXT[:120],
+            size_bytes=1,
+            sha256="s",
+            blob=run.pk,
+            created_at=now,
+            updated_at=now,
+            **names,
+        ),  # fmt: skip
+        Grant.objects.create(pattern=TEXT, granted_by=TEXT, created_at=now, agent_id=TEXT[:120], run_id=None),
+        InputRequest.objects.create(
+            execution=ToolExecution.objects.get(),
+            run_id=run.pk,
+            session_id=run.conversation_id,
+            question=TEXT,
+            options=[TEXT],
+            created_at=now,
+            expires_at=now,
+            answered_by=TEXT,
+        ),  # fmt: skip
+        server,
+        skill,
+    ]
 
 
 def test_hostile_text_is_shown_as_text_on_every_page(pages, poisoned):

@@ -12,6 +12,7 @@ from komand import asgi, web
 
 PIECE = b"x" * 16_384
 PIECES = 2_500
+LARGE_PIECES = 200
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -21,6 +22,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] == "/flood":
             for _ in range(PIECES):
                 await send({"type": "websocket.send", "bytes": PIECE})
+        if scope["path"] == "/large":
+            await send({"type": "websocket.send", "bytes": PIECE * LARGE_PIECES})
         await asyncio.sleep(3600)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for _ in range(PIECES if scope["path"] == "/flood" else 1):

@@ -1,10 +1,11 @@
 from collections.abc import Iterator
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from django.conf import settings
 
-from audit_app.kernel import context
+from audit_app.kernel import context, nudge
 from komand import celery
 
 
@@ -28,3 +29,11 @@ def test_tasks_of_both_queues_are_known() -> None:
 def test_messages_are_json_and_results_are_not_kept() -> None:
     assert celery.app.conf.accept_content == ["json"] and celery.app.conf.task_ignore_result
     assert celery.app.conf.broker_transport_options["global_keyprefix"] == settings.KOMAND_REDIS_PREFIX
+
+
+def test_bells_that_nobody_hears_do_not_pile_up(valkey, monkeypatch):
+    monkeypatch.setattr("audit_app.kernel.nudge._MOST_WAITING", 3)
+    for _ in range(3):
+        assert not nudge.is_backed_up("runs")
+        nudge.send("agents.advance_run", (str(uuid4()),), queue="runs")
+    assert nudge.is_backed_up("runs")

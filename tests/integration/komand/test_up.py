@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 
@@ -60,6 +62,34 @@ def test_a_killed_process_is_started_again(live_komand: LiveKomand, name: str) -
     assert live_komand.ask("what is 17*23?")["success"]
 
 
+def test_a_restart_replaces_every_process_and_refuses_nobody(live_komand: LiveKomand) -> None:
+    before = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
+    answers: set[int] = set()
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.05):  # as often as tells: each question takes time from those who start
+            answers.add(httpx2.get(f"{live_komand.url}/health/ready", timeout=10).status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    restarted = live_komand.manage("restart")
+    over.set()
+    asking.join()
+    after = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
+    assert restarted.returncode == 0, restarted.stderr
+    kept = {name for name in before if after[name] == before[name]}
+    assert (kept, answers) == ({"supervisor", "valkey"}, {200})
+    assert live_komand.ask("what is 17*23?")["success"]
+
+
+def test_a_restart_of_what_does_not_run_says_so(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "manage.py", "restart", "--data-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert found.returncode == 3 and "is not running" in found.stdout
+
+
 def test_a_stopped_process_is_shown_as_hung(live_komand: LiveKomand) -> None:
     pid = live_komand.kill("runs-1", signal.SIGSTOP)
     try:
@@ -91,7 +121,7 @@ def test_an_idle_installation_is_small_and_ctrl_c_leaves_nothing_within_five_sec
     assert own.manage("status").returncode == 3
 
 
-def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over(own: LiveKomand) -> None:
+def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over_also_by_uvicorn(own: LiveKomand) -> None:
     """Its processes die with it. A Valkey that lived on would be used by the next start, with all data."""
     own.process.kill()
     own.process.wait()
@@ -100,8 +130,9 @@ def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over(own: LiveKomand) 
     binary = embedded.find_binary()
     assert binary
     with subprocess.Popen(embedded.command(binary, own.data_dir, socket), stdout=subprocess.DEVNULL) as survivor:
-        again = start_komand(own.data_dir.parent)
+        again = start_komand(own.data_dir.parent, KOMAND_SERVER="uvicorn")
         try:
+            assert again.part("web")["health"] == "ok"  # type: ignore[index]
             assert again.pid_of("valkey") == survivor.pid
             assert not again.password and "as before" in again.log.read_text()
         finally:
@@ -116,11 +147,3 @@ def test_a_part_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path)
     )  # fmt: skip
     assert found.returncode == 1
     assert "KOMAND_RUN_SLOTS must be a whole number" in found.stdout
-
-
-def test_uvicorn_serves_as_well(tmp_path: Path) -> None:
-    komand = start_komand(tmp_path, KOMAND_SERVER="uvicorn")
-    try:
-        assert komand.part("web")["health"] == "ok"  # type: ignore[index]
-    finally:
-        assert komand.stop() == 0

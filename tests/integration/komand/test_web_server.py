@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.integration.komand.flooding import LARGE_PIECES, PIECE
 from tests.live import ROOT, clean_environment, wait_for
 
 STALL_SECONDS = 1.0
@@ -91,6 +92,17 @@ def test_a_reader_gets_everything(serving: Serving) -> None:
         while piece := client.recv(1 << 20):
             received += len(piece)
     assert received > 40_000_000
+
+
+def test_a_message_longer_than_clients_may_send_arrives_in_one_frame(serving: Serving) -> None:
+    with serving.connect() as client:
+        client.sendall(request("/large", *UPGRADE))
+        received = b""
+        while len(received.partition(b"\r\n\r\n")[2]) < 10 + LARGE_PIECES * len(PIECE):
+            received += client.recv(1 << 20)
+    frame = received.partition(b"\r\n\r\n")[2]
+    assert frame[:2] == b"\x82\x7f" and int.from_bytes(frame[2:10]) == len(frame) - 10
+    assert set(frame[10:]) == set(PIECE)
 
 
 def test_an_announced_body_over_the_cap_is_refused_before_it_is_sent(serving: Serving) -> None:

@@ -70,3 +70,16 @@ def test_a_given_server_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("REDIS_URL", "rediss://:secret@cache:6380/2")
     assert env.redis_url() == env.broker_url() == "rediss://:secret@cache:6380/2"
     assert not env.is_embedded()
+
+
+@pytest.mark.parametrize("value", ["89", "1", "-1"])
+def test_a_time_to_keep_below_the_least_stops_the_start(monkeypatch, value):
+    monkeypatch.setenv("KOMAND_TIMELINE_DAYS", value)
+    with pytest.raises(env.BadSetting, match="KOMAND_TIMELINE_DAYS must be"):
+        env.days("KOMAND_TIMELINE_DAYS", 0, least=90)
+
+
+@pytest.mark.parametrize(("value", "days"), [("0", 0), ("90", 90), ("", 180)])
+def test_for_ever_and_long_enough_are_times_to_keep(monkeypatch, value, days):
+    monkeypatch.setenv("KOMAND_STEP_DAYS", value)
+    assert env.days("KOMAND_STEP_DAYS", 180, least=90) == days

@@ -65,7 +65,9 @@ async def test_signs_of_life_come_by_the_notify_socket(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     path = tmp_path / "s"
     messages = await listen(path, told)
-    program = "from komand import parent; parent.tell_ready(); parent.show_life(); import time; time.sleep(30)"
+    program = (
+        "from komand import parent; parent.tell_ready(); parent.show_life(lambda: False); import time; time.sleep(30)"
+    )
     environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "6000000"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
     try:
@@ -84,3 +86,35 @@ async def listen(path: Path, told: list[tuple[str, int]]) -> asyncio.DatagramTra
         return lambda pid: told.append((what, pid))
 
     return await LifeMessages.listen(path, note("ready"), note("beat"))
+
+
+async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    path = tmp_path / "s"
+    messages = await listen(path, told)
+    program = (
+        "from komand import parent; import time; parent.show_life(lambda: True); time.sleep(0.2); parent.tell_ready()"
+    )
+    environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "6000000"}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
+    assert await process.wait() == 0
+    await asyncio.sleep(0)
+    messages.close()
+    assert told == [("ready", process.pid)]
+
+
+async def test_a_process_that_does_not_speak_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = True
+
+    async def shows_life() -> bool:
+        return answers
+
+    monkeypatch.setattr(processes, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "_LOOK_SECONDS", 0.01)
+    child = Child(Spec("sleeper", ["/bin/sleep", "60"], dict(os.environ), ready, shows_life), Screen(), lambda: None)
+    child.start()
+    await child.settled()
+    assert not await ended(child, 0.4)
+    answers = False
+    assert await ended(child, 5)
+    await child.stop(1)

@@ -1,0 +1,53 @@
+"""Times the gate of tool calls against a database of its own: what it adds to planning one call. Prints JSON.
+
+A program of its own, because it needs Django: `python -m benchmarks.gating ROUNDS` with KOMAND_DATA_DIR set to a folder
+that may be filled.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from uuid import uuid4
+
+import django
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "komand.settings.worker"
+django.setup()
+
+# Only after Django is set up: these modules name models.
+from django.core.management import call_command  # noqa: E402
+from django.db import transaction  # noqa: E402
+
+from tools_app.registry import tools  # noqa: E402
+from tools_app.rules.policies import AgentPolicy, Budgets  # noqa: E402
+from tools_app.rules.policy import OPEN_SESSION  # noqa: E402
+from tools_app.trust.gate import Gate  # noqa: E402
+
+_RULES = tuple(f"other{number}(url=https://{number}.example/*)" for number in range(20))
+_POLICIES = {
+    "gate, one call": AgentPolicy(agent_id="default"),
+    "gate, one call, 80 rules and a budget": AgentPolicy(
+        agent_id="default", denied=(*_RULES, "*(url=https://evil.example/*)"), always_ask=_RULES, auto_approve=_RULES,
+        allowed=("*",), denied_hosts=tuple(f"{number}.evil.example" for number in range(20)),
+        budgets=Budgets(actions_per_hour=1_000_000),
+    ),
+    "gate, one call that asks": AgentPolicy(agent_id="default", always_ask=("web_fetch",)),
+}  # fmt: skip
+
+
+def median_us(policy: AgentPolicy, rounds: int) -> float:
+    tool, spent = tools.get("web_fetch"), []
+    for number in range(rounds):
+        arguments = {"url": f"https://example.com/page/{number}"}
+        with transaction.atomic():
+            begun = time.perf_counter()
+            Gate(policy, OPEN_SESSION, actor="user:1", run_id=uuid4()).decide(tool, arguments)
+            spent.append((time.perf_counter() - begun) * 1e6)
+    return statistics.median(spent)
+
+
+if __name__ == "__main__":
+    call_command("migrate", verbosity=0)
+    print(json.dumps({name: median_us(policy, int(sys.argv[1])) for name, policy in _POLICIES.items()}))

@@ -1,0 +1,60 @@
+"""What many viewers cost: one session that hundreds watch, and a thousand viewers over many live runs.
+
+Nothing may be missed: every viewer is shown every token. The lag is from the model's sending to each viewer's page.
+"""
+
+from collections.abc import Sequence
+
+from benchmarks.figures import Figure, p50, p99
+from benchmarks.installation import Installation
+from benchmarks.meters import CpuMeter
+from benchmarks.scale import Scale
+from benchmarks.watching import Viewer, close_all, open_all, watch_all
+
+PART = "fanout"
+
+
+async def measure(installation: Installation, scale: Scale) -> list[Figure]:
+    [asker] = installation.viewers(1)
+    one = await _watch(installation, [asker], installation.watchers(asker, scale.fanout - 1), scale.tokens)
+    viewers, runs = scale.watched
+    askers = installation.viewers(runs)
+    others = [watcher for asker in askers for watcher in installation.watchers(asker, viewers // runs - 1)]
+    many = await _watch(installation, askers, others, scale.tokens, lag_target=1000)
+    return [
+        *(_named(f"{scale.fanout} viewers of one session", figure) for figure in one),
+        *(_named(f"{viewers} viewers over {runs} live runs", figure) for figure in many),
+    ]
+
+
+async def _watch(
+    installation: Installation,
+    askers: Sequence[Viewer],
+    watchers: Sequence[Viewer],
+    tokens: int,
+    *,
+    lag_target: float | None = None,
+) -> list[Figure]:
+    everyone = [*askers, *watchers]
+    await open_all(everyone)
+    try:
+        meter, frames = CpuMeter(installation.pids()), sum(viewer.frames for viewer in everyone)
+        seen = await watch_all(askers, watchers, tokens, over_seconds=1.0)
+        spent, frames = meter.read(), sum(viewer.frames for viewer in everyone) - frames
+    finally:
+        close_all(everyone)
+    await installation.all_ended()
+    return [
+        Figure(PART, "tokens that somebody missed", seen.missed, target=0),
+        Figure(PART, "token lag, p50", p50(seen.lags_ms), "ms"),
+        Figure(PART, "token lag, p99", p99(seen.lags_ms), "ms", target=lag_target),
+        Figure(PART, "CPU a token and viewer, web", spent["web"] * 1e6 / len(seen.lags_ms), "µs"),
+        Figure(PART, "CPU a frame, web (what waits is sent in one)", spent["web"] * 1e6 / frames, "µs"),
+        Figure(PART, "CPU a token and viewer, load client", spent["client"] * 1e6 / len(seen.lags_ms), "µs"),
+    ]
+
+
+def _named(what: str, figure: Figure) -> Figure:
+    return Figure(
+        PART, f"{what}: {figure.name}", figure.value, figure.unit, target=figure.target, at_least=figure.at_least
+    )

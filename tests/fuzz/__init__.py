@@ -1,0 +1,1 @@
+"""Tries what the OpenAPI document says against a running Komand, by machine."""

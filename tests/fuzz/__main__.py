@@ -1,0 +1,121 @@
+"""`python -m tests.fuzz [seed]`: no 5xx, no undocumented answer, none of another shape, where nothing streams.
+
+Starts Komand with a user's things in it, and lets schemathesis make requests from the document: good and bad ones.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from tests.live import LiveKomand, start_komand
+from tests.openapi_check import Document
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+SECONDS = 120  # what is left of them after the systematic part is spent on chance
+EXAMPLES = 5
+STREAMS = "/x-komand-streams == true"
+# What would spoil the rest: it stops all agents, and it ends the login that everything is tried with.
+LAST = ("/api/control/stop", "/api/auth/logout")
+WAITING: dict[str, Any] = {
+    "/api/webchat/message": {"senderId": "admin", "text": "what is 2+2?"},
+    "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": "what is 2+2?"}]},
+    "/v1/responses": {"model": "default", "input": "what is 2+2?"},
+    "/v1/agent/ask": {"prompt": "what is 2+2?"},
+}
+_DEFAULT_SEED = 20260301
+
+
+def main() -> int:
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else _DEFAULT_SEED
+    print(f"seed {seed}; {random.randrange(10**8)} would try others", flush=True)  # noqa: T201
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory(prefix="komand-fuzz-") as folder:
+        komand = start_komand(Path(folder))
+        try:
+            failed = fuzz(komand, seed)
+            if failed:
+                print("".join(line for line in komand.log.open() if " ERROR " in line))  # noqa: T201
+            return failed or reached(komand.log.read_text())
+        finally:
+            komand.stop()
+
+
+def fuzz(komand: LiveKomand, seed: int) -> int:
+    client = httpx2.Client(base_url=komand.url, timeout=40)
+    login = client.post("/api/auth/login", json={"email": "admin@localhost", "password": komand.password}).json()
+    client.headers["Authorization"] = f"Bearer {login['data']['token']}"
+    try_by_hand(client)
+    environment = {
+        **os.environ, "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "KOMAND_FUZZ_IDS": json.dumps(things(client)),
+    }  # fmt: skip
+    excluded = [word for path in LAST for word in ("--exclude-path", path)]
+    authorized = ["--header", f"Authorization: {client.headers['Authorization']}"]
+    failed = try_out(komand.url, seed, [*authorized, *excluded, "--max-time", str(SECONDS)], environment)
+    for path in LAST:
+        failed = try_out(komand.url, seed, [*authorized, "--include-path", path], environment) or failed
+    return failed
+
+
+def try_by_hand(client: httpx2.Client) -> None:
+    """What waits for an answer: once each, held against the document."""
+    document = Document(client.get("/api/schema").json())
+    for path, body in WAITING.items():
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, f"{path}: {answer.text}"
+        document.check("POST", path, answer.status_code, answer.json())
+
+
+def try_out(url: str, seed: int, options: list[str], environment: dict[str, str]) -> int:
+    command = [
+        str(Path(sys.executable).with_name("schemathesis")), "run", f"{url}/api/schema", *options,
+        "--checks", CHECKS, "--phases", "coverage,fuzzing", "--seed", str(seed), "--continue-on-failure", "--no-color",
+        "--max-examples", str(EXAMPLES), "--exclude-by", STREAMS,
+        "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off",
+        "--request-timeout", "20",
+    ]  # fmt: skip
+    return subprocess.run(command, env=environment, cwd=Path(__file__).parents[2]).returncode
+
+
+def reached(log: str) -> int:
+    """Whether the requests came further than to the door."""
+    statuses = Counter(re.findall(r"komand\.access: .* (\d{3}) \d+ ms", log))
+    print("answers by status:", dict(sorted(statuses.items())))  # noqa: T201
+    is_locked_out = statuses["401"] > statuses.total() / 3 or statuses["200"] < statuses.total() / 20
+    return 1 if is_locked_out else 0
+
+
+def things(client: httpx2.Client) -> dict[str, str]:
+    """The ids of something of each kind, by the names that paths have for them."""
+    sent = client.post("/api/webchat/message", json={"senderId": "admin", "text": "what is 17*23?"}).json()
+    session_id, run_id = sent["data"]["sessionId"], sent["meta"]["runId"]
+    session = client.get(f"/api/sessions/{session_id}").json()["data"]
+    started = client.post("/api/v1/agents", json={"interaction": "default", "data": {"task": "hello"}}).json()
+    run = client.get(f"/api/runs/{run_id}").json()["data"]
+    stored = client.post(f"/api/sessions/{session_id}/artifacts?path=files/a.txt", content=b"hello").json()["data"]
+    client.post("/api/credentials", json={"name": "weather", "value": "a-secret-value"})
+    client.post("/api/mcp/servers", json={"name": "nothing", "command": "/bin/false", "isEnabled": False})
+    client.post("/api/agents", json={"agentId": "helper", "name": "Helper"})
+    skill = {"skillId": "greeting", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}
+    client.post("/api/skills", json=skill)
+    client.post("/api/agents/helper/skills/greeting", json={})
+    return {
+        "session_id": session_id, "run_id": run_id, "execution_id": run["toolCallIds"][0], "name": "nothing",
+        "artifact_id": stored["artifactId"], "agent_id": "helper", "skill_id": "greeting", "model": "helper",
+        "response_id": f"resp_{run_id.replace('-', '')}", "thread_id": session["id"], "message_id": run_id,
+        "workflow_id": f"agent-{session['id']}", "agent_run_id": started["id"], "path": "files/a.txt",
+        "agent_workflow_id": started["workflow_id"], "signal": "UserInput", "query": "AgentPlan", "action": "cancel",
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

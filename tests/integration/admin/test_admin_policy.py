@@ -1,0 +1,99 @@
+"""Rules, permissions and the emergency stop in the admin, and the page that says what an agent would do."""
+
+from uuid import uuid4
+
+import pytest
+
+from agents_app.models import Agent
+from audit_app.models import AuditEntry
+from tests.integration.admin.test_admin_agents import agent_form
+from tools_app.models import Approval, ToolExecution
+from tools_app.trust import control, grants
+
+AGENTS = "/admin/agents_app/agent/"
+CONTROL = "/admin/tools_app/control/"
+pytestmark = pytest.mark.usefixtures("valkey")
+
+
+def test_rules_are_typed_one_a_line(pages, agent):
+    rules = {"denied_tools": "echo\n\n web_fetch(url=https://evil.example/*) \necho", "denied_hosts": "Evil.example"}
+    answer = pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, **rules, actions_per_hour=7))
+    assert answer.status_code == 302
+    agent.refresh_from_db()
+    assert agent.denied_tools == ["echo", "web_fetch(url=https://evil.example/*)"]
+    assert (agent.denied_hosts, agent.budgets) == (["evil.example"], {"actionsPerHour": 7})
+    page = pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
+    assert "web_fetch(url=https://evil.example/*)" in page
+    entry = AuditEntry.objects.get(action="AgentUpdated")
+    assert "Denied calls" in entry.details["fields"] or "denied_tools" in entry.details["fields"]
+
+
+def test_a_rule_that_cannot_be_used_is_not_saved(pages, agent):
+    answer = pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, always_ask="web fetch"))
+    assert "is no pattern" in answer.content.decode()
+    assert Agent.objects.get().always_ask == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "call", "seen"),
+    [
+        ({}, ("echo", '{"text": "x"}'), ["allow", "autonomy: supervised", "low"]),
+        ({"denied_tools": ["echo(text=x*)"]}, ("echo", '{"text": "x"}'), ["deny", "deniedTools: echo(text=x*)"]),
+        ({"always_ask": ["echo"]}, ("echo", '{"text": "x"}'), ["ask", "alwaysAsk: echo", "no: it always asks"]),
+        ({}, ("echo", '{"text": 5}'), ["unfit", "must be string"]),
+        ({}, ("echo", '{"text": '), ["unfit", "not valid JSON"]),
+        ({"budgets": {"actionsPerHour": 0}}, ("echo", '{"text": "x"}'), ["deny", "budgets"]),
+        ({"denied_tools": ["<b>(("]}, ("echo", '{"text": "x"}'), ["deny", "unreadable rule"]),
+    ],
+)
+def test_the_page_says_what_would_happen_and_runs_nothing(pages, agent, fields, call, seen):
+    Agent.objects.update(**fields)
+    asked = {"tool": call[0], "arguments": call[1], "actor": "user:1"}
+    page = pages.post(f"{AGENTS}{agent.pk}/rehearsal/", asked).content.decode()
+    for text in seen:
+        assert text in page
+    assert "<b>" not in page
+    assert not ToolExecution.objects.exists()
+    assert not Approval.objects.exists()
+
+
+def test_the_page_is_reached_from_the_agent_by_those_who_may_change_it(pages, staff, agent):
+    assert f"{AGENTS}{agent.pk}/rehearsal/" in pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
+    assert "Judge it" in pages.get(f"{AGENTS}{agent.pk}/rehearsal/").content.decode()
+    assert staff("agents_app.view_agent").get(f"{AGENTS}{agent.pk}/rehearsal/").status_code == 403
+
+
+def test_everything_is_stopped_after_a_question(pages, agent, operator):
+    assert "Stop all agents?" in pages.get(f"{CONTROL}stop-all/").content.decode()
+    assert control.why_stopped("default") == ""
+    pages.post(f"{CONTROL}stop-all/", {"reason": "a leak", "_form_submitted": "1"})
+    assert "a leak" in control.why_stopped("default")
+    assert "a leak" in pages.get(CONTROL).content.decode()
+    assert "All agents stopped" in pages.get("/admin/").content.decode()
+    pages.post(f"{CONTROL}resume-all/", {"reason": "", "_form_submitted": "1"})
+    assert control.why_stopped("default") == ""
+    assert AuditEntry.objects.get(action="EmergencyStop").actor == f"user:{operator.pk}"
+
+
+def test_one_agent_is_stopped_from_its_page(pages, staff, agent):
+    pages.post(f"{AGENTS}{agent.pk}/stop/", {"reason": "", "_form_submitted": "1"})
+    assert [view.scope for view in control.list_stopped()] == ["default"]
+    page = pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
+    assert f"{AGENTS}{agent.pk}/resume/" in page
+    assert staff("agents_app.view_agent").post(f"{AGENTS}{agent.pk}/resume/", {"reason": ""}).status_code == 403
+    pages.post(f"{AGENTS}{agent.pk}/resume/", {"reason": "", "_form_submitted": "1"})
+    assert control.list_stopped() == ()
+
+
+def test_a_permission_is_listed_and_revoked(pages, agent):
+    grants.make_grant(
+        "launch(<i>)", agent_id="default", run_id=None, approval_id=uuid4(), actor="user:1", session_id=uuid4(),
+        session_key="WebChat:default:1",
+    )  # fmt: skip
+    (grant,) = grants.list_grants("default")
+    page = pages.get("/admin/tools_app/grant/").content.decode()
+    assert "launch(&lt;i&gt;)" in page
+    assert "<i>" not in page
+    pages.post(f"/admin/tools_app/grant/{grant.id}/revoke/", {"_form_submitted": "1"})
+    assert grants.list_grants("default") == ()
+    assert "revoked" in pages.get(f"/admin/tools_app/grant/{grant.id}/change/").content.decode()

@@ -1,0 +1,67 @@
+"""A tool of an MCP server in a whole installation: called by the real worker, and what is left when that is killed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.live import LiveKomand, wait_for
+from tests.mcp_rig import BAD
+
+CALL = "[[tool=mcp__{}__act args={{}}]]"
+
+
+@pytest.fixture
+def add(live_komand: LiveKomand) -> Iterator[Callable[[str], None]]:
+    """Adds a server that behaves so, by that name, whose tool agents may use unasked."""
+    added: list[str] = []
+
+    def add_server(how: str) -> None:
+        done = live_komand.manage("mcp", "add", how, "--risk", "low", "--command", sys.executable, "-S", BAD, how)
+        assert done.returncode == 0, done.stderr
+        added.append(how)
+
+    yield add_server
+    for name in added:
+        live_komand.manage("mcp", "remove", name)
+
+
+def executions(komand: LiveKomand, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tool executions of an answer's run."""
+    run = komand.get(f"runs/{answer['meta']['runId']}")
+    return [komand.get(f"tools/executions/{call}") for call in run["toolCallIds"]]
+
+
+def processes(how: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = process.info["cmdline"] or []
+        if line[-2:] == [BAD, how]:
+            found.append(process)
+    return found
+
+
+def test_a_call_is_made_by_the_runs_worker(live_komand: LiveKomand, add: Any) -> None:
+    add("fine")
+    answer = live_komand.ask(CALL.format("fine"))
+    assert answer["success"], answer
+    [execution] = executions(live_komand, answer)
+    assert (execution["status"], execution["output"]) == ("Completed", '"acted"')
+    assert len(processes("fine")) == 1, "the connection is kept for the next call"
+
+
+def test_a_killed_worker_takes_its_servers_along_and_the_model_is_told(live_komand: LiveKomand, add: Any) -> None:
+    add("hang-call")
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(live_komand.ask, CALL.format("hang-call"))
+        wait_for(lambda: processes("hang-call"), 15, "the server's process")
+        live_komand.kill("runs-1")
+        wait_for(lambda: not processes("hang-call"), 5, "the end of the server's process")
+        answer = asking.result(40)
+    assert answer["success"], answer
+    [execution] = executions(live_komand, answer)
+    assert execution["status"] == "Unknown"
+    live_komand.wait_healthy("runs-1")

@@ -1,0 +1,168 @@
+"""The OpenAPI document names every route, is valid, and says what is really answered."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.test import Client
+from jsonschema import Draft202012Validator
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from komand import asgi
+from komand.openapi import document
+from tests.openapi_check import Document
+from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
+from tools_app.keeping.artifacts import write_artifact
+from tools_app.models import Approval
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture(scope="module")
+def told() -> Document:
+    return Document(document.build())
+
+
+def test_every_route_is_described_and_nothing_else_is():
+    assert document.undescribed() == []
+
+
+def test_every_live_protocol_over_a_websocket_has_its_page():
+    told = Path(settings.BASE_DIR, "docs", "live.md").read_text()
+    paths = [
+        re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(route.pattern))
+        for route in asgi.live_routes()
+        if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
+    ]
+    assert paths and [path for path in paths if f"/{path}" not in told] == []
+
+
+def test_the_document_is_valid(told):
+    OPENAPI_31_VALIDATOR.validate(json.loads(json.dumps(told.data)))
+    for schema in told.data["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_whatever_it_refers_to_is_there(told):
+    for reference in set(re.findall(r'"\$ref": "(#[^"]+)"', json.dumps(told.data))):
+        assert told.resolved({"$ref": reference})
+
+
+def test_operations_have_names_of_their_own_and_say_who_may_ask(told):
+    names = [said["operationId"] for _, _, said in told.operations()]
+    assert len(names) == len(set(names))
+    for path, method, said in told.operations():
+        assert said["summary"] and bool(said["security"]) <= ("401" in said["responses"]), (path, method)
+
+
+def test_it_is_served_as_json_and_as_yaml_to_everybody():
+    client = Client()
+    found = client.get("/api/schema")
+    assert found.headers["Content-Type"] == "application/json"
+    assert found.json() == document.build()
+    for answer in (client.get("/api/schema?format=yaml"), client.get("/api/schema", headers={"Accept": "text/yaml"})):
+        assert answer.headers["Content-Type"] == "application/yaml"
+        assert yaml.safe_load(answer.content) == found.json()
+    assert client.get("/api/schema?format=xml").status_code == 400
+
+
+def test_the_page_shows_every_operation_and_needs_no_exception_from_the_policy(told):
+    answer = Client().get("/api/docs")
+    page = answer.content.decode()
+    assert [name for _, _, said in told.operations() if f'id="{(name := said["operationId"])}"' not in page] == []
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert not re.search(r"<style|style=|<script(?! src=\"/static/)| on\w+=", page)
+
+
+MANIFEST = {"skillId": "greet", "name": "G", "version": "1.0.0", "publisherId": "us", "instruction": {"body": "Hi"}}
+
+
+@pytest.fixture
+def things():
+    """An operator with something of every kind."""
+    admin = make_user("admin", is_staff=True, is_superuser=True)
+    make_agent()
+    session = make_session(admin, turns=2)
+    run = make_run(session)
+    execution = make_execution(run, status="Completed", output="{}")
+    now = run.created_at
+    approval = Approval.objects.create(
+        execution=execution, run_id=run.pk, digest="0", reason="why", created_at=now, expires_at=now,
+    )  # fmt: skip
+    file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=run.pk, agent_id="default")
+    return {
+        "caller": RestCaller(admin), "session": session.key, "run": run.pk, "execution": execution.pk,
+        "approval": approval.pk, "file": file.id,
+    }  # fmt: skip
+
+
+READS = [
+    "sessions", "sessions/{session}", "sessions/{session}/history", "sessions/{session}/artifacts", "runs/{run}",
+    "tools/executions/{execution}", "approvals", "approvals/{approval}", "agents", "agents/default",
+    "agents/default/skills", "skills", "api-keys", "credentials", "mcp/servers", "control", "audit",
+]  # fmt: skip
+WRITES = [
+    ("POST", "agents", {"agentId": "second", "name": "Second", "mcpServers": ["files"], "budgets": {"costPerHour": 1}}),
+    ("PUT", "agents/second", {"name": "2nd"}),
+    ("POST", "api-keys", {"name": "script", "expiresInDays": 3}),
+    ("POST", "credentials", {"name": "weather", "value": "a-long-value"}),
+    ("POST", "skills", MANIFEST),
+    ("POST", "agents/second/skills/greet", {}),
+    ("POST", "mcp/servers", {"name": "files", "command": "files-server", "environment": {"KEY": "x"}}),
+    ("POST", "mcp/servers/files/approve", {}),
+    ("POST", "tools/receipts/verify", {"receipt": "kr1.a.b.c"}),
+    ("POST", "sessions/{session}/cancel", {}),
+    ("POST", "auth/login", {"email": "admin", "password": "secret-enough"}),
+    ("POST", "auth/ticket", {}),
+    ("POST", "control/stop", {"agentId": "second", "reason": "a test"}),
+]
+
+
+def test_what_is_said_of_answers_holds(told, things):
+    caller = things["caller"]
+
+    def call(method, path, body=None):
+        answer = caller(method, path.format(**things), body)
+        whole = {"success": answer.status < 400, "data": answer.data, "error": answer.error, "meta": answer.meta}
+        told.check(method, f"/api/{path.format(**things)}", answer.status, whole)
+        return answer
+
+    for method, path, body in WRITES:
+        assert call(method, path, body).status == 200, path
+    for path in READS:
+        answer = call("GET", path)
+        assert answer.status == 200 and (answer.data or path.endswith("default/skills")), path
+    for method, path, body in (("POST", "agents", {"name": 1}), ("GET", "sessions/nothing", None)):
+        assert call(method, path, body).status in (400, 404)
+
+
+def test_a_file_goes_in_and_comes_out_as_it_is(things):
+    caller, address = things["caller"], f"sessions/{things['session']}/artifacts?path=files/r%C3%A9sum%C3%A9.html"
+    put = caller("POST", address, b"<script>1</script>", Content_Type="text/html")
+    assert put.status == 200 and put.data["mediaType"] == "text/html" and put.data["runId"] is None
+    found = caller.get(put.data["url"].removeprefix("/api/"))
+    assert found.data == b"<script>1</script>"
+    assert found.headers["Content-Disposition"] == "attachment; filename*=utf-8''r%C3%A9sum%C3%A9.html"
+    assert found.headers["X-Content-Type-Options"] == "nosniff"
+    assert caller.delete(put.data["url"].removeprefix("/api/")).status == 200
+    assert caller.get(put.data["url"].removeprefix("/api/")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "content_type", "status", "code"),
+    [
+        ("etc/passwd", b"a", "text/plain", 400, "bad_path"),
+        ("files/../a", b"a", "text/plain", 400, "bad_path"),
+        ("files/a", b"a", "multipart/form-data; boundary=x", 415, "unsupported_media_type"),
+        ("files/a", b"a" * 101, "text/plain", 413, "body_too_large"),
+    ],
+)
+def test_a_file_that_may_not_be_stored_is_refused(things, settings, path, body, content_type, status, code):
+    settings.KOMAND_ARTIFACT_MAX_BYTES = 100
+    address = f"sessions/{things['session']}/artifacts?path={path}"
+    answer = things["caller"]("POST", address, body, Content_Type=content_type)
+    assert (answer.status, answer.meta["code"]) == (status, code)

@@ -1,0 +1,104 @@
+"""What a database makes of the queries of some code: which of them read a table, or a whole index, from end to end.
+
+The code is run, its statements are caught with their bound parameters, and each is explained with the same. Bound
+matters: SQLite chooses its indexes without knowing the values.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.apps import apps
+from django.db import connection
+
+# Tables with one row for each thing that an operator has set up, or for each process: read whole now and then.
+SMALL = {
+    "komand_agent", "komand_model_provider", "komand_channel_account", "komand_process_life", "komand_control",
+    "komand_mcp_server", "komand_skill", "komand_credential", "auth_user",
+    "django_content_type", "axes_accessattempt", "axes_accesslog",
+}  # fmt: skip
+_EXPLAINABLE = re.compile(r"^\s*(SELECT|UPDATE|DELETE|INSERT|WITH)\b", re.IGNORECASE)
+_TABLE = re.compile(r'"?(komand_\w+|auth_\w+|django_\w+)"?(?:\s+(?:AS\s+)?"?(\w+)"?)?')
+_KEYWORDS = {"WHERE", "SET", "ON", "INNER", "LEFT", "ORDER", "GROUP", "LIMIT", "VALUES", "USING", "AS"}
+_WHOLE_WAYS = ("seqscan", "hashjoin", "mergejoin")
+
+Statement = tuple[str, Any]
+
+
+@contextmanager
+def caught() -> Iterator[list[Statement]]:
+    """The statements of this thread's connection while the block runs, each once."""
+    found: dict[str, Statement] = {}
+
+    def see(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not many and _EXPLAINABLE.match(sql):
+            found.setdefault(sql, (sql, params))
+        return execute(sql, params, many, context)
+
+    statements: list[Statement] = []
+    with connection.execute_wrapper(see):
+        yield statements
+    statements += found.values()
+
+
+def whole_reads(statements: list[Statement]) -> list[str]:
+    """What would be read from end to end: `<plan line>: <statement>`. Partial indexes may be: they are small."""
+    find = _postgres_reads if connection.vendor == "postgresql" else _sqlite_reads
+    return [f"{read}: {sql[:900]}" for sql, params in statements for read in find(sql, params)]
+
+
+def _partial_indexes() -> set[str]:
+    rules = [rule for model in apps.get_models() for rule in (*model._meta.indexes, *model._meta.constraints)]
+    return {rule.name for rule in rules if getattr(rule, "condition", None) is not None}
+
+
+def _sqlite_reads(sql: str, params: Any) -> Iterator[str]:
+    tables = _aliases(sql)
+    ends_soon = " LIMIT " in sql and " WHERE " not in sql  # it reads the first rows of some order
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
+        lines = [row[3] for row in cursor.fetchall()]
+    for line in lines:
+        scan = re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", line)
+        if scan is None:
+            continue
+        table, index = tables.get(scan[1]), scan[2]
+        if table and table not in SMALL and index not in _partial_indexes() and not ends_soon:
+            yield line
+
+
+def _aliases(sql: str) -> dict[str, str]:
+    """Table by the name that the plan calls it."""
+    found = {}
+    for table, alias in _TABLE.findall(sql):
+        found[table] = table
+        if alias and alias.upper() not in _KEYWORDS:
+            found[alias] = table
+    return found
+
+
+def _postgres_reads(sql: str, params: Any) -> Iterator[str]:
+    """Whether an index could serve: of empty tables the planner would rather read the whole, in whatever way."""
+    with connection.cursor() as cursor:
+        for way in _WHOLE_WAYS:
+            cursor.execute(f"SET enable_{way} = off")
+        try:
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", params)
+            [[[explained]]] = cursor.fetchall()
+        finally:
+            for way in _WHOLE_WAYS:
+                cursor.execute(f"RESET enable_{way}")
+    if " LIMIT " not in sql or " WHERE " in sql:  # else it reads the first rows of some order
+        yield from _node_reads(explained["Plan"])
+
+
+def _node_reads(node: dict[str, Any]) -> Iterator[str]:
+    kind, table = node["Node Type"], node.get("Relation Name", "")
+    if table.startswith(("komand_", "auth_", "django_")) and table not in SMALL:
+        if kind == "Seq Scan":
+            yield f"Seq Scan on {table}"
+        elif "Index" in kind and "Index Cond" not in node and node.get("Index Name") not in _partial_indexes():
+            yield f"{kind} of all of {node.get('Index Name')}"
+    for child in node.get("Plans", ()):
+        yield from _node_reads(child)

@@ -1,0 +1,57 @@
+"""A rolling restart: the old process goes when the new one works, and stays when it does not."""
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from komand.supervisor import supervisor as supervisor_module
+from komand.supervisor.options import parse_up
+from komand.supervisor.processes import Child, Spec
+from komand.supervisor.screen import Screen
+from komand.supervisor.supervisor import StartFailed, Supervisor
+from tests.live import wait_for
+
+
+async def ready(child: Child) -> bool:
+    return True
+
+
+async def never_ready(child: Child) -> bool:
+    return False
+
+
+@pytest.fixture
+async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
+    """One that has a process which sleeps."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        found = Supervisor(parse_up(["--data-dir", str(tmp_path)]), listener, Screen())
+        await found._start_child(Spec("sleeper", ["/bin/sleep", "60"], dict(os.environ), ready))
+        yield found
+        await found._end()
+
+
+async def test_a_process_is_replaced_by_one_that_works(supervisor: Supervisor) -> None:
+    [child] = supervisor._children
+    old = child.pid
+    await supervisor._replace(child)
+    [successor] = supervisor._children
+    assert successor is not child and successor.pid != old
+    assert psutil.pid_exists(successor.pid or 0) and not psutil.pid_exists(old or 0)
+
+
+async def test_a_process_stays_when_its_successor_does_not_come_up(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [child] = supervisor._children
+    monkeypatch.setattr(supervisor_module, "_START_SECONDS", 0.3)
+    monkeypatch.setattr(child, "spec", Spec("sleeper", ["/bin/sleep", "61"], dict(os.environ), never_ready))
+    with pytest.raises(StartFailed):
+        await supervisor._replace(child)
+    assert supervisor._children == [child] and psutil.pid_exists(child.pid or 0)
+    assert not supervisor._passing
+    wait_for(lambda: not any("61" in process.cmdline() for process in psutil.Process().children()), 5, "its end")
