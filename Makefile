@@ -11,7 +11,7 @@ JOBS ?= 2
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-sqlite test-postgres lint format bench chaos lock clean
+.PHONY: help install run test test-sqlite test-postgres lint format bench chaos foreign fuzz properties lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,8 +22,9 @@ run: install ## start everything; Ctrl-C stops it
 	@exec $(PY) manage.py up
 
 test: $(VENV)/.installed-dev ## all tests: on SQLite, then integration tests on PostgreSQL
-	@$(MAKE) --no-print-directory test-sqlite
-	@$(MAKE) --no-print-directory test-postgres
+	@set -e; begun=$$(date +%s); $(MAKE) --no-print-directory test-sqlite; \
+	turn=$$(date +%s); $(MAKE) --no-print-directory test-postgres; \
+	echo "took: $$((turn - begun)) s on SQLite, $$(($$(date +%s) - turn)) s on PostgreSQL"
 
 test-sqlite: $(VENV)/.installed-dev ## the whole suite on SQLite
 	$(PY) -m pytest -n $(JOBS) --dist loadgroup
@@ -43,11 +44,20 @@ format: $(VENV)/.installed-dev ## rewrite the code in the house's form
 	$(VENV)/bin/ruff check --fix $(CHECKED)
 	$(VENV)/bin/ruff format $(CHECKED)
 
-bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, memory
+bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, viewers, growth, memory
 	$(PY) -m benchmarks
 
-chaos: $(VENV)/.installed-dev ## kill processes for a while and see that nothing is lost
+chaos: $(VENV)/.installed-dev ## break everything for ten minutes (KOMAND_CHAOS_SECONDS) and see that nothing is lost
 	$(PY) -m pytest tests/chaos -m chaos -s
+
+foreign: $(VENV)/.installed-dev ## try programs of the npm registry against Komand (needs node and npm)
+	$(PY) -m pytest tests/surfaces -m npm
+
+fuzz: $(VENV)/.installed-dev ## try the routes of the OpenAPI document by machine, against a server of its own (SEED=…)
+	$(PY) -m tests.fuzz $(SEED)
+
+properties: $(VENV)/.installed-dev ## look longer for what breaks a property than `make test` does
+	$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=long --timeout=600 -n $(JOBS)
 
 lock: ## pin the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(VENV)-lock

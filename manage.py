@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""The entry: `manage.py up` and `status` run without Django, everything else is a Django command."""
+"""The entry: `manage.py up`, `status` and `restart` run without Django, everything else is a Django command."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - said here, before anything newer
 
 def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
-    if len(sys.argv) > 1 and sys.argv[1] in ("up", "status"):
+    if len(sys.argv) > 1 and sys.argv[1] in ("up", "status", "restart"):
         from komand.supervisor import cli  # noqa: PLC0415 - runs without Django
 
         return cli.main(sys.argv[1:])
