@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 # Where the access of each surface is tested. A new surface must be listed.
 TESTED = {
     "openai": "here", "signalr": "here", "komand": "test_rest_access", "chat": "test_chat_pages, test_chat_live",
-    "mcp": "test_mcp_surface", "threads": "test_threads", "agents": "test_agents",
+    "mcp": "test_mcp_surface", "threads": "test_threads", "agents": "test_agent_runs",
 }  # fmt: skip
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {

@@ -13,6 +13,8 @@ const { VertesiaClient } = await load("@vertesia/client");
 const common = await load("@vertesia/common");
 const schemas = await load("@vertesia/common/api-schemas");
 const T = common.AgentMessageType;
+// Older Nodes have no WebSocket of their own.
+globalThis.WebSocket ??= (await load("ws")).WebSocket;
 
 const request = JSON.parse(process.argv[2]);
 const base = request.url;

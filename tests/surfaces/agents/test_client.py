@@ -1,0 +1,227 @@
+"""The real `@vertesia/client` on agent runs; what it is given is checked with its own schemas."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.surfaces.agents.formats import MessageType
+from tests.live import LiveKomand
+from tests.surfaces import npm
+
+pytestmark = pytest.mark.npm
+
+Run = Callable[..., Any]
+WRITE = '[[tool=write_artifact args={"path":"files/x.txt","content":"hi"}]]'
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return npm.install(tmp_path_factory.mktemp("npm"), "@vertesia/client@1.5.0", "ws@8")
+
+
+@pytest.fixture(scope="module")
+def run(modules: Path, live_komand: LiveKomand) -> Run:
+    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "agents").stdout.strip()
+    script = Path(__file__).with_name("client.mjs")
+
+    def run(scenario: str, url: str = live_komand.url, **request: Any) -> Any:
+        found = npm.run_script(script, modules, {"url": url, "token": key, "scenario": scenario, **request})
+        assert found.pop("problems") == []
+        return found
+
+    return run
+
+
+def kinds(said: list[dict[str, Any]]) -> list[str]:
+    """Types in their order, chunks left out."""
+    return [MessageType(message["type"]).name for message in said if message["type"] != MessageType.STREAMING_CHUNK]
+
+
+def acknowledged(said: list[dict[str, Any]], ack: str) -> int:
+    return sum((message.get("details") or {}).get("ack") == ack for message in said)
+
+
+def test_a_turn_is_streamed_and_rests(run: Run) -> None:
+    found = run("talk", text="[[tokens=20 rate=60]]")
+    assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
+    chunks = [message for message in found["seen"] if message["type"] == MessageType.STREAMING_CHUNK]
+    answer = found["seen"][-2]
+    assert "".join(message["text"] for message in chunks) == answer["text"]
+    assert {message["details"]["activity_id"] for message in chunks} == {answer["details"]["activity_id"]}
+    assert chunks[-1]["details"]["is_final"]
+    assert (found["after"]["status"], found["after"]["activity_state"]) == ("running", "idle")
+
+
+def test_work_that_is_not_interactive_completes(run: Run) -> None:
+    found = run("talk", text="what is 17*23?", more={"interactive": False})
+    assert kinds(found["seen"])[-2:] == ["ANSWER", "COMPLETE"] and "391" in found["seen"][-1]["text"]
+    assert found["after"]["status"] == "completed"
+
+
+def test_words_count_once_however_often_they_are_sent(run: Run) -> None:
+    found = run("twoTurns")
+    assert acknowledged(found["seen"], "m-2") == 1
+    assert kinds(found["seen"])[-1] == "IDLE" and found["said"]["status"] == "success"
+
+
+class Cutting:
+    """A way to the server that breaks the first stream off in the midst of its text."""
+
+    def __init__(self, url: str) -> None:
+        self._target = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.streams = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._carry, args=(client,), daemon=True).start()
+
+    def _carry(self, client: socket.socket) -> None:
+        server = socket.create_connection(self._target)
+        first = client.recv(65536)
+        is_stream = b"/stream?" in first.split(b"\r\n", 1)[0]
+        self.streams += is_stream
+        server.sendall(first)
+        threading.Thread(target=self._pass, args=(client, server), daemon=True).start()
+        self._pass(server, client, cut_after=6 if is_stream and self.streams == 1 else 0)
+
+    @staticmethod
+    def _pass(source: socket.socket, target: socket.socket, cut_after: int = 0) -> None:
+        chunks = 0
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+                chunks += data.count(b'"t":12')
+                if cut_after and chunks >= cut_after:
+                    break
+        except OSError:
+            pass
+        finally:
+            for end in (source, target):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()
+
+
+@pytest.fixture
+def cutting(live_komand: LiveKomand) -> Iterator[Cutting]:
+    cutting = Cutting(live_komand.url)
+    yield cutting
+    cutting.close()
+
+
+def test_a_client_whose_connection_breaks_in_mid_answer_has_the_text_once(run: Run, cutting: Cutting) -> None:
+    found = run("reconnect", url=cutting.url, text="[[tokens=120 rate=30]]")
+    assert cutting.streams >= 2
+    assert found["pieces"] == next(
+        message["text"] for message in found["seen"] if message["type"] == MessageType.ANSWER
+    )
+    assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
+
+
+def test_words_interrupt_a_busy_agent(run: Run) -> None:
+    seen = run("interrupt", text="[[tokens=300 rate=40]]")["seen"]
+    assert kinds(seen)[-1] == "IDLE" and kinds(seen).count("IDLE") == 1
+    assert acknowledged(seen, "m-2") == 1
+
+
+def test_a_stop_is_acknowledged_and_the_run_stays_usable(run: Run) -> None:
+    found = run("stop", text="[[tokens=300 rate=40]]")
+    assert found["seen"][-1]["details"]["ack"] == "stop-1" and found["after"]["status"] == "running"
+    assert acknowledged(found["history"], "stop-1") == 1
+    assert kinds(found["second"])[-1] == "IDLE"
+
+
+def test_an_ended_run_closes_its_streams_and_refuses_words(run: Run) -> None:
+    found = run("terminate", text="[[tokens=300 rate=40]]")
+    assert kinds(found["seen"])[-1] == "TERMINATED" and found["after"]["status"] == "cancelled"
+    assert found["refused"]["status"] == 409
+
+
+@pytest.mark.parametrize(("decision", "outcome"), [("allow_once", "auto_approved"), ("deny", "denied")])
+def test_a_request_for_approval_is_decided(run: Run, decision: str, outcome: str) -> None:
+    found = run("approve", text=WRITE, decision=decision)
+    decided = [one["details"] for one in found["seen"] if one["type"] == MessageType.UPDATE]
+    assert [one["approval_decision"] for one in decided] == [outcome]
+    assert kinds(found["seen"])[-1] == "IDLE" and acknowledged(found["seen"], "m-2") == 1
+
+
+def test_a_question_is_answered_by_an_option(run: Run) -> None:
+    text = '[[tool=ask_user args={"question":"Which?","options":["red","blue"]}]]'
+    found = run("question", text=text)
+    (said,) = [one for one in found["seen"] if one["type"] == MessageType.QUESTION]
+    assert said["details"]["request_input_response"]["request_id"] == found["asked"]["details"]["request_id"]
+    assert "red" in found["seen"][-2]["text"]
+
+
+def test_a_tool_that_fails_and_a_model_that_fails_are_told(run: Run) -> None:
+    tool = run("talk", text="[[unknown_tool]]")["seen"]
+    assert "failed" in [(message["details"] or {}).get("tool_event") for message in tool if message["type"] == 1]
+    assert kinds(run("talk", text="[[status=400]]")["seen"])[-2:] == ["ERROR", "IDLE"]
+    work = run("talk", text="[[status=400]]", more={"interactive": False})
+    assert (kinds(work["seen"])[-2:], work["after"]["status"]) == (["ERROR", "COMPLETE"], "failed")
+
+
+def test_a_run_is_restarted_and_forked(run: Run) -> None:
+    found = run("restartAndFork")
+    assert found["again"]["id"] == found["run"]["id"] and found["forked"]["forked_from"] == found["run"]["id"]
+    assert kinds(found["whole"]).count("TERMINATED") == 1 and kinds(found["seen"])[-1] == "IDLE"
+    whole = len(found["whole"])
+    assert found["branch"][:whole] == found["whole"] and found["untouched"] == whole
+
+
+def test_artifacts_go_both_ways(run: Run) -> None:
+    found = run("artifacts")
+    assert found["listed"] == ["files/a #1 ü.txt"] and found["text"] == "first words" and found["conflict"] == 409
+    assert found["shown"][:2] == [200, "other words"] and found["broken"][0] == 403 and found["internal"] == []
+
+
+def test_errors_are_told_as_the_client_expects(run: Run) -> None:
+    found = run("errors")
+    statuses = {name: problem.get("status") for name, problem in found.items()}
+    assert statuses == {
+        "unknownRun": 404, "unknownAgent": 404, "unknownKey": 400, "process": 501, "analytics": 501, "advance": 501,
+        "unauthorized": 401, "unknownSignal": 400,
+    }  # fmt: skip
+    assert found["unknownRun"]["kind"] == "ZenoClientNotFoundError"
+
+
+def test_runs_are_listed_and_searched(run: Run) -> None:
+    found = run("lists")
+    assert [page["items"][0]["id"] for page in (found["all"], found["next"])] == [
+        found["second"]["id"], found["first"]["id"],
+    ]  # fmt: skip
+    assert found["renamed"]["title"] == "Gamma" and found["hits"]["hits"][0]["id"] == found["first"]["id"]
+
+
+def test_a_run_shows_its_insides(run: Run) -> None:
+    found = run("inspect", text="what is 17*23?")
+    assert set(found["kinds"]) == {"history", "control"} and "calculator" in found["tools"]
+    assert found["workstreams"] == {"running": [], "completed": []} and found["children"] == {"runs": []}
+
+
+def test_the_older_addresses_and_the_socket_work_too(run: Run) -> None:
+    found = run("workflows")
+    assert acknowledged(found["seen"], "m-2") == 1 and found["posted"] == {"success": True}
+    assert found["history"][-1]["text"] == "half way" and found["history"][-1]["ts"] > 10**12
+    seen = run("socket")["seen"]
+    assert seen[-1]["t"] == MessageType.TERMINATED
+
+
+def test_a_key_is_exchanged_and_its_token_says_where_to_go(run: Run) -> None:
+    found = run("tokens")
+    assert found["works"] and found["renewed"] == 3 and found["payload"]["endpoints"]["store"]
