@@ -27,10 +27,10 @@ test: $(VENV)/.installed-dev ## all tests: on SQLite, then integration tests on 
 	echo "took: $$((turn - begun)) s on SQLite, $$(($$(date +%s) - turn)) s on PostgreSQL"
 
 test-sqlite: $(VENV)/.installed-dev ## the whole suite on SQLite
-	$(PY) -m pytest -n $(JOBS) --dist loadgroup
+	$(PY) -m pytest -n $(JOBS)
 
 test-postgres: $(VENV)/.installed-dev ## integration tests on PostgreSQL (KOMAND_TEST_DATABASE_URL, or one of their own)
-	$(PY) -m tests.on_postgres -n $(JOBS) --dist loadgroup
+	$(PY) -m tests.on_postgres -n $(JOBS)
 
 lint: $(VENV)/.installed-dev ## everything that can be checked without running it
 	$(VENV)/bin/ruff check $(CHECKED)

@@ -20,6 +20,7 @@ from tests.emptying import empty_tables
 from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand, start_komand, wait_for
 from tests.postgres import run_postgres
+from tests.sharing import SharingScheduler
 
 # Enough examples to see that a property holds at all; `make properties` looks for the rare ones.
 hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
@@ -162,24 +163,6 @@ def _fresh_database(url: str, name: str) -> str:
     return f"{url.rpartition('/')[0]}/{name}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is dear to set up is set up once: tests that share it run on the same pytest worker.
-
-    Tests of a live installation are two groups, with and without a browser, so that two workers have as much to do;
-    tests with a fixture of their module are one group for each module.
-    """
-    for item in items:
-        if "live_komand" in getattr(item, "fixturenames", ()):
-            name = "browser" if item.nodeid.startswith("tests/browser/") else "live"
-        elif _shares_a_fixture(item):
-            name = item.nodeid.partition("::")[0]
-        else:
-            continue
-        item.add_marker(pytest.mark.xdist_group(name))
-
-
-def _shares_a_fixture(item: pytest.Item) -> bool:
-    found = getattr(item, "_fixtureinfo", None)
-    return bool(found) and any(
-        definition.scope == "module" for definitions in found.name2fixturedefs.values() for definition in definitions
-    )
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharingScheduler:
+    return SharingScheduler(config, log)

@@ -78,7 +78,7 @@ def test_a_restart_replaces_every_process_and_refuses_nobody(live_komand: LiveKo
     asking.join()
     after = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
     assert restarted.returncode == 0, restarted.stderr
-    kept = {name for name in before if after[name] == before[name]}
+    kept = {name for name in before if after.get(name) == before[name]}  # a second tools child may have gone for good
     assert (kept, answers) == ({"supervisor", "valkey"}, {200})
     assert live_komand.ask("what is 17*23?")["success"]
 
