@@ -28,11 +28,12 @@ class Drafts:
         self._adapters = adapters
         self._pacing = pacing
         self._shown: dict[UUID, asyncio.Task[None]] = {}
+        self._refused: dict[UUID, None] = {}  # whose platform wants no more of it, the newest last
 
     def begin(self, run_id: UUID, session_id: UUID, session_key: str) -> None:
         """A run was claimed here: show it, if a channel waits for it and nobody shows it yet."""
         is_stored = session_key.partition(":")[0] in planning.STORED_CHANNELS
-        if is_stored or run_id in self._shown or len(self._shown) >= _MOST_RUNS:
+        if is_stored or run_id in self._shown or run_id in self._refused or len(self._shown) >= _MOST_RUNS:
             return
         task = self._shown[run_id] = asyncio.create_task(self._show(run_id, session_id))
         task.add_done_callback(lambda _: self._shown.pop(run_id, None))
@@ -51,7 +52,12 @@ class Drafts:
                 return
             session, destination, cursor = found
             adapter = self._adapters.get(destination.account)
-            await Preview(self._owner, self._pacing, adapter, destination, session, run_id).run(cursor)
+            preview = Preview(self._owner, self._pacing, adapter, destination, session, run_id)
+            await preview.run(cursor)
+            if preview.is_refused:
+                self._refused[run_id] = None
+                if len(self._refused) > _MOST_RUNS:
+                    self._refused.pop(next(iter(self._refused)))
         except AppError as error:
             logger.info("run %s is not shown while it works: %s", run_id, error.message)
         except Exception:

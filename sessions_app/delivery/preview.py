@@ -91,6 +91,7 @@ class Preview:
         self._destination, self._session, self._run_id = destination, session, run_id
         self._capabilities = adapter.capabilities(destination.target.chat)
         self._drafts, self._types = self._capabilities.drafts, self._capabilities.typing
+        self.is_refused = False  # by the platform: it is not to be asked again for this run
         self._text = RunText(run_id)
         self._changed, self._over = asyncio.Event(), asyncio.Event()
         self._row: Delivery | None = None
@@ -164,7 +165,7 @@ class Preview:
             logger.info("%s shows no more of run %s: %s", self._destination.account, self._run_id, error.message)
         except (TimeoutError, Unsupported):
             logger.info("%s shows no more of run %s", self._destination.account, self._run_id)
-        self._drafts, self._types = "none", False
+        self._drafts, self._types, self.is_refused = "none", False, True
         return None
 
     async def _show_text(self) -> float | None:
