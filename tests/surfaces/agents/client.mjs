@@ -14,7 +14,10 @@ const common = await load("@vertesia/common");
 const schemas = await load("@vertesia/common/api-schemas");
 const T = common.AgentMessageType;
 // Older Nodes have no WebSocket of their own.
-globalThis.WebSocket ??= (await load("ws")).WebSocket;
+if (!globalThis.WebSocket) {
+  const ws = await load("ws");
+  globalThis.WebSocket = ws.WebSocket ?? ws.default?.WebSocket ?? ws.default ?? ws;
+}
 
 const request = JSON.parse(process.argv[2]);
 const base = request.url;

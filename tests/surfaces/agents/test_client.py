@@ -92,26 +92,34 @@ class Cutting:
 
     def _carry(self, client: socket.socket) -> None:
         server = socket.create_connection(self._target)
-        first = client.recv(65536)
-        is_stream = b"/stream?" in first.split(b"\r\n", 1)[0]
-        self.streams += is_stream
-        server.sendall(first)
-        threading.Thread(target=self._pass, args=(client, server), daemon=True).start()
-        self._pass(server, client, cut_after=6 if is_stream and self.streams == 1 else 0)
+        is_first_stream = threading.Event()
+        threading.Thread(target=self._pass_requests, args=(client, server, is_first_stream), daemon=True).start()
+        chunks = 0
+        with self._ending(server, client):
+            while data := server.recv(65536):
+                client.sendall(data)
+                chunks += data.count(b'"t":12')
+                if is_first_stream.is_set() and chunks >= 6:
+                    return
+
+    def _pass_requests(self, client: socket.socket, server: socket.socket, is_first_stream: threading.Event) -> None:
+        """A connection may carry several requests, of which the stream is the last."""
+        with self._ending(client, server):
+            while data := client.recv(65536):
+                if b"/stream?" in data.split(b"\r\n", 1)[0]:
+                    self.streams += 1
+                    if self.streams == 1:
+                        is_first_stream.set()
+                server.sendall(data)
 
     @staticmethod
-    def _pass(source: socket.socket, target: socket.socket, cut_after: int = 0) -> None:
-        chunks = 0
+    @contextlib.contextmanager
+    def _ending(*ends: socket.socket) -> Iterator[None]:
         try:
-            while data := source.recv(65536):
-                target.sendall(data)
-                chunks += data.count(b'"t":12')
-                if cut_after and chunks >= cut_after:
-                    break
-        except OSError:
-            pass
+            with contextlib.suppress(OSError):
+                yield
         finally:
-            for end in (source, target):
+            for end in ends:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
