@@ -6,6 +6,7 @@
 [[first=0.5]] [[wait=2]]                   seconds before the first token; before the headers
 [[status=429 retry_after=3 code=x]]        an HTTP error; message="…" for its words
 [[cut=20]] [[hang=20]] [[badjson=20]]      after 20 chunks: break off, fall silent, send broken JSON; also error=20
+[[hold=20]]                                after 20 chunks: wait for `server.go_on()`
 [[nofinish]] [[nodone]] [[nousage]]        leave out the finish reason, [DONE], the usage; finish=length sets a reason
 [[tool=calculator args={"expression":"1+1"}]] [[tools=[["echo",{"text":"a"}],["echo",{"text":"b"}]]]]
 [[loop]] [[unknown_tool]] [[broken_args]]  tool calls for ever; of a tool that is not there; with broken arguments
@@ -37,6 +38,7 @@ class Directives:
     message: str = "This is a fault made on purpose."
     cut: int | None = None
     hang: int | None = None
+    hold: int | None = None
     badjson: int | None = None
     error: int | None = None
     finish: str = ""

@@ -54,6 +54,7 @@ class ModelServer:
         self._api_key = api_key
         self._defaults = defaults
         self._script: deque[str] = deque()
+        self._may_go_on = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._started = threading.Event()
@@ -77,6 +78,10 @@ class ModelServer:
     def clear_script(self) -> None:
         """Forget what is left of the script."""
         self._script.clear()
+
+    def go_on(self) -> None:
+        """Let the answer go on that `hold` keeps waiting, or the next that would."""
+        self._may_go_on.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -157,16 +162,19 @@ class ModelServer:
                 answer = whole_answer(body["model"], "" if calls else "".join(tokens(directives)), calls)
                 response.whole(200, _JSON, json.dumps(answer).encode())
             else:
-                await _Stream(directives, response, self.count).send(body, calls)
+                await _Stream(directives, response, self.count, self._may_go_on).send(body, calls)
 
 
 class _Stream:
     """Sends one answer chunk by chunk, at its pace, until a fault stops it."""
 
-    def __init__(self, directives: Directives, response: Response, number: int) -> None:
+    def __init__(
+        self, directives: Directives, response: Response, number: int, may_go_on: threading.Event
+    ) -> None:
         self._do = directives
         self._response = response
         self._number = number
+        self._may_go_on = may_go_on
         self._sent = 0
         self._starts_at = time.monotonic() + directives.first
 
@@ -212,6 +220,8 @@ class _Stream:
             return False
         if at == do.hang:
             await asyncio.sleep(_FOR_EVER)
+        if at == do.hold:
+            await self._hold()
         if at == do.badjson:
             self._write(b'data: {"choices": [{"delta": {"content": "half\n\n')
         if at == do.error:
@@ -227,6 +237,11 @@ class _Stream:
             await asyncio.sleep(0)
             await self._response.drain()
         return True
+
+    async def _hold(self) -> None:
+        while not self._may_go_on.is_set():  # set by another thread
+            await asyncio.sleep(0.01)
+        self._may_go_on.clear()
 
 
 def _stamp() -> str:

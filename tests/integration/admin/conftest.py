@@ -5,7 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
@@ -28,6 +30,7 @@ def operator(db) -> User:
 @pytest.fixture
 def pages(operator) -> Client:
     """A browser in which the operator, who may do everything, is logged in."""
+    ContentType.objects.get_for_models(*apps.get_models())  # looked up once per process: not what a page costs
     client = Client()
     client.force_login(operator, BACKEND)
     return client

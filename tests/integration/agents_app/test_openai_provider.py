@@ -183,7 +183,7 @@ async def test_silence_ends_the_call_and_hangs_up(
     began = time.monotonic()
     error = await failure(provider, f"[[{directive}]]", idle_seconds=0.2)
     assert error.code == "model_timeout" and "silent" in error.message
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 15  # it would be silent for a minute
     await until(lambda: server.disconnects == 1)
 
 

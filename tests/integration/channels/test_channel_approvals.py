@@ -117,6 +117,15 @@ def test_in_a_group_only_the_entitled_are_obeyed(rig: EngineRig, platform: FakeT
     assert InboundMessage.objects.filter(reason="not_entitled", sender_id="501").count() == 1
 
 
+def test_the_sender_is_not_offered_what_would_hold_for_everybody(
+    rig: EngineRig, platform: FakeTelegram, settings
+) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    ask(platform, config={"drafts": False})
+    assert list(platform.buttons(501)) == ["Allow once", "Allow for this run", "Deny"]
+    assert "“Always” means" not in platform.chat(501)[0]
+
+
 def test_whoever_may_not_decide_is_not_asked_but_told(rig: EngineRig, platform: FakeTelegram) -> None:
     ask(platform, config={"drafts": False})
     assert "An operator has to decide this" in platform.chat(501)[0] and not platform.buttons(501)

@@ -16,6 +16,7 @@ from sessions_app.services import delete_session
 from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.executions.approving import digest_of
 from tools_app.models import Approval, Grant
+from tools_app.types import Decision
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
@@ -131,7 +132,8 @@ def test_operators_see_everybodys_others_their_own(ada: User, alice: User) -> No
 def test_a_key_that_may_only_read_decides_nothing(ada: User) -> None:
     approval = request_of(ada)
     reader = RestCaller(bearer=create_api_key(ada, "reader", scopes=["read"]).key)
-    assert reader.get(f"approvals/{approval.pk}").data["mayDecide"] is False
+    shown = reader.get(f"approvals/{approval.pk}").data
+    assert (shown["mayDecide"], shown["choices"]) == (False, [])
     assert reader.post(f"approvals/{approval.pk}/decide", {"decision": "deny"}).status == 403
 
 
@@ -145,6 +147,10 @@ def test_a_page_opened_in_mid_wait_shows_the_request(ada: User) -> None:
 def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) -> None:
     settings.KOMAND_APPROVERS = "owners"
     approval = request_of(alice)
+    offered = RestCaller(alice).get(f"approvals/{approval.pk}").data["choices"]
+    assert offered == ["allow_once", "allow_run", "deny"]
+    page = browse(alice).get(f"/chat/{approval.execution.session_id}").content.decode()
+    assert [each.value for each in Decision if f'value="{each}"' in page] == offered
     refused = decide(alice, approval, "allow_always")
     assert refused.status_code == 403 and "everybody who uses the agent" in refused.content.decode()
     assert not Grant.objects.exists()
@@ -152,5 +158,8 @@ def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) 
 
 
 def test_an_operators_word_holds_for_ever(ada: User) -> None:
-    assert decide(ada, request_of(ada), "allow_always").status_code == 200
+    approval = request_of(ada)
+    assert "allow_always" in RestCaller(ada).get(f"approvals/{approval.pk}").data["choices"]
+    assert decide(ada, approval, "allow_always").status_code == 200
+    assert RestCaller(ada).get(f"approvals/{approval.pk}").data["choices"] == []
     assert Grant.objects.get().run_id is None

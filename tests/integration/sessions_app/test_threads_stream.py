@@ -117,15 +117,23 @@ async def test_the_frames_of_an_answer_are_as_they_were(rig: EngineRig) -> None:
 
 
 def normal(frames: list[Frame]) -> list[Any]:
-    """The frames with what differs each time replaced: ids by their order, times by one, pieces of text joined."""
+    """The frames with what differs each time replaced: ids by their order, times by one, pieces of text joined.
+
+    Calls made side by side end in any order: their ends are told in the order of the calls.
+    """
     ids: dict[str, str] = {}
     told: list[Any] = []
-    for _, name, data in frames:
+    ends = iter(sorted((frame for frame in frames if _is_end(frame)), key=lambda frame: frame[2]["tool_call_id"]))
+    for _, name, data in (next(ends) if _is_end(frame) else frame for frame in frames):
         if name == "text_delta" and told[-1]["event"] == name:
             told[-1]["data"]["delta"] += data["delta"]
             continue
         told.append({"event": name, "data": data if data == "[DONE]" else _normal(data, ids)})
     return told
+
+
+def _is_end(frame: Frame) -> bool:
+    return frame[1] == "step" and frame[2]["status"] != "running"
 
 
 def _normal(data: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sessions_app.surfaces.agents.formats import Compact, MessageType, parse
 from sessions_app.surfaces.agents.projection import Projection, StepWords, TurnWords, Words
 from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
 from sessions_app.watch import Seen
+from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE = {"input_tokens": 10, "output_tokens": 5}
@@ -58,7 +59,7 @@ class Timeline:
     """Feeds a projection, giving each event its time."""
 
     def __init__(self, **options: Any) -> None:
-        self.projection = Projection(**{"is_interactive": True, "may_decide": True, **options})
+        self.projection = Projection(**{"is_interactive": True, "may_say": tuple(Decision), **options})
         self.ts = 1_795_253_425_000
         self.said: list[Compact] = []
 
@@ -188,7 +189,9 @@ def test_a_request_for_approval_offers_what_may_be_decided() -> None:
     (asked,) = Timeline().see("approval.requested")
     assert [option["id"] for option in asked["d"]["ux"]["options"]] == ["allow_once", "allow_for_run", "deny"]
     assert asked["d"]["tool_approval"]["target"] == "moon"
-    (waiting,) = Timeline(may_decide=False).see("approval.requested")
+    (narrow,) = Timeline(may_say=[Decision.ALLOW_ONCE, Decision.DENY]).see("approval.requested")
+    assert [option["id"] for option in narrow["d"]["ux"]["options"]] == ["allow_once", "deny"]
+    (waiting,) = Timeline(may_say=()).see("approval.requested")
     assert waiting["t"] == MessageType.UPDATE and "ux" not in waiting["d"]
 
 

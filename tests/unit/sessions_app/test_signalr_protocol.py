@@ -12,6 +12,7 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app.surfaces.signalr import protocol
 from sessions_app.surfaces.signalr.projection import HubProjection, message_of
 from sessions_app.watch import Seen
+from tools_app.types import Decision
 
 RUN, SESSION, CALL = UUID(int=1), UUID(int=2), UUID(int=3)
 KEY = "WebChat:default:1"
@@ -79,6 +80,15 @@ def test_an_answer_is_told_in_the_order_of_the_source() -> None:
     ]
     (message,) = next(arguments for name, arguments in told if name == "ReceiveMessage")
     assert message["agentId"] == "writer" and message["text"] == message["content"] == "Hello"
+
+
+def test_a_request_for_approval_offers_what_the_caller_may_say() -> None:
+    asked = fact("approval.requested", 0, approval_id="a", tool="launch", choices=[each.value for each in Decision])
+    told = [
+        HubProjection(KEY, "default", may_say).calls(asked)[0][1][1]["choices"]
+        for may_say in (tuple(Decision), (Decision.ALLOW_ONCE, Decision.DENY), ())
+    ]
+    assert told == [["allow_once", "allow_run", "allow_always", "deny"], ["allow_once", "deny"], []]
 
 
 def test_the_text_after_a_tool_is_a_new_paragraph_and_its_result_is_told() -> None:

@@ -106,10 +106,10 @@ def test_a_long_sum_is_not_taken_for_a_deep_one():
     ids=lambda expression: expression[:24] or "empty",
 )
 def test_what_is_costly_or_not_arithmetic_is_refused_at_once(expression):
-    started = time.monotonic()
+    started = time.thread_time()
     with pytest.raises(CalculationError):
         evaluate(expression)
-    assert time.monotonic() - started < 1.0
+    assert time.thread_time() - started < 1.0
 
 
 @pytest.mark.parametrize(
