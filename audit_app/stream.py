@@ -174,7 +174,8 @@ class StreamWriter:
             self._hurry.clear()
             await self._send()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), _TICK_SECONDS)
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._hurry.wait()
 
     async def _send(self) -> None:
         batch, self._waiting = self._waiting, []

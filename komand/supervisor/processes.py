@@ -97,7 +97,8 @@ class Child:
         if self.pid is not None and self.state is State.READY:  # before that it holds nothing that could be lost
             self._signal(number)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._gone.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._gone.wait()
         self.kill()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -158,7 +159,8 @@ class Child:
         code = await self._watch(process.pid, process.wait())
         if reading:
             with suppress(TimeoutError):
-                await asyncio.wait_for(reading, 1)
+                async with asyncio.timeout(1):
+                    await reading
         return code
 
     async def _watch(self, pid: int, ending: Awaitable[int]) -> str:

@@ -117,7 +117,8 @@ class Supervisor:
         begun, spec = time.monotonic(), child.spec
         child.start()
         try:
-            reached = await asyncio.wait_for(child.settled(), _START_SECONDS)
+            async with asyncio.timeout(_START_SECONDS):
+                reached = await child.settled()
         except TimeoutError:
             raise StartFailed(
                 f"{spec.name} was not ready within {_START_SECONDS:.0f} s; its lines above may say why"

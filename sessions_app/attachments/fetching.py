@@ -59,7 +59,8 @@ class Fetcher:
             except Exception:
                 logger.exception("looking for files to fetch failed; again in a moment")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), _POLL_SECONDS)
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._woken.wait()
             self._woken.clear()
 
     async def aclose(self) -> None:

@@ -223,4 +223,5 @@ class Preview:
 
 async def _rest(event: asyncio.Event, seconds: float | None) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()

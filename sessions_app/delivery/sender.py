@@ -67,7 +67,8 @@ class Sender:
                 except Exception:
                     logger.exception("looking for what is to be sent failed; again in a moment")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), _POLL_SECONDS)
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await self._woken.wait()
                 self._woken.clear()
         finally:
             bell.unlisten(self.ring)
