@@ -10,6 +10,9 @@ CHECKED := $(CODE) tests benchmarks manage.py
 JOBS ?= 2
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
+# Compiled code is kept wherever this runs: every process that starts would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-sqlite test-postgres lint format bench chaos foreign fuzz properties lock clean
 
@@ -48,6 +51,8 @@ bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, v
 	$(PY) -m benchmarks
 
 chaos: $(VENV)/.installed-dev ## break everything for ten minutes (KOMAND_CHAOS_SECONDS) and see that nothing is lost
+	KOMAND_EVERY_CUT=1 $(PY) -m pytest -n $(JOBS) tests/chaos/test_crash_points.py
+	KOMAND_EVERY_CUT=1 $(PY) -m tests.on_postgres -n $(JOBS) -k test_crash_points
 	$(PY) -m pytest tests/chaos -m chaos -s
 
 foreign: $(VENV)/.installed-dev ## try programs of the npm registry against Komand (needs node and npm)
