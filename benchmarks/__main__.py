@@ -19,6 +19,7 @@ from benchmarks.databases import KINDS, Databases, open_databases
 from benchmarks.figures import Figure
 from benchmarks.installation import Installation, NotFinished, open_installation
 from benchmarks.parts import (
+    encoders,
     fanout,
     first_token,
     growth,
@@ -42,7 +43,7 @@ Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
 # In this order: memory is that of an installation that has done nothing yet.
 _RUNNING: dict[str, Measure] = {
     module.PART: module.measure
-    for module in (memory, idle, page, first_token, throughput, webhooks, streams, fanout, stalled)
+    for module in (memory, idle, page, first_token, throughput, webhooks, streams, encoders, fanout, stalled)
 }
 NAMES = (startup.PART, growth.PART, *_RUNNING, receipts.PART, policy.PART)
 _MODEL_SERVER = ("tests.fakes.model_server", "--port", "0")

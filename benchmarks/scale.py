@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 
+SURFACES = 6  # that stream answers
+
 
 @dataclass(frozen=True)
 class Scale:
     """starts: of a whole installation; settle_seconds: until memory counts as idle; repetitions: of a lone viewer's
     message; crowds: (viewers that start at once, rounds); runs, run_sessions: instant answers over how many sessions;
     streams: watched at the same time; tokens: of each of them, at 30 a second; pages: requests of the long page;
-    webhooks: taken in; fanout: viewers of one session; watched: (viewers, live runs that they share); idle: viewers of
-    as many sessions; stalled: viewers that never read; growth: (turns of the small and of the large database, rounds).
+    webhooks: taken in; surfaces: streams over each of them; fanout: viewers of one session; watched: (viewers, live
+    runs that they share); idle: viewers of as many sessions; stalled: viewers that never read; growth: (turns of the
+    small and of the large database, rounds).
     """
 
     starts: int
@@ -22,6 +25,7 @@ class Scale:
     tokens: int
     pages: int
     webhooks: int
+    surfaces: int
     fanout: int
     watched: tuple[int, int]
     idle: int
@@ -32,15 +36,16 @@ class Scale:
     def sessions(self) -> int:
         """How many sessions all parts need: each phase has its own, so that none inherits another's history."""
         crowds = sum(viewers for viewers, _ in self.crowds)
-        return 4 + crowds + self.run_sessions + sum(self.streams) + self.watched[1] + self.idle + 2 * max(self.streams)
+        streams = sum(self.streams) + 2 * max(self.streams) + SURFACES * self.surfaces
+        return 4 + crowds + self.run_sessions + streams + self.watched[1] + self.idle
 
 
 FULL = Scale(
     starts=3, settle_seconds=10, repetitions=30, crowds=((50, 3), (200, 1)), runs=300, run_sessions=50,
     streams=(100, 200), tokens=150, pages=20,
-    webhooks=400, fanout=500, watched=(1000, 50), idle=500, stalled=50, growth=(6_000, 1_000_000, 15),
+    webhooks=400, surfaces=40, fanout=500, watched=(1000, 50), idle=500, stalled=50, growth=(6_000, 1_000_000, 15),
 )  # fmt: skip
 QUICK = Scale(
     starts=1, settle_seconds=2, repetitions=3, crowds=((5, 1),), runs=10, run_sessions=5, streams=(5,), tokens=30,
-    pages=3, webhooks=40, fanout=20, watched=(20, 4), idle=20, stalled=3, growth=(6_000, 20_000, 3),
+    pages=3, webhooks=40, surfaces=5, fanout=20, watched=(20, 4), idle=20, stalled=3, growth=(6_000, 20_000, 3),
 )  # fmt: skip

@@ -121,19 +121,20 @@ class GatewayViewer(Viewer):
         self.page_headers = {"cookie": seeded["cookie"], "origin": address.url}
         self._given = (address, session, seeded)
         self._session_key = session["key"]
-        self._api_headers = {"authorization": f"Bearer {seeded['api_key']}"}
+        self.api_key = seeded["api_key"]
+        self.api_headers = {"authorization": f"Bearer {self.api_key}"}
         self._sender_id = seeded["sender_id"]
 
-    def beside(self) -> "GatewayViewer":
-        """Another page of the same session."""
-        return GatewayViewer(*self._given)
+    def beside(self, kind: "type[GatewayViewer] | None" = None) -> "GatewayViewer":
+        """Another viewer of the same session, a page if nothing else is said."""
+        return (kind or GatewayViewer)(*self._given)
 
     async def open(self) -> None:
         self._socket = await WebSocket.open(self.address, self.path, self.page_headers, self._on_text)
 
     async def send(self, text: str) -> None:
         body = {"senderId": self._sender_id, "sessionId": self._session_key, "text": text}
-        answer = await post_json(self.address, "/api/webchat/message?wait=0", self._api_headers, body)
+        answer = await post_json(self.address, "/api/webchat/message?wait=0", self.api_headers, body)
         if answer.status != 202:
             raise Refused(f"the message was not taken: {answer.status} {answer.body[:300]!r}")
 

@@ -94,7 +94,7 @@ class AgentCaller:
         try:
             yield socket
         finally:
-            await socket.disconnect()
+            await socket.disconnect(timeout=20)
 
 
 class Stream:
@@ -105,7 +105,7 @@ class Stream:
         self.headers: dict[str, str] = {}
         self.body = b""
         self._events: asyncio.Queue[Any] = asyncio.Queue()
-        self._left = asyncio.Event()
+        self._left, self._begun = asyncio.Event(), asyncio.Event()
         sent = {"host": "localhost", **{name.replace("_", "-").lower(): value for name, value in headers.items()}}
         scope = {
             "type": "http", "method": "GET", "path": f"/api/v1/{path}", "query_string": query.encode(),
@@ -116,15 +116,23 @@ class Stream:
 
     async def until(self, *kinds: int, count: int = 1, seconds: float = 20) -> list[Compact]:
         """Everything so far, once so many messages of these types were seen; all there is, when the stream ends."""
+        return await self.until_true(lambda seen: sum(message["t"] in kinds for message in seen) >= count, seconds)
+
+    async def until_true(self, is_enough: Callable[[list[Compact]], bool], seconds: float = 20) -> list[Compact]:
         async with asyncio.timeout(seconds):
-            while sum(message["t"] in kinds for message in self.seen) < count:
+            while not is_enough(self.seen):
                 event = await self._events.get()
                 if event is None:
                     break
                 self.seen.append(event)
         return self.seen
 
-    async def ended(self, seconds: float = 10) -> list[Compact]:
+    async def begun(self, seconds: float = 20) -> None:
+        """Until the answer has begun: from now on, whatever happens is told."""
+        async with asyncio.timeout(seconds):
+            await self._begun.wait()
+
+    async def ended(self, seconds: float = 20) -> list[Compact]:
         return await self.until(-1, seconds=seconds)
 
     async def leave(self) -> None:
@@ -142,6 +150,7 @@ class Stream:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+            self._begun.set()
             return
         self.body += message.get("body", b"")
         for block in message.get("body", b"").decode().split("\n\n"):

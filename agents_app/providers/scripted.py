@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -10,12 +11,15 @@ from agents_app.providers.base import Provider, ProviderError
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
 from tools_app.types import ToolCall
 
+_LOOK_SECONDS = 0.01
+
 
 @dataclass(frozen=True)
 class Reply:
     """One scripted response: its pieces with `delay_seconds` before each, then an error, a hang or the response.
 
-    error: code of a ProviderError to raise after the pieces; hangs: stay silent after the pieces until cancelled.
+    error: code of a ProviderError to raise after the pieces; hangs: stay silent after the pieces until cancelled;
+    held_by: keep the last piece back until this is set, by any thread.
     """
 
     pieces: tuple[str, ...] = ()
@@ -28,6 +32,7 @@ class Reply:
     retryable: bool | None = None
     retry_after_seconds: float | None = None
     hangs: bool = False
+    held_by: threading.Event | None = None
 
 
 @dataclass
@@ -62,8 +67,10 @@ class ScriptedProvider(Provider):
         try:
             if reply.reasoning:
                 yield ReasoningDelta(reply.reasoning)
-            for piece in reply.pieces:
+            for place, piece in enumerate(reply.pieces, start=1):
                 await asyncio.sleep(reply.delay_seconds)
+                while place == len(reply.pieces) and reply.held_by and not reply.held_by.is_set():
+                    await asyncio.sleep(_LOOK_SECONDS)
                 yield TextDelta(piece)
             if reply.hangs:
                 await asyncio.get_running_loop().create_future()
@@ -102,6 +109,8 @@ def _reply(item: dict[str, object]) -> Reply:
     calls = fields.pop("tool_calls", [])
     if not isinstance(pieces, list) or not isinstance(calls, list):
         raise TypeError("pieces and tool_calls are lists")
+    if "held_by" in fields:
+        raise TypeError("nothing can be waited for here")
     tool_calls = tuple(
         ToolCall(f"call_{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)
     )

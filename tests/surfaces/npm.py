@@ -4,6 +4,9 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +26,48 @@ def install(folder: Path, *packages: str) -> Path:
     return folder / "node_modules"
 
 
-def run_script(script: Path, modules: Path, request: dict[str, Any], seconds: float = 60) -> Any:
-    """Run a script that reads its request as JSON from its first argument; returns the JSON of its last line."""
+def run_script(
+    script: Path,
+    modules: Path,
+    request: dict[str, Any],
+    *,
+    meanwhile: Callable[[], None] | None = None,
+    seconds: float = 90,
+) -> Any:
+    """Run a script that reads its request as JSON from its first argument; returns the JSON of its last line.
+
+    meanwhile: done when the script writes the line `now`, which it must.
+    """
     environment = {**os.environ, "NODE_PATH": str(modules)}
-    done = subprocess.run(
-        ["node", str(script), json.dumps(request)], env=environment, capture_output=True, text=True, timeout=seconds
-    )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    with tempfile.TemporaryFile("w+") as errors:
+        node = subprocess.Popen(
+            ["node", str(script), json.dumps(request)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        too_late = threading.Timer(seconds, node.kill)
+        too_late.start()
+        try:
+            lines = _read(node, meanwhile)
+            code = node.wait()
+        finally:
+            too_late.cancel()
+            node.kill()
+            node.wait()
+        errors.seek(0)
+        assert code == 0, f"{lines[-5:]}\n{errors.read()[-2000:]}"
+    assert not meanwhile or "now" in lines, lines
+    return json.loads(lines[-1])
+
+
+def _read(node: "subprocess.Popen[str]", meanwhile: Callable[[], None] | None) -> list[str]:
+    lines: list[str] = []
+    assert node.stdout
+    with node.stdout:
+        for line in node.stdout:
+            lines.append(line.strip())
+            if meanwhile and lines[-1] == "now":
+                meanwhile()
+    return lines

@@ -1,13 +1,19 @@
 """The real `openai` client against the whole of Komand: completions, streams, responses, errors."""
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
 
+import httpx2
 import openai
 import pytest
 from openai import OpenAI
 
 from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand, wait_for
+from tests.surfaces.threads.ksapi_client import Client, text_of
 
 
 @pytest.fixture(scope="module")
@@ -118,16 +124,18 @@ def test_a_response_goes_on_from_another_also_when_others_did(client: OpenAI) ->
     assert second.previous_response_id == branch.previous_response_id == first.id
 
 
-def test_a_streamed_response_can_be_resumed_without_gap_or_double(client: OpenAI) -> None:
-    stream = client.responses.create(model="default", input="[[tokens=40 rate=100]]", stream=True, background=True)
+def test_a_streamed_response_can_be_resumed_without_gap_or_double(client: OpenAI, model_server: ModelServer) -> None:
+    text = "[[tokens=40 rate=100 hold=20]]"
+    stream = client.responses.create(model="default", input=text, stream=True, background=True)
     seen, response_id = [], ""
     for event in stream:
         seen.append(event)
         if event.type == "response.created":
             response_id = event.response.id
-        if sum(event.type == "response.output_text.delta" for event in seen) == 3:
+        if event.type == "response.output_text.delta":
             break
     stream.close()
+    model_server.go_on()
     rest = list(client.responses.retrieve(response_id, stream=True, starting_after=seen[-1].sequence_number))
     text = "".join(event.delta for event in [*seen, *rest] if event.type == "response.output_text.delta")
     assert rest[-1].type == "response.completed" and text == rest[-1].response.output_text
@@ -148,3 +156,96 @@ def test_who_leaves_a_stream_stops_the_run(client: OpenAI) -> None:
     response_id = next(event.response.id for event in stream if event.type == "response.created")
     stream.close()
     wait_for(lambda: client.responses.retrieve(response_id).status == "cancelled", what="the end")
+
+
+def _answer_of(chunks: list[Any]) -> str:
+    """What a stream of chunks says. It has to end, once."""
+    ends = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+    assert ends == ["stop"]
+    return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+
+
+def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+    client: OpenAI, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
+    model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
+    chunks, text, killed = [], "", 0
+    for chunk in client.chat.completions.create(model="default", messages=_ask("[[tokens=60]]"), stream=True):
+        chunks.append(chunk)
+        text += "".join(choice.delta.content or "" for choice in chunk.choices)
+        if "tok19" in text and not killed:
+            killed = live_komand.kill("runs-1")
+    stored = client.responses.retrieve(f"resp_{chunks[0].id.removeprefix('chatcmpl-')}")
+    assert killed and _answer_of(chunks) == stored.output_text and len(stored.output_text.split()) == 60
+
+
+def test_a_busy_conversation_answers_one_after_the_other(client: OpenAI, model_server: ModelServer) -> None:
+    first = client.responses.create(model="default", input="[[tokens=20 hold=10]]", background=True)
+    second = client.responses.create(
+        model="default", input="echo second", previous_response_id=first.id, background=True
+    )
+    assert client.responses.retrieve(second.id).status == "queued"
+    model_server.go_on()
+    wait_for(lambda: client.responses.retrieve(second.id).status == "completed", what="the second answer")
+    assert len(client.responses.retrieve(first.id).output_text.split()) == 20
+
+
+@pytest.mark.parametrize(("decision", "is_allowed"), [("allow_once", True), ("deny", False)])
+def test_a_call_that_waits_for_approval_is_in_progress_until_it_is_decided(
+    client: OpenAI, live_komand: LiveKomand, decision: str, is_allowed: bool
+) -> None:
+    write = '[[tool=write_artifact args={"path":"files/o.txt","content":"hi"}]]'
+    asked = client.responses.create(model="default", input=write, background=True)
+
+    def pending() -> Any:
+        found = live_komand.get("approvals?status=pending")
+        return next((one for one in found if one["runId"] == str(UUID(asked.id.removeprefix("resp_")))), None)
+
+    approval = wait_for(pending, what="the request")
+    waiting = client.responses.retrieve(asked.id)
+    assert waiting.status == "in_progress" and [item.status for item in waiting.output] == ["in_progress"]  # type: ignore[union-attr]
+    decide = f"{live_komand.url}/api/approvals/{approval['approvalId']}/decide"
+    headers = {"Authorization": f"Bearer {client.api_key}"}
+    httpx2.post(decide, json={"decision": decision}, headers=headers).raise_for_status()
+    wait_for(lambda: client.responses.retrieve(asked.id).status == "completed", what="the end")
+    call = client.responses.retrieve(asked.id).output[0]
+    assert call.type == "mcp_call" and (call.error is None) == is_allowed
+
+
+def test_a_tool_that_fails_is_an_error_of_its_call(client: OpenAI) -> None:
+    response = client.responses.create(model="default", input='[[tool=calculator args={"expression":"1/0"}]]')
+    call = response.output[0]
+    assert (
+        call.type == "mcp_call" and call.error and (response.status, response.output_text != "") == ("completed", True)
+    )
+
+
+def test_a_source_is_an_annotation_of_the_text(client: OpenAI, model_server: ModelServer) -> None:
+    fetch = f'[[tool=web_fetch args={{"url":"{model_server.base_url}/models"}}]]'
+    found = client.responses.create(model="default", input=fetch)
+    call = found.output[0]
+    assert call.type == "mcp_call" and call.output
+    (source,) = json.loads(call.output)["sources"]
+    said = f'[[text="So it is [{source["cite"]}]."]]'
+    cited = client.responses.create(model="default", input=said, previous_response_id=found.id)
+    content = cited.output[0].content[0]  # type: ignore[union-attr]
+    (annotation,) = content.annotations
+    assert (annotation.type, annotation.url) == ("url_citation", source["uri"])
+    assert content.text[annotation.start_index : annotation.end_index] == f"[{source['cite']}]"
+
+
+def test_another_protocol_watches_and_both_see_the_same_text(
+    client: OpenAI, live_komand: LiveKomand, api_key: str
+) -> None:
+    threads = Client(live_komand.url, access_token=api_key)
+    thread = threads.open("Both")
+    with ThreadPoolExecutor(1) as beside:
+        heard = beside.submit(threads.stream, thread)
+        stream = client.chat.completions.create(
+            model="default",
+            messages=_ask("[[tokens=30 rate=100]]"),
+            metadata={"session_id": str(thread.id)},
+            stream=True,
+        )
+        answer = _answer_of(list(stream))
+        assert answer.strip() == text_of(heard.result(60)).strip() and len(answer.split()) == 30

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from agents_app.events import RUN_QUEUED
 from audit_app.kernel.database import in_db
+from sessions_app import entitlement
 from sessions_app.access import access_session
 from sessions_app.events import SESSION_RENAMED
 from sessions_app.surfaces.failures import Failure
@@ -17,6 +18,7 @@ from sessions_app.surfaces.threads.finding import Resume, Target, find_target, i
 from sessions_app.surfaces.threads.serializers import StreamQuery
 from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED
+from tools_app.types import Decision
 
 _DONE = "data: [DONE]\n\n"
 
@@ -25,9 +27,14 @@ class ThreadStream(EventStreamConsumer):
     """GET /v1/threads/<id>/stream."""
 
     admit = staticmethod(admit)
+    is_endless = True
 
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)
+
+    def recheck(self) -> None:
+        super().recheck()
+        access_session(self.principal.user, self._thread_id)
 
     async def respond(self, body: bytes) -> None:
         asked = self.request.GET.dict()
@@ -35,18 +42,23 @@ class ThreadStream(EventStreamConsumer):
         asked["last_entry_id"] = self._headers.get("last-event-id") or asked.get("last_entry_id", "")
         query = errors.checked(StreamQuery(data=asked)).validated_data
         resume = Resume(query["last_message_id"], query["last_entry_id"])
-        thread_id = str(self.scope["url_route"]["kwargs"]["thread_id"])
-        session_id, target = await in_db(self._find, thread_id, resume)
+        session_id, target, may_say = await in_db(self._find, resume)
         await self.open_stream()
         if target.is_gone:
             await self._send([Event("message_not_streaming", {"message_id": str(target.run_id)})])
         else:
-            await _Telling(self, session_id, target, is_resumed=bool(resume.entry_id)).run()
+            await _Telling(self, session_id, target, may_say, is_resumed=bool(resume.entry_id)).run()
         await self.close_stream()
 
-    def _find(self, thread_id: str, resume: Resume) -> tuple[UUID, Target]:
-        session = access_session(self.principal.user, thread_id)
-        return session.id, find_target(session, resume)
+    @property
+    def _thread_id(self) -> str:
+        return str(self.scope["url_route"]["kwargs"]["thread_id"])
+
+    def _find(self, resume: Resume) -> tuple[UUID, Target, tuple[Decision, ...]]:
+        """The session, the message to be told, and all that the reader may say to requests for approval."""
+        session = access_session(self.principal.user, self._thread_id)
+        may_say = entitlement.may_say(self.principal.user, session.owner_id) if self.principal.can_write else ()
+        return session.id, find_target(session, resume), may_say
 
     async def _send(self, events: list[Event]) -> None:
         if events:
@@ -54,14 +66,24 @@ class ThreadStream(EventStreamConsumer):
 
 
 class _Telling:
-    """One connection's telling of one message. is_resumed: it says when everything missed has come."""
+    """One connection's telling of one message. may_say: all that the reader may say to requests for approval;
+    is_resumed: it says when everything missed has come."""
 
-    def __init__(self, consumer: ThreadStream, session_id: UUID, target: Target, *, is_resumed: bool) -> None:
+    def __init__(
+        self,
+        consumer: ThreadStream,
+        session_id: UUID,
+        target: Target,
+        may_say: tuple[Decision, ...],
+        *,
+        is_resumed: bool,
+    ) -> None:
         self._consumer = consumer
+        self._may_say = may_say
         self._session_id = session_id
         self._target = target
         self._run_id = target.run_id
-        self._message = _message_events(target.run_id, target.number, target) if target.run_id else None
+        self._message = self._message_events(target.run_id, target.number, target) if target.run_id else None
         self._is_replaying = is_resumed and target.run_id is not None
         self._replayed = 0
 
@@ -105,7 +127,7 @@ class _Telling:
             return [Event("thread_title", title)]
         if self._message is None and fact.type == RUN_QUEUED.name and fact.run_id:
             self._run_id = fact.run_id
-            self._message = _message_events(fact.run_id, fact.payload["ordinal"] + 1)
+            self._message = self._message_events(fact.run_id, fact.payload["ordinal"] + 1)
         if self._message is None or fact.run_id != self._run_id:
             return []
         return self._message.see(fact)
@@ -121,6 +143,6 @@ class _Telling:
         if events:
             await self._consumer.send_text(lines_of(events))
 
-
-def _message_events(run_id: UUID, number: int, target: Target | None = None) -> MessageEvents:
-    return MessageEvents(run_id, number, lambda: datetime.now(UTC), target.after if target else None)
+    def _message_events(self, run_id: UUID, number: int, target: Target | None = None) -> MessageEvents:
+        after = target.after if target else None
+        return MessageEvents(run_id, number, lambda: datetime.now(UTC), after, self._may_say)

@@ -36,7 +36,7 @@ async def failure(provider: OpenAIProvider, text: str, into: Streamed | None = N
     return caught.value
 
 
-async def until(condition: object, seconds: float = 5) -> None:
+async def until(condition: object, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline

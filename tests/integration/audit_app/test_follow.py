@@ -21,7 +21,7 @@ def no_poll(monkeypatch):
     monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
 
 
-async def take(subscription: Subscription, count: int, seconds: float = 5) -> list:
+async def take(subscription: Subscription, count: int, seconds: float = 20) -> list:
     items: list = []
     async with asyncio.timeout(seconds):
         while len(items) < count:

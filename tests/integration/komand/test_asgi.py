@@ -54,7 +54,7 @@ async def test_a_page_of_another_origin_gets_no_socket() -> None:
     path = "/ws/chat/01a1fe70-1a6f-7746-8783-41317c9bb084"
     headers = [(b"host", b"localhost"), (b"origin", b"https://evil.example"), (b"cookie", b"a=b")]
     socket = WebsocketCommunicator(asgi.application, path, headers=headers)
-    connected, code = await socket.connect()
+    connected, code = await socket.connect(timeout=20)
     assert not connected and code in (403, 1000)
     await socket.wait()
 

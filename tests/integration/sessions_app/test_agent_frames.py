@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,22 +82,31 @@ def check(name: str, said: list[Compact], *, with_chunks: bool = True) -> None:
     assert frames == json.loads(path.read_text())
 
 
-async def recorded(caller: AgentCaller, body: dict[str, Any], turns: int = 1) -> list[Compact]:
+async def recorded(caller: AgentCaller, body: dict[str, Any], watched: threading.Event | None = None) -> list[Compact]:
+    """watched: keeps the first answer back until some of its text was told."""
     run = await in_db(lambda: caller.start("go", **body))
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        return list(await stream.until(*RESTS, count=turns))
+        if watched:
+            await stream.until_true(has_text)
+            watched.set()
+        return list(await stream.until(*RESTS))
+
+
+def has_text(said: list[Compact]) -> bool:
+    return any(message["t"] == 12 and not message["i"].endswith(".reasoning") for message in said)
 
 
 async def test_a_turn_with_a_tool(rig: EngineRig, caller: AgentCaller) -> None:
-    call = ToolCall("c1", "echo", json.dumps({"text": "x"}))
-    wordy = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,), delay_seconds=0.05)
-    await in_db(rig.agent, wordy, Reply(("It is ", "done."), usage=Usage(7, 3), delay_seconds=0.05))
-    check("turn-with-a-tool", await recorded(caller, {}))
+    call, watched = ToolCall("c1", "echo", json.dumps({"text": "x"})), threading.Event()
+    wordy = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,), held_by=watched)
+    await in_db(rig.agent, wordy, Reply(("It is ", "done."), usage=Usage(7, 3)))
+    check("turn-with-a-tool", await recorded(caller, {}, watched))
 
 
 async def test_work_that_is_not_interactive(rig: EngineRig, caller: AgentCaller) -> None:
-    await in_db(rig.agent, Reply(("Forty-", "two."), delay_seconds=0.05))
-    check("work", await recorded(caller, {"interactive": False}))
+    watched = threading.Event()
+    await in_db(rig.agent, Reply(("Forty-", "two."), held_by=watched))
+    check("work", await recorded(caller, {"interactive": False}, watched))
 
 
 async def test_a_tool_that_fails_and_a_model_that_fails(rig: EngineRig, caller: AgentCaller) -> None:

@@ -1,7 +1,7 @@
 """Streams of the agent-message protocol over what the real engine does: nothing is missed, doubled or left hanging."""
 
-import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -61,11 +61,13 @@ def kinds(said: list[Compact]) -> list[str]:
 
 
 async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentCaller) -> None:
-    calls = (ToolCall("c1", "echo", json.dumps({"text": "x"})),)
-    first = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=calls, delay_seconds=0.05)
-    await in_db(rig.agent, first, Reply(("It ", "is ", "done."), delay_seconds=0.05))
+    calls, watched = (ToolCall("c1", "echo", json.dumps({"text": "x"})),), threading.Event()
+    first = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=calls, held_by=watched)
+    await in_db(rig.agent, first, Reply(("It ", "is ", "done.")))
     run = await in_db(caller.start, "go")
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
+        await stream.until_true(lambda seen: text_of(seen) != "")
+        watched.set()
         said = list(await stream.until(*RESTS))
     assert stream.status == 200 and stream.headers["content-type"].startswith("text/event-stream")
     assert "content-encoding" not in stream.headers and stream.comments[0] == ": connected"
@@ -81,17 +83,23 @@ async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentC
 
 
 async def test_from_wherever_a_client_comes_back_it_has_everything_once(rig: EngineRig, caller: AgentCaller) -> None:
-    words = tuple(f"word{number} " for number in range(60))
-    await in_db(rig.agent, Reply(words, delay_seconds=0.02))
+    words, came_back = tuple(f"word{number} " for number in range(60)), threading.Event()
+    await in_db(rig.agent, Reply(words, delay_seconds=0.02, held_by=came_back))
     run = await in_db(caller.start, "go")
     seen: list[Compact] = []
     since, path = 0.0, f"agents/{run['id']}/stream"
+
+    def has_enough(new: list[Compact]) -> bool:
+        return len(new) >= 4 or text_of([*seen, *new]) == "".join(words[:-1])  # there is no more for now
+
     for _ in range(4):
         async with caller.stream(path, f"skipHistory=true&since={since}" if since else "") as stream:
-            seen += list(await stream.until(CHUNK, *RESTS, count=4))
+            seen += await stream.until_true(has_enough)
         since = max(message["ts"] for message in seen)
         assert "".join(words).startswith(text_of(seen))
     async with caller.stream(path, f"skipHistory=true&since={since}") as stream:
+        await stream.begun()
+        came_back.set()
         seen += list(await stream.until(*RESTS))
     assert text_of(seen) == "".join(words) == stored(seen)[-2]["m"]
     assert stored(seen) == await in_db(caller.messages, run["id"])
@@ -119,7 +127,7 @@ async def test_without_history_a_stream_tells_what_comes(rig: EngineRig, caller:
     run = await in_db(caller.start, "go")
     await eventually(lambda: caller.messages(run["id"])[-1]["t"] in RESTS)
     async with caller.stream(f"agents/{run['id']}/stream", "skipHistory=true") as stream:
-        await asyncio.sleep(0.1)
+        await stream.begun()
         await in_db(caller.say, run["id"], "more", "m-2")
         said = stored(list(await stream.until(*RESTS)))
     assert [message.get("m") for message in said] == ["more", "Two.", None]
@@ -293,7 +301,7 @@ async def test_a_socket_carries_messages_and_signals(rig: EngineRig, caller: Age
 
         async def until_seen(found: Any) -> None:
             while not found(seen):
-                seen.append(json.loads(await socket.receive_from(timeout=10)))
+                seen.append(json.loads(await socket.receive_from(timeout=20)))
 
         await until_seen(lambda frames: any(frame.get("t") == 10 for frame in frames))
         for frame in ({"type": "ping"}, {"type": "signal", "signalName": "Dance", "requestId": 1}, {"type": "odd"}):

@@ -65,14 +65,14 @@ class Tab:
         self.close_code: int | None = None
 
     async def __aenter__(self) -> "Tab":
-        self.accepted, self.refused = await self.socket.connect(timeout=5)
+        self.accepted, self.refused = await self.socket.connect(timeout=20)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         with contextlib.suppress(Exception):
-            await self.socket.disconnect(timeout=2)
+            await self.socket.disconnect(timeout=20)
 
-    async def receive(self, seconds: float = 10) -> dict[str, Any] | None:
+    async def receive(self, seconds: float = 20) -> dict[str, Any] | None:
         """The next message, applied to the page; None when the server closed."""
         output = await self.socket.receive_output(seconds)
         if output["type"] == "websocket.close":
@@ -82,7 +82,7 @@ class Tab:
         self.page.apply(message)
         return message
 
-    async def until(self, what: str, seconds: float = 10) -> list[dict[str, Any]]:
+    async def until(self, what: str, seconds: float = 20) -> list[dict[str, Any]]:
         """Messages until one holds an act of that name."""
         messages = []
         async with asyncio.timeout(seconds):
@@ -216,7 +216,7 @@ async def test_nobody_watches_another_ones_session(session: Session) -> None:
 )
 async def test_a_foreign_page_cannot_watch_with_my_login(session: Session, origin: str) -> None:
     tab = Tab(session, await in_db(_cookie, session.owner), origin=origin)
-    accepted, _ = await tab.socket.connect(timeout=5)
+    accepted, _ = await tab.socket.connect(timeout=20)
     assert not accepted
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
@@ -12,7 +13,9 @@ from agents_app.providers.scripted import Reply
 from audit_app.kernel import context
 from audit_app.models import Event
 from sessions_app import selectors
+from sessions_app.identity.principal import Principal
 from sessions_app.models import Attachment, ChannelAccount, Turn
+from sessions_app.surfaces.mcp import tools as mcp
 from sessions_app.surfaces.openai.live import load
 from sessions_app.surfaces.openai.response_objects import of_transcript
 from sessions_app.surfaces.signalr import acting
@@ -78,6 +81,16 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
     html = page.get(f"/chat/{session.pk}").content.decode()
     assert 'It is red <span class="cited">[1]</span>.' in html
     assert "Alice drives a &lt;b&gt;red&lt;/b&gt; car." in html.split('class="sources"')[1]
+
+
+def test_programs_over_mcp_read_what_people_read(rig: EngineRig) -> None:
+    turn = cite(rig)
+    principal = Principal(rig.owner, "api_key", frozenset({"chat"}))
+    run = async_to_sync(mcp.call)(principal, "get_run", {"run": str(turn.run_id)})
+    assert run["text"] == "It is red [1].\n\n[1] car: memory:car"
+    history = async_to_sync(mcp.call)(principal, "get_session_history", {"session": turn.session.key})
+    texts = [told["text"] for told in history["turns"]]
+    assert (texts[0], texts[1], texts[-1]) == ("which car?", "Let me see.", run["text"])
 
 
 def test_a_later_run_may_cite_what_an_earlier_one_found_and_nobody_elses(rig: EngineRig) -> None:

@@ -200,8 +200,8 @@ async def _call(person: Person | None, method: str, path: str, body: Any, named:
 async def _connects(person: Person, token: str) -> bool:
     sockets = [route for route in signalr.live_routes if route.callback.consumer_class is signalr.HubSocket]
     socket = WebsocketCommunicator(URLRouter(sockets), f"{HUB}?id={token}&access_token={person.bearer}")
-    is_open, _ = await socket.connect()
-    await socket.disconnect()
+    is_open, _ = await socket.connect(timeout=20)
+    await socket.disconnect(timeout=20)
     return is_open
 
 

@@ -25,7 +25,7 @@ for (const level of ["log", "warn", "debug"]) console[level] = () => {};
 const answer = (value) => process.stdout.write(JSON.stringify(value) + "\n");
 
 // An aborted stream that has reconnected before never ends: the client's own fault, which must not hang a test.
-setTimeout(() => { process.stderr.write("the scenario took too long\n"); process.exit(3); }, request.patience ?? 45000).unref();
+setTimeout(() => { process.stderr.write("the scenario took too long\n"); process.exit(3); }, request.patience ?? 85000).unref();
 
 const problems = [];
 function check(schema, value, what) {
@@ -60,10 +60,17 @@ async function follow(id, enough, { since, options, onMessage } = {}) {
       if (enough?.(message, seen)) exit(null);
     },
     since,
-    AbortSignal.timeout(30000),
+    AbortSignal.timeout(80000),
     options,
   );
   return seen;
+}
+
+// `here` comes true with the first live text that `onMessage` is shown.
+function firstText() {
+  let come;
+  const here = new Promise((done) => (come = done));
+  return { here, onMessage: (message) => { if (message.type === T.STREAMING_CHUNK) come(); } };
 }
 
 const isRest = (message) => [T.COMPLETE, T.IDLE, T.REQUEST_INPUT, T.TERMINATED].includes(message.type);
@@ -111,18 +118,53 @@ const scenarios = {
     return { seen: seen.map(brief), pieces };
   },
 
+  // Something happens while the answer is here as far as `upTo`: who runs this is told when.
+  async meanwhile() {
+    const run = await start(request.text);
+    let text = "";
+    let told = false;
+    const seen = await follow(run.id, isRest, {
+      onMessage: (message) => {
+        if (message.type === T.STREAMING_CHUNK) text += message.message;
+        if (message.details?.event_class === "stream_reset") text = "";
+        if (told || !text.includes(request.upTo)) return;
+        told = true;
+        process.stdout.write("now\n");
+      },
+    });
+    return { run, seen: seen.map(brief), text, history: (await client.agents.retrieveMessages(run.id)).map(brief) };
+  },
+
+  // The second turn cites what a tool found in the first.
+  async cite() {
+    const run = await start(request.text);
+    const found = (await follow(run.id, isRest)).find((message) => message.details?.tool_event === "completed");
+    const id = /"cite": ?"([^"]+)"/.exec(found.details.output)[1];
+    await say(run.id, `[[text="So it is [${id}]."]]`, "m-2");
+    return { id, seen: (await follow(run.id, restsAfter("m-2"))).map(brief) };
+  },
+
+  // Somebody else asks in the session.
+  async watch() {
+    const waiting = follow(request.session, isRest);
+    process.stdout.write("now\n");
+    return { seen: (await waiting).map(brief) };
+  },
+
   async interrupt() {
     const run = await start(request.text);
-    const waiting = follow(run.id, restsAfter("m-2"));
-    await sleep(700);
+    const text = firstText();
+    const waiting = follow(run.id, restsAfter("m-2"), { onMessage: text.onMessage });
+    await text.here;
     await say(run.id, "echo instead", "m-2");
     return { seen: (await waiting).map(brief) };
   },
 
   async stop() {
     const run = await start(request.text);
-    const waiting = follow(run.id, isRest);
-    await sleep(700);
+    const text = firstText();
+    const waiting = follow(run.id, isRest, { onMessage: text.onMessage });
+    await text.here;
     const stopped = await client.agents.sendSignal(run.id, "Stop", { client_message_id: "stop-1" });
     const seen = await waiting;
     await client.agents.sendSignal(run.id, "Stop", { client_message_id: "stop-1" });
@@ -135,8 +177,9 @@ const scenarios = {
 
   async terminate() {
     const run = await start(request.text);
-    const waiting = follow(run.id, undefined);
-    await sleep(request.quick ? 0 : 700);
+    const text = firstText();
+    const waiting = follow(run.id, undefined, { onMessage: text.onMessage });
+    await text.here;
     const told = check("TerminateAgentRunResponseSchema", await client.agents.terminate(run.id, "No longer needed."), "terminate");
     const seen = await waiting; // ends by itself
     const after = await client.agents.retrieve(run.id);

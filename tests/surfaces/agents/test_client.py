@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from sessions_app.surfaces.agents.formats import MessageType
+from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand
 from tests.surfaces import npm
+from tests.surfaces.threads.ksapi_client import Client, text_of
 
 pytestmark = pytest.mark.npm
 
@@ -29,8 +31,11 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
     key = live_komand.manage("create_api_key", "--user", "admin", "--name", "agents").stdout.strip()
     script = Path(__file__).with_name("client.mjs")
 
-    def run(scenario: str, url: str = live_komand.url, **request: Any) -> Any:
-        found = npm.run_script(script, modules, {"url": url, "token": key, "scenario": scenario, **request})
+    def run(
+        scenario: str, url: str = live_komand.url, *, meanwhile: Callable[[], None] | None = None, **request: Any
+    ) -> Any:
+        whole = {"url": url, "token": key, "scenario": scenario, **request}
+        found = npm.run_script(script, modules, whole, meanwhile=meanwhile)
         assert found.pop("problems") == []
         return found
 
@@ -141,6 +146,31 @@ def test_a_client_whose_connection_breaks_in_mid_answer_has_the_text_once(run: R
     assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
 
 
+def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+    run: Run, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
+    model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
+    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill("runs-1"))
+    (answer,) = [message for message in found["seen"] if message["type"] == MessageType.ANSWER]
+    assert answer["text"] == found["text"] and len(answer["text"].split()) == 60
+    assert [message["text"] for message in found["history"]] == ["[[tokens=60]]", answer["text"], ""]
+    assert found["history"][-1]["type"] == MessageType.IDLE
+
+
+def test_another_protocol_asks_and_both_see_the_same_text(run: Run, live_komand: LiveKomand) -> None:
+    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "beside agents").stdout.strip()
+    threads, heard = Client(live_komand.url, access_token=key), []
+    thread = threads.open("Both")
+
+    def ask() -> None:
+        threads.send(thread, "[[tokens=30 rate=100]]")
+        heard.extend(threads.stream(thread))
+
+    seen = run("watch", session=str(thread.id), meanwhile=ask)["seen"]
+    (answer,) = [message["text"] for message in seen if message["type"] == MessageType.ANSWER]
+    assert answer.strip() == text_of(heard).strip() and len(answer.split()) == 30
+
+
 def test_words_interrupt_a_busy_agent(run: Run) -> None:
     seen = run("interrupt", text="[[tokens=300 rate=40]]")["seen"]
     assert kinds(seen)[-1] == "IDLE" and kinds(seen).count("IDLE") == 1
@@ -182,6 +212,13 @@ def test_a_tool_that_fails_and_a_model_that_fails_are_told(run: Run) -> None:
     assert kinds(run("talk", text="[[status=400]]")["seen"])[-2:] == ["ERROR", "IDLE"]
     work = run("talk", text="[[status=400]]", more={"interactive": False})
     assert (kinds(work["seen"])[-2:], work["after"]["status"]) == (["ERROR", "COMPLETE"], "failed")
+
+
+def test_a_source_is_told_with_the_answer_that_cites_it(run: Run, model_server: ModelServer) -> None:
+    found = run("cite", text=f'[[tool=web_fetch args={{"url":"{model_server.base_url}/models"}}]]')
+    assert found["id"] in [one["text"] for one in found["seen"] if one["type"] == MessageType.ANSWER][-1]
+    (cited,) = [one["details"]["citations"] for one in found["seen"] if (one["details"] or {}).get("citations")][-1]
+    assert (cited["id"], cited["uri"]) == (found["id"], f"{model_server.base_url}/models")
 
 
 def test_a_run_is_restarted_and_forked(run: Run) -> None:

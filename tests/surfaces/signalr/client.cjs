@@ -35,6 +35,7 @@ function until(seen, found, seconds = 40) {
 }
 
 const count = (seen, name) => seen.filter(([target]) => target === name).length;
+const text = (seen) => seen.filter(([name]) => name === "ReceiveToken").map(([, args]) => args[1] || "").join("");
 const isQuiet = (seen) => seen.some(([name, args]) => name === "AgentTyping" && args[1] === false);
 
 const scenarios = {
@@ -47,11 +48,46 @@ const scenarios = {
     await connection.stop();
     return { sent, seen };
   },
+  // Something happens while the answer is here as far as `upTo`: who runs this is told when.
+  async meanwhile() {
+    const seen = [];
+    const connection = connect(seen);
+    await connection.start();
+    const sent = await connection.invoke("SendMessage", "default", request.text);
+    await until(seen, () => text(seen).includes(request.upTo));
+    console.log("now");
+    await until(seen, () => isQuiet(seen), 80);
+    await connection.stop();
+    return { sent, seen };
+  },
+  // Somebody else asks in the session.
+  async watch() {
+    const seen = [];
+    const connection = connect(seen);
+    await connection.start();
+    await connection.invoke("Resume", request.session);
+    console.log("now");
+    await until(seen, () => isQuiet(seen));
+    await connection.stop();
+    return { seen };
+  },
+  async twice() {
+    const seen = [];
+    const connection = connect(seen);
+    await connection.start();
+    const first = await connection.invoke("SendMessage", "default", request.text);
+    await until(seen, () => text(seen).includes(request.upTo));
+    const second = await connection.invoke("SendMessage", "default", request.then);
+    console.log("now");
+    await until(seen, () => count(seen, "ReceiveMessage") === 2);
+    await connection.stop();
+    return { first, second, seen };
+  },
   async approve() {
     const seen = [];
     const connection = connect(seen);
     await connection.start();
-    await connection.invoke("sendmessage", request.agent, request.text);
+    await connection.invoke("sendmessage", "default", request.text);
     await until(seen, () => count(seen, "ApprovalRequested"));
     const asked = seen.find(([name]) => name === "ApprovalRequested")[1][1];
     const decided = await connection.invoke("DecideApproval", asked.approvalId, request.decision);
@@ -64,13 +100,14 @@ const scenarios = {
     const one = connect(first);
     await one.start();
     const sent = await one.invoke("SendMessage", "default", request.text);
-    await until(first, () => count(first, "ReceiveToken") >= 3);
+    await until(first, () => count(first, "ReceiveToken") >= 1);
     await one.stop();
     const last = first.filter(([name]) => name === "ReceiveToken").pop()[1][3].eventId;
     const then = [];
     const two = connect(then);
     await two.start();
     await two.invoke("Resume", sent.sessionId, last);
+    console.log("now");
     await until(then, () => isQuiet(then));
     await two.stop();
     return { first, then };

@@ -1,13 +1,17 @@
 """The real `@microsoft/signalr` client on the hub, over each of its transports."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand
 from tests.surfaces import npm
+from tests.surfaces.threads.ksapi_client import Client, text_of
 
 pytestmark = pytest.mark.npm
 
@@ -25,9 +29,9 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
     key = live_komand.manage("create_api_key", "--user", "admin", "--name", "hub").stdout.strip()
     script = Path(__file__).with_name("client.cjs")
 
-    def run(scenario: str, **request: Any) -> Any:
+    def run(scenario: str, *, meanwhile: Callable[[], None] | None = None, **request: Any) -> Any:
         whole = {"url": f"{live_komand.url}/hubs/chat", "token": key, "scenario": scenario, **request}
-        return npm.run_script(script, modules, whole)
+        return npm.run_script(script, modules, whole, meanwhile=meanwhile)
 
     return run
 
@@ -66,12 +70,79 @@ def test_tools_are_seen(run: Run) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_dropped_answer_is_taken_up_without_gap_or_double(run: Run, transport: str) -> None:
-    found = run("resume", transport=transport, text="[[tokens=40 rate=40]]")
+def test_a_dropped_answer_is_taken_up_without_gap_or_double(
+    run: Run, model_server: ModelServer, transport: str
+) -> None:
+    found = run("resume", transport=transport, text="[[tokens=40 rate=100 hold=20]]", meanwhile=model_server.go_on)
     (message,) = next(arguments for name, arguments in found["then"] if name == "ReceiveMessage")
     first = "".join(arguments[1] or "" for name, arguments in found["first"] if name == "ReceiveToken")
     assert message["text"].startswith(first[:20])
     assert (first + tokens(found["then"])).strip() == message["text"]
+
+
+def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+    run: Run, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
+    model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
+    found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill("runs-1"))
+    (message,) = [arguments[0] for name, arguments in found["seen"] if name == "ReceiveMessage"]
+    stored = live_komand.get(f"sessions/{quote(found['sent']['sessionId'], safe='')}/history")[-1]
+    assert message["text"] == stored["content"].strip() == tokens(found["seen"]).strip()
+    assert len(message["text"].split()) == 60
+
+
+def test_a_busy_agent_answers_one_after_the_other(run: Run, model_server: ModelServer) -> None:
+    found = run(
+        "twice", text="[[tokens=20 rate=100 hold=10]]", upTo="tok9", then="echo second", meanwhile=model_server.go_on
+    )
+    messages = [arguments[0] for name, arguments in found["seen"] if name == "ReceiveMessage"]
+    assert [message["messageId"] for message in messages] == [found[name]["messageId"] for name in ("first", "second")]
+    assert len(messages[0]["text"].split()) == 20 and "second" in messages[1]["text"]
+
+
+@pytest.mark.parametrize(("decision", "status"), [("allow_once", "Completed"), ("deny", "Failed")])
+def test_a_request_for_approval_is_shown_and_decided(run: Run, decision: str, status: str) -> None:
+    write = '[[tool=write_artifact args={"path":"files/hub.txt","content":"hi"}]]'
+    found = run("approve", text=write, decision=decision)
+    told = {name: arguments[1] for name, arguments in found["seen"] if name.startswith(("Approval", "Tool"))}
+    assert found["decided"]["decision"] == decision
+    assert told["ApprovalRequested"]["approvalId"] == told["ApprovalDecided"]["approvalId"]
+    assert told["ToolCompleted"]["status"] == status
+
+
+def test_a_tool_that_fails_is_told_with_its_error(run: Run) -> None:
+    seen = run("ask", text='[[tool=calculator args={"expression":"1/0"}]]')["seen"]
+    (ended,) = [arguments[1] for name, arguments in seen if name == "ToolCompleted"]
+    assert ended["status"] == "Failed" and ended["error"]
+
+
+def test_a_source_is_cited_by_the_whole_message(run: Run, model_server: ModelServer) -> None:
+    url = f"{model_server.base_url}/models"
+    seen = run("ask", text=f'[[tool=web_fetch args={{"url":"{url}"}}]]')["seen"]
+    (source,) = json.loads(next(arguments[1] for name, arguments in seen if name == "ToolCompleted")["output"])[
+        "sources"
+    ]
+    seen = run("ask", text=f'[[text="So it is [{source["cite"]}]."]]')["seen"]
+    (message,) = [arguments[0] for name, arguments in seen if name == "ReceiveMessage"]
+    (cited,) = message["citations"]
+    assert (cited["uri"], cited["id"]) == (url, source["cite"])
+    assert message["text"][cited["offset"] :][: cited["length"]] == f"[{source['cite']}]"
+
+
+def test_another_protocol_asks_and_both_see_the_same_text(
+    run: Run, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
+    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "beside the hub").stdout.strip()
+    threads, heard = Client(live_komand.url, access_token=key), []
+    thread = threads.open("Both")
+
+    def ask() -> None:
+        threads.send(thread, "[[tokens=30 rate=100]]")
+        heard.extend(threads.stream(thread))
+
+    seen = run("watch", session=str(thread.id), meanwhile=ask)["seen"]
+    (message,) = [arguments[0] for name, arguments in seen if name == "ReceiveMessage"]
+    assert message["text"] == tokens(seen).strip() == text_of(heard).strip() and len(message["text"].split()) == 30
 
 
 def test_a_stream_has_the_same_events(run: Run) -> None:

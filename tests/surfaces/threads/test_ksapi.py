@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
 from uuid import UUID, uuid4
 
 import httpx2
@@ -12,70 +10,7 @@ import pytest
 
 from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand, wait_for
-
-Event = tuple[str, str, Any]
-
-
-class Client:
-    """The parts of the generated client, and its stream read line by line, as its users do."""
-
-    def __init__(self, url: str, **credentials: Any) -> None:
-        self.api = ksapi.ApiClient(ksapi.Configuration(host=url, **credentials))
-        self.threads = ksapi.ThreadsApi(self.api)
-        self.messages = ksapi.ThreadMessagesApi(self.api)
-        self.jobs = ksapi.SystemJobsApi(self.api)
-        self.agent = ksapi.AgentApi(self.api)
-        self.feedback = ksapi.FeedbackApi(self.api)
-        self.keys = ksapi.ApiKeysApi(self.api)
-
-    def open(self, title: str = "Test") -> Any:
-        return self.threads.create_thread(ksapi.CreateThreadRequest(title=title))
-
-    def send(self, thread: Any, text: str, **headers: str) -> Any:
-        request = ksapi.UserMessageRequest(input_text=text)
-        return self.threads.send_user_message(thread.id, request, _headers=headers or None)
-
-    def stream(self, thread: Any, *, until: int = 0, **resume: Any) -> list[Event]:
-        """Events as (entry id, name, data), to [DONE] or the end, or so many."""
-        answer = self.threads.stream_thread_without_preload_content(thread.id, **resume, _request_timeout=30)
-        assert answer.status == 200, answer.data
-        events: list[Event] = []
-        for event in read_events(line.decode() for line in answer):
-            events.append(event)
-            if event[2] == "[DONE]" or len(events) == until:
-                break
-        answer.close()
-        return events
-
-
-def read_events(lines: Iterator[str]) -> Iterator[Event]:
-    fields: dict[str, str] = {}
-    for chunk in lines:
-        for line in chunk.splitlines() or [""]:
-            if line and not line.startswith(":"):
-                name, _, value = line.partition(": ")
-                fields[name] = value
-            elif not line and fields:
-                data = fields.get("data", "")
-                yield fields.get("id", ""), fields.get("event", ""), data if data == "[DONE]" else json.loads(data)
-                fields = {}
-
-
-def names(events: list[Event]) -> list[str]:
-    """Their names in order, repeated ones once."""
-    told = [name or data for _, name, data in events]
-    return [name for place, name in enumerate(told) if place == 0 or told[place - 1] != name]
-
-
-def text_of(events: list[Event]) -> str:
-    """By parts, as a client that knows `restarted` shows them."""
-    parts: dict[str, str] = {}
-    for _, name, data in events:
-        if name == "text_start":
-            parts[data["part_id"]] = ""
-        elif name == "text_delta":
-            parts[data["part_id"]] = parts.get(data["part_id"], "") + data["delta"]
-    return "\n\n".join(parts.values())
+from tests.surfaces.threads.ksapi_client import Client, names, read_events, text_of
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +57,7 @@ def test_a_stream_may_be_opened_before_the_message_is_sent(client: Client, live_
     thread = client.open()
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
     url = f"{live_komand.url}/v1/threads/{thread.id}/stream"
-    with httpx2.stream("GET", url, headers=headers, timeout=30) as answer:
+    with httpx2.stream("GET", url, headers=headers, timeout=14) as answer:  # the first sign of life takes 15
         client.send(thread, "echo hello")
         events = list(read_events(iter(answer.iter_lines()))) or []
     assert names(events)[0] == "message_start" and names(events)[-1] == "[DONE]"
@@ -167,12 +102,14 @@ def test_a_message_that_nobody_answers_is_stored_once(client: Client) -> None:
     assert client.messages.list_thread_messages(thread.id).total == 1
 
 
-def test_a_dropped_stream_is_taken_up_without_gap_or_double(client: Client) -> None:
+def test_a_dropped_stream_is_taken_up_without_gap_or_double(client: Client, model_server: ModelServer) -> None:
     thread = client.open()
-    client.send(thread, "[[tokens=40 rate=40]]")
-    first = client.stream(thread, until=8)
+    client.send(thread, "[[tokens=40 rate=100 hold=20]]")
+    first = client.stream(thread, until=4)
     place = [entry for entry, _, _ in first if entry][-1]
-    rest = client.stream(thread, last_message_id=UUID(first[0][2]["id"]), last_entry_id=place)
+    rest = client.stream(
+        thread, meanwhile=model_server.go_on, last_message_id=UUID(first[0][2]["id"]), last_entry_id=place
+    )
     assert "replay_complete" in names(rest) and names(rest)[-1] == "[DONE]"
     (answer,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
     assert text_of([*first, *rest]).strip() == answer.content.text
@@ -296,10 +233,13 @@ def test_the_rest_of_the_client_is_answered_too(client: Client) -> None:
     assert found.final and found.traces[0].tool_calls == 1
 
 
-def test_a_crash_in_mid_answer_ends_with_the_stored_text(client: Client, live_komand: LiveKomand) -> None:
+def test_a_crash_in_mid_answer_ends_with_the_stored_text(
+    client: Client, live_komand: LiveKomand, model_server: ModelServer
+) -> None:
     thread = client.open()
-    client.send(thread, "[[tokens=60 rate=20]]")
-    first = client.stream(thread, until=8)
+    model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
+    client.send(thread, "[[tokens=60]]")
+    first = client.stream(thread, until=4)
     killed = live_komand.kill("runs-1")
     rest = client.stream(
         thread, last_message_id=UUID(first[0][2]["id"]), last_entry_id=[entry for entry, _, _ in first if entry][-1]
@@ -316,6 +256,20 @@ def test_another_protocol_sees_the_same_text(client: Client, live_komand: LiveKo
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
     history = httpx2.get(f"{live_komand.url}/api/sessions/{thread.id}/history", headers=headers).json()
     assert history["data"][-1]["content"].strip() == text.strip()
+
+
+def test_a_source_is_cited_in_the_stream_and_in_the_message(client: Client, model_server: ModelServer) -> None:
+    thread = client.open()
+    client.send(thread, f'[[tool=web_fetch args={{"url":"{model_server.base_url}/models"}}]]')
+    client.stream(thread)
+    (found,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
+    (source,) = found.details.parts[0].actual_instance.result["sources"]
+    client.send(thread, f'[[text="So it is [{source["cite"]}]."]]')
+    told = next(data["citations"] for _, name, data in client.stream(thread) if name == "citations")
+    answer = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT, sort_dir="DESC").items[0]
+    assert [citation["chunk_id"] for citation in told] == [source["cite"]]
+    assert [str(citation.chunk_id) for citation in answer.content.citations] == [source["cite"]]
+    assert told[0]["materialized_path"] == source["uri"] and told[0]["quote"] == source["quote"]
 
 
 @pytest.mark.parametrize("path", ["threads/not-a-thread", "nothing", "system-jobs/agent-nothing"])

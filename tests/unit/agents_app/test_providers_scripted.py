@@ -1,3 +1,6 @@
+import asyncio
+import threading
+
 import pytest
 
 from agents_app.providers.base import ProviderError
@@ -22,6 +25,18 @@ async def test_an_error_comes_after_the_pieces() -> None:
     assert (caught.value.retryable, caught.value.retry_after_seconds) == (True, 3)
 
 
+async def test_the_last_piece_is_kept_back_until_it_may_go() -> None:
+    may_go, streamed = threading.Event(), Streamed()
+    ScriptedProvider.play("held", Reply(pieces=("One ", "two."), held_by=may_go))
+    answering = asyncio.create_task(collect(ScriptedProvider(), request_of("x", model="held"), streamed))
+    async with asyncio.timeout(20):
+        while not streamed.texts:
+            await asyncio.sleep(0)
+    assert streamed.texts == ["One "] and not answering.done()
+    may_go.set()
+    assert (await answering).texts == ["One ", "two."]
+
+
 async def test_a_script_can_be_json() -> None:
     provider = ScriptedProvider(default_model='[{"tool_calls": [["echo", {"text": "x"}]]}, {"text": "done"}]')
     first, second = [(await collect(provider, request_of("x"))).response for _ in range(2)]
@@ -29,7 +44,9 @@ async def test_a_script_can_be_json() -> None:
     assert (first.finish_reason, second.text) == ("tool_calls", "done")
 
 
-@pytest.mark.parametrize("name", ["nobody-knows-me", "[3]", '[{"surprise": 1}]', '[{"pieces": 3}]', ""])
+@pytest.mark.parametrize(
+    "name", ["nobody-knows-me", "[3]", '[{"surprise": 1}]', '[{"pieces": 3}]', '[{"held_by": 3}]', ""]
+)
 async def test_an_unknown_script_is_a_clear_error(name: str) -> None:
     with pytest.raises(ProviderError, match="There is no script"):
         await collect(ScriptedProvider(default_model=name), request_of("x"))

@@ -1,0 +1,118 @@
+"""Times the encoder of each surface: from a piece of live text, as a watcher hands it over, to the bytes that are sent.
+
+A program of its own, because it needs Django: `python -m benchmarks.encoding ROUNDS` on a gateway's data folder, which
+it leaves as it is. Prints JSON: CPU microseconds a token, by surface.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import django
+
+django.setup()
+
+# Only after Django is set up: these modules name models.
+from agents_app.types import RunOptions  # noqa: E402
+from sessions_app.surfaces.agents.chunks import LiveText  # noqa: E402
+from sessions_app.surfaces.agents.live import as_json  # noqa: E402
+from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402
+from sessions_app.surfaces.chat.frames import Projection  # noqa: E402
+from sessions_app.surfaces.chat.live_text import LiveTexts  # noqa: E402
+from sessions_app.surfaces.openai.completions import Completion  # noqa: E402
+from sessions_app.surfaces.openai.response_events import ResponseEvents  # noqa: E402
+from sessions_app.surfaces.openai.response_objects import Asking  # noqa: E402
+from sessions_app.surfaces.signalr import protocol  # noqa: E402
+from sessions_app.surfaces.signalr.projection import HubProjection  # noqa: E402
+from sessions_app.surfaces.threads.encoding import MessageEvents, lines_of  # noqa: E402
+from sessions_app.watch import Seen  # noqa: E402
+
+Encoder = Callable[[Seen], bytes]
+
+_TOKENS = 150
+# What the fake model sends, and an answer as models write them, in pieces of a word or so.
+_PLAIN = tuple(f"@{number + 1_000_000} " for number in range(_TOKENS))
+_MARKDOWN = tuple(
+    ("Here **is** `what` I found:\n\n* a first point\n* and a second\n\n```python\nx = 1\n```\n\n" * 6).split(" ")
+)
+_SESSION, _RUN = uuid4(), uuid4()
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def chat_page() -> Encoder:
+    projection = Projection(LiveTexts())
+    return lambda fact: _json(
+        {"cursor": "7", "acts": [frame_of(act) for act in projection.acts([fact])]}  # type: ignore[arg-type]
+    ).encode()
+
+
+def hub() -> Encoder:
+    projection = HubProjection("WebChat:default:1", "default")
+    return lambda fact: protocol.frame(
+        *(protocol.invocation(target, *arguments) for target, arguments in projection.calls(fact))
+    ).encode()
+
+
+def threads() -> Encoder:
+    message = MessageEvents(_RUN, 1, lambda: datetime.now(UTC))
+    return lambda fact: lines_of(message.see(fact)).encode()
+
+
+def agent_runs() -> Encoder:
+    live = LiveText()
+    return lambda fact: "".join(
+        f"id: {said['ts']}\ndata: {as_json(said)}\n\n" for said in live.see(fact, 1_772_357_400_000)
+    ).encode()
+
+
+def completions() -> Encoder:
+    completion = Completion(_RUN, "default", 1_772_357_400)
+    return lambda fact: "".join(f"data: {_json(chunk)}\n\n" for chunk in completion.see(fact)).encode()
+
+
+def responses() -> Encoder:
+    events = ResponseEvents(Asking(_RUN, "default", 1_772_357_400, RunOptions()))
+    return lambda fact: "".join(
+        f"event: {event['type']}\ndata: {_json(event)}\n\n" for event in events.see(fact)
+    ).encode()
+
+
+ENCODERS: dict[str, Callable[[], Encoder]] = {
+    "chat page": chat_page, "hub": hub, "threads": threads, "agent runs": agent_runs, "completions": completions,
+    "responses": responses,
+}  # fmt: skip
+
+
+def facts_of(pieces: tuple[str, ...]) -> Iterator[Seen]:
+    """The pieces as a watcher shows them."""
+    offset = 0
+    for number, piece in enumerate(pieces):
+        payload = {"offset": offset, "text": piece}
+        yield Seen("text.delta", _SESSION, _RUN, 0, payload, f"7.1-{number + 1}")
+        offset += len(piece)
+
+
+def cost_us(make: Callable[[], Encoder], pieces: tuple[str, ...], rounds: int) -> float:
+    """Median over the rounds, each of one whole answer."""
+    facts, spent = list(facts_of(pieces)), []
+    for _ in range(rounds):
+        encode = make()
+        begun = time.process_time_ns()
+        sent = [encode(fact) for fact in facts]
+        spent.append((time.process_time_ns() - begun) / 1000 / len(facts))
+        if not all(sent):
+            raise AssertionError(f"{make.__name__} says nothing for a piece of text")
+    return statistics.median(spent)
+
+
+if __name__ == "__main__":
+    rounds = int(sys.argv[1])
+    costs = {name: cost_us(make, _PLAIN, rounds) for name, make in ENCODERS.items()}
+    print(json.dumps({**costs, "chat page, Markdown": cost_us(chat_page, _MARKDOWN, rounds)}))

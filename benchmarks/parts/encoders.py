@@ -1,0 +1,49 @@
+"""What the encoder of each surface takes of a token's whole path.
+
+The whole path is what the web process, the runs worker and Valkey spend on a token while answers stream at the model's
+pace and each is watched over that surface by one client: reading it from the provider, appending it to the stream,
+following, deciding what the watcher has seen, encoding, sending; and its share of its run's beginning and end, which is
+a third of it or so in answers of this length. The encoder alone - a piece of text in, the bytes of its frame out -
+is timed in a process of its own. What a surface renders once for all its viewers counts whole for the one.
+"""
+
+import json
+
+from benchmarks.figures import Figure
+from benchmarks.installation import Installation
+from benchmarks.meters import CpuMeter
+from benchmarks.scale import Scale
+from benchmarks.surfaces import VIEWERS, viewers_of
+from benchmarks.watching import GatewayViewer, ask_all, close_all, open_all
+
+PART = "encoders"
+_MOST_SHARE = 15.0  # percent
+_OVER_SECONDS = 1.0
+_OTHERS = ("model", "relay", "client")
+
+
+async def measure(installation: Installation, scale: Scale) -> list[Figure]:
+    rounds = "200" if scale.starts > 1 else "10"
+    alone = json.loads(installation.gateway.run(["-m", "benchmarks.encoding", rounds]).splitlines()[-1])
+    figures = []
+    for name, kind in VIEWERS.items():
+        whole = await _path_us(installation, viewers_of(installation, kind, scale.surfaces), scale.tokens)
+        figures += [
+            Figure(PART, f"{name}: CPU a token, whole path", whole, "µs"),
+            Figure(PART, f"{name}: its encoder", alone.pop(name), "µs"),
+        ]
+        figures.append(Figure(PART, f"{name}: its encoder's share", 100 * figures[-1].value / whole, "%", _MOST_SHARE))
+    return [*figures, *(Figure(PART, f"{name}: the encoder", value, "µs") for name, value in alone.items())]
+
+
+async def _path_us(installation: Installation, viewers: list[GatewayViewer], tokens: int) -> float:
+    await open_all(viewers)
+    try:
+        meter = CpuMeter(installation.pids())
+        tallies = await ask_all(viewers, tokens, over_seconds=_OVER_SECONDS)
+        await installation.all_ended()
+        spent = meter.read()
+    finally:
+        close_all(viewers)
+    seen = sum(len(tally.lags_ms) for tally in tallies)
+    return sum(seconds for name, seconds in spent.items() if name not in _OTHERS) * 1e6 / seen

@@ -1,0 +1,129 @@
+"""Viewers of the surfaces other than the chat page: the same sessions and messages, watched by other protocols.
+
+Every one of them asks by REST, so that what differs is what a token takes from the model to this client alone; the
+clients of OpenAI's protocol, whose question and answer are one request, are the exception.
+"""
+
+import asyncio
+import json
+import time
+from abc import abstractmethod
+from contextlib import suppress
+from typing import Any
+
+from benchmarks.installation import Installation
+from benchmarks.watching import GatewayViewer, Tally
+from benchmarks.websocket import WebSocket
+from benchmarks.wire import Refused, head, parse_head
+
+_READ_BYTES = 65536
+_END_OF_RECORD = "\x1e"
+
+
+class HubViewer(GatewayViewer):
+    """A client of the SignalR hub that is told of one session, over a WebSocket without negotiation."""
+
+    async def open(self) -> None:
+        path = f"/hubs/chat?access_token={self.api_key}"
+        self._socket = await WebSocket.open(self.address, path, {}, self._on_text)
+        resume = {"type": 1, "invocationId": "0", "target": "Resume", "arguments": [self.session_id]}
+        for record in ({"protocol": "json", "version": 1}, resume):
+            self._socket.send_text((json.dumps(record) + _END_OF_RECORD).encode())
+
+
+class StreamViewer(GatewayViewer):
+    """A client of server-sent events, read for as long as they come."""
+
+    _writer: asyncio.StreamWriter | None = None
+    _reading: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        if self._reading:
+            self._reading.cancel()
+        if self._writer:
+            self._writer.close()
+
+    async def _begin(self, method: str, path: str, body: bytes = b"") -> None:
+        """Send the request and read on beside. Raises Refused, OSError."""
+        headers = {
+            **self.api_headers,
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            "connection": "close",
+        }
+        reader, self._writer = await asyncio.open_connection(self.address.host, self.address.port)
+        self._writer.write(head(self.address, method, path, headers, len(body)) + body)
+        status, _ = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        if status != 200:
+            raise Refused(f"{path} answers {status}: {(await reader.read(300))!r}")
+        self._reading = asyncio.create_task(self._read(reader))
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            while received := await reader.read(_READ_BYTES):
+                self._on_text(received, time.monotonic())
+
+
+class _WatchingStream(StreamViewer):
+    """Watches a session by its address."""
+
+    async def open(self) -> None:
+        await self._begin("GET", self.stream_path())
+
+    @abstractmethod
+    def stream_path(self) -> str: ...
+
+
+class ThreadViewer(_WatchingStream):
+    def stream_path(self) -> str:
+        return f"/v1/threads/{self.session_id}/stream"
+
+
+class AgentRunViewer(_WatchingStream):
+    def stream_path(self) -> str:
+        return f"/api/v1/agents/{self.session_id}/stream"
+
+
+class CompletionViewer(StreamViewer):
+    """A client of OpenAI's chat completions."""
+
+    question_path = "/v1/chat/completions"
+
+    async def open(self) -> None:
+        """Nothing to do: the question opens the stream."""
+
+    async def send(self, text: str) -> None:
+        await self._begin("POST", self.question_path, json.dumps(self._question(text)).encode())
+
+    async def ask(self, tokens: int, seconds: float) -> Tally:
+        """To the end of the stream: who leaves before stops the run."""
+        tally = await super().ask(tokens, seconds)
+        if self._reading:
+            async with asyncio.timeout(seconds):
+                await self._reading
+        return tally
+
+    def _question(self, text: str) -> dict[str, Any]:
+        asked = {"messages": [{"role": "user", "content": text}]}
+        return {"model": "default", "stream": True, "metadata": {"session_id": self.session_id}, **asked}
+
+
+class ResponseViewer(CompletionViewer):
+    """A client of OpenAI's responses."""
+
+    question_path = "/v1/responses"
+
+    def _question(self, text: str) -> dict[str, Any]:
+        return {"model": "default", "stream": True, "metadata": {"session_id": self.session_id}, "input": text}
+
+
+# By the names under which benchmarks.encoding tells what each encoder costs.
+VIEWERS: dict[str, type[GatewayViewer]] = {
+    "chat page": GatewayViewer, "hub": HubViewer, "threads": ThreadViewer, "agent runs": AgentRunViewer,
+    "completions": CompletionViewer, "responses": ResponseViewer,
+}  # fmt: skip
+
+
+def viewers_of(installation: Installation, kind: type[GatewayViewer], count: int) -> list[GatewayViewer]:
+    """Viewers of sessions that nobody has used yet."""
+    return [viewer.beside(kind) for viewer in installation.viewers(count)]

@@ -1,0 +1,223 @@
+"""The notifications socket, `/v1/ws`: who comes in, what they are told, and that it is never of another's threads."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from channels.layers import get_channel_layer
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+
+from audit_app.kernel.database import in_db
+from komand.origins import OriginCheck
+from sessions_app.conversation import announcing
+from sessions_app.identity import tokens
+from sessions_app.identity.api_keys import create_api_key, revoke_api_key
+from sessions_app.identity.principal import Principal
+from sessions_app.identity.tickets import issue_ticket
+from sessions_app.services import rename_session
+from sessions_app.surfaces import staying
+from sessions_app.surfaces.threads import sockets
+from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
+from sessions_app.surfaces.threads.live import live_routes
+from tests.rest_rig import make_session, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey", "layer")]
+
+APPLICATION = OriginCheck(
+    URLRouter([route for route in live_routes if route.callback.consumer_class is sockets.Notifications])
+)
+OURS = {"origin": "http://localhost"}
+SECONDS = 20
+Headers = dict[str, str]
+
+
+@pytest.fixture
+async def layer() -> AsyncIterator[None]:
+    yield
+    await get_channel_layer(announcing.LAYER).flush()
+
+
+@pytest.fixture
+def alice() -> User:
+    return make_user("alice")
+
+
+class Socket:
+    """A client's end."""
+
+    def __init__(self, query: str = "", **headers: str) -> None:
+        fields = [(name.encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()]
+        self.wire = WebsocketCommunicator(APPLICATION, f"/v1/ws?{query}", headers=fields)
+
+    async def read(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(await self.wire.receive_from(SECONDS))
+        return told
+
+    async def closed(self) -> int:
+        code: int = (await self.wire.receive_output(SECONDS))["code"]
+        return code
+
+    async def ask(self, **frame: Any) -> dict[str, Any]:
+        await self.wire.send_to(text_data=json.dumps(frame))
+        return await self.read()
+
+
+@asynccontextmanager
+async def connected(query: str = "", **headers: str) -> AsyncIterator[Socket]:
+    socket = Socket(query, **headers)
+    accepted, _ = await socket.wire.connect(SECONDS)
+    assert accepted
+    try:
+        yield socket
+    finally:
+        await socket.wire.disconnect(timeout=SECONDS)
+
+
+@asynccontextmanager
+async def listening(user: User) -> AsyncIterator[Socket]:
+    """To the user's own channel."""
+    bearer = (await in_db(tokens.open_login, user)).access
+    async with connected(authorization=f"Bearer {bearer}") as socket:
+        await socket.read()
+        assert (await socket.ask(action="subscribe", channel=channel_of(user)))["event"] == "subscribed"
+        yield socket
+
+
+def channel_of(user: User) -> str:
+    return f"ks:{TENANT}:users:{user_uuid(user.pk)}"
+
+
+def page_cookie(user: User) -> str:
+    page = Client()
+    page.force_login(user)
+    return f"{settings.SESSION_COOKIE_NAME}={page.cookies[settings.SESSION_COOKIE_NAME].value}"
+
+
+WAYS: dict[str, Callable[[User], tuple[str, Headers]]] = {
+    "login": lambda user: ("", {"authorization": f"Bearer {tokens.open_login(user).access}"}),
+    "key": lambda user: ("", {"authorization": f"Bearer {create_api_key(user, 'ws').key}"}),
+    "address": lambda user: (f"access_token={tokens.open_login(user).access}", {}),
+    "ticket": lambda user: (f"ticket={issue_ticket(Principal(user, 'jwt'))}", {}),
+    "cookie": lambda user: ("", {"cookie": f"ks_uat={tokens.open_login(user).access}", **OURS}),
+    "page": lambda user: ("", {"cookie": page_cookie(user), **OURS}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_whoever_proves_who_they_are_is_greeted(alice: User, way: str) -> None:
+    query, headers = await in_db(WAYS[way], alice)
+    async with connected(query, **headers) as socket:
+        greeting = await socket.read()
+    assert greeting.pop("connection_id")
+    assert greeting == {
+        "type": "system", "event": "connection_established", "user_id": str(user_uuid(alice.pk)),
+        "tenant_id": str(TENANT),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [
+        ("", {}),
+        ("access_token=x", {}),
+        ("ticket=st_x", {}),
+        ("", {"authorization": "Bearer sk-user-x"}),
+        ("%ff=%ff", {}),
+    ],
+)
+async def test_nobody_else_is_let_in_and_they_learn_why(query: str, headers: Headers) -> None:
+    async with connected(query, **headers) as socket:
+        assert await socket.closed() == sockets.UNAUTHORIZED
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "http://elsewhere.example"}])
+async def test_a_cookie_counts_on_our_own_pages_only(alice: User, origin: Headers) -> None:
+    _, headers = await in_db(WAYS["cookie"], alice)
+    accepted, _ = await Socket(**{**headers, "origin": "", **origin}).wire.connect(SECONDS)
+    assert not accepted
+
+
+async def test_a_new_title_is_told_to_its_owner_alone(alice: User) -> None:
+    bob = await in_db(make_user, "bob")
+    own, foreign = await in_db(make_session, alice), await in_db(make_session, bob)
+    async with listening(alice) as hers, listening(bob) as his:
+        await in_db(rename_session, foreign, "Bob's plans")
+        await in_db(rename_session, own, "Roses")
+        told, told_to_bob = await hers.read(), await his.read()
+    assert told == {
+        "type": "notification", "channel": channel_of(alice), "event": "THREAD_TITLE_CHANGED",
+        "thread_id": str(own.pk), "title": "Roses",
+    }  # fmt: skip
+    assert (told_to_bob["thread_id"], told_to_bob["title"]) == (str(foreign.pk), "Bob's plans")
+
+
+async def test_only_who_subscribes_is_told_and_until_they_unsubscribe(alice: User) -> None:
+    session, channel = await in_db(make_session, alice), channel_of(alice)
+    _, headers = await in_db(WAYS["login"], alice)
+    async with connected(**headers) as socket, listening(alice) as other:
+        await socket.read()
+        await in_db(rename_session, session, "Not yet")
+        assert (await other.read())["title"] == "Not yet"
+        assert await socket.ask(action="subscribe", channel=channel) == {
+            "type": "system", "event": "subscribed", "channel": channel,
+        }  # fmt: skip
+        await in_db(rename_session, session, "Now")
+        assert (await socket.read())["title"] == "Now"
+        assert (await socket.ask(action="unsubscribe", channel=channel))["event"] == "unsubscribed"
+        await in_db(rename_session, session, "No more")
+        assert [(await other.read())["title"] for _ in range(2)] == ["Now", "No more"]
+        assert (await socket.ask(action="subscribe", channel=f"ks:{TENANT}:notifications"))["event"] == "subscribed"
+
+
+async def test_anothers_channel_is_refused(alice: User) -> None:
+    bob = await in_db(make_user, "bob")
+    async with listening(alice) as socket:
+        for channel in (channel_of(bob), f"ks:{user_uuid(alice.pk)}:notifications", "ks:", "x" * 1000):
+            refused = await socket.ask(action="subscribe", channel=channel)
+            assert (refused["event"], refused["code"]) == ("error", "forbidden")
+
+
+async def test_a_frame_that_makes_no_sense_is_answered_and_ends_nothing(alice: User) -> None:
+    channel = channel_of(alice)
+    frames = ("{", "[]", "7", '{"action": "dance"}', '{"action": "subscribe", "channel": 7}', "[" * 100_000)
+    async with listening(alice) as socket:
+        for frame in frames:
+            await socket.wire.send_to(text_data=frame)
+            refused = await socket.read()
+            assert (refused["event"], refused["code"]) == ("error", "bad_request"), frame
+        await socket.wire.send_to(bytes_data=b"\x00")
+        assert (await socket.read())["code"] == "bad_request"
+        assert (await socket.ask(action="unsubscribe", channel=channel))["event"] == "unsubscribed"
+
+
+async def test_a_key_that_is_revoked_ends_its_connection(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.01)
+    key = await in_db(create_api_key, alice, "ws")
+    async with connected(authorization=f"Bearer {key.key}") as socket:
+        await socket.read()
+        await in_db(revoke_api_key, alice, key.row.pk)
+        assert await socket.closed() == sockets.UNAUTHORIZED
+
+
+async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(listener: announcing.Listener) -> None:
+        raise ConnectionError("Valkey is away")
+
+    _, headers = await in_db(WAYS["key"], alice)
+    monkeypatch.setattr(announcing.Listener, "join", fail)
+    async with connected(**headers) as socket:
+        assert await socket.closed() == sockets.UNAVAILABLE
+
+
+async def test_who_comes_too_often_is_asked_to_come_back(alice: User, settings: Any) -> None:
+    settings.KOMAND_API_LIMIT = 1
+    _, headers = await in_db(WAYS["key"], alice)
+    async with connected(**headers) as first, connected(**headers) as second:
+        assert (await first.read())["event"] == "connection_established"
+        assert await second.closed() == sockets.UNAVAILABLE
