@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from tools_app.rules.scoping import INHERIT, Scope
 from tools_app.types import ExecutionView, ToolCall, ToolSpec
 
 
@@ -54,22 +55,36 @@ class Usage:
 class RunOptions:
     """What one message asks of its run beyond the agent's set-up. instructions: added to the system prompt;
     output_schema: JSON Schema that the answer, as JSON, has to fit; temperature and max_output_tokens go to the model;
-    note: what a surface keeps beside the run for itself, as JSON under its own name."""
+    note: what a surface keeps beside the run for itself, as JSON under its own name.
+
+    tools, mcp_servers: those that the run may use; may_widen: whoever asks might change the agent, so what they list
+    counts where the agent has it not, too. Else it only takes away."""
 
     instructions: str = ""
     output_schema: dict[str, Any] | None = None
     temperature: float | None = None
     max_output_tokens: int | None = None
     note: dict[str, Any] | None = None
+    tools: Scope = INHERIT
+    mcp_servers: Scope = INHERIT
+    may_widen: bool = False
+
+    @property
+    def chooses_tools(self) -> bool:
+        return (self.tools, self.mcp_servers) != (INHERIT, INHERIT)
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "RunOptions":
         """Of what `to_dict` gave."""
-        return cls(**stored)
+        fields = dict(stored)
+        for name in {"tools", "mcp_servers"} & fields.keys():
+            fields[name] = Scope.from_dict(fields[name])
+        return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON of what differs from the default."""
-        return {name: value for name, value in vars(self).items() if value != getattr(RunOptions, name)}
+        differing = {name: value for name, value in vars(self).items() if value != getattr(RunOptions, name)}
+        return {name: value.to_dict() if isinstance(value, Scope) else value for name, value in differing.items()}
 
 
 @dataclass(frozen=True)

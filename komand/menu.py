@@ -20,6 +20,7 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
                 _item("Tool executions", "build", "tools_app", "toolexecution"),
                 _approvals(request),
                 _item("Sessions", "chat", "sessions_app", "session"),
+                _item("Feedback", "thumbs_up_down", "sessions_app", "feedback"),
                 _item("Inbound messages", "move_to_inbox", "sessions_app", "inboundmessage"),
                 _item("Attachments", "attach_file", "sessions_app", "attachment"),
                 _item("Deliveries", "outbox", "sessions_app", "delivery"),

@@ -67,7 +67,7 @@ def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool =
     if not user.is_authenticated:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
     agent = agents.get_agent(agent_id)
-    if to_change and not user.is_staff and agent.owner_id != user.pk:
+    if to_change and not entitlement.may_change(user, agent):
         raise Forbidden("Only an operator or its owner may change this agent.")
     return agent
 

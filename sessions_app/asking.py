@@ -7,7 +7,8 @@ nobody approves what they cannot see.
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from uuid import UUID
 
 from audit_app.adminkit.text import clipped, pretty_json, summary, visible
@@ -59,6 +60,11 @@ def outcome(approval: ApprovalView, name: str) -> str:
     is_persons = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
     by = f" by {visible(name)}" if is_persons and name else ""
     return f"{said}{by}"
+
+
+def narrowed(approval: ApprovalView, may_say: Collection[Decision]) -> ApprovalView:
+    """The request as it is put to somebody who may say no more than that."""
+    return replace(approval, choices=tuple(choice for choice in approval.choices if choice in may_say))
 
 
 def scope(pattern: str) -> str:

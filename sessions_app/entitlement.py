@@ -1,4 +1,5 @@
-"""Who may see and who may decide a request for approval, on pages and in channels. Decides nothing itself.
+"""Who may see and who may decide a request for approval, on pages and in channels, and who may set agents up. Decides
+nothing itself.
 
 Operators see and decide every request, those of their own sessions too. Other people see the requests of their own
 sessions and wait; `KOMAND_APPROVERS=owners` lets them decide those, but not for ever.
@@ -9,9 +10,14 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 
+from agents_app.models import Agent
+from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, Pairing, Session
+from tools_app.types import Decision
 
 OPERATORS, OWNERS = "operators", "owners"
+_EVERYTHING = tuple(Decision)
+_FOR_NOW = tuple(decision for decision in Decision if decision is not Decision.ALLOW_ALWAYS)
 
 
 def sees_all(user: User | AnonymousUser) -> bool:
@@ -26,7 +32,32 @@ def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
 
 def may_decide(user: User | AnonymousUser, owner_id: int | None) -> bool:
     """owner_id: whose session the request is of; None when it is nobody's of ours."""
-    return sees_all(user) or (_owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS)
+    return bool(may_say(user, owner_id))
+
+
+def may_say(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
+    """All that the user may say to a request, nothing when they have to wait for somebody else. owner_id: whose session
+    the request is of; None when it is nobody's of ours."""
+    if sees_all(user):
+        return _EVERYTHING
+    return _FOR_NOW if _owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS else ()
+
+
+def may_be_said_in(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
+    """All that somebody in a chat of the account may say to a request of that session: its sender, or in a group, which
+    nobody owns, those who are entitled by themselves. Nothing when there is no such person."""
+    if is_alone:
+        actor = find_decider(account, session.sender_id, session)
+        if actor is None:
+            return ()
+        return _EVERYTHING if may_allow_always(actor, session.pk) else _FOR_NOW
+    operators = Pairing.objects.filter(account=account, user__is_active=True, user__is_staff=True)
+    return _EVERYTHING if _listed(account) or operators.exists() else ()
+
+
+def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
+    """Whether the user may set the agent up: operators may, and whoever made it."""
+    return sees_all(user) or _owns(user, agent.owner_id)
 
 
 def find_decider(account: ChannelAccount, sender_id: str, session: Session | None) -> str | None:
@@ -55,7 +86,8 @@ def may_allow_always(actor: str, session_id: UUID) -> bool:
     channel, _, sender_id = name.partition(":")
     if kind != "sender" or session is None or session.channel != channel:
         return False
-    account = ChannelAccount.objects.filter(channel=channel, account_id=session.account_id).first()
+    slugs = [adapter.slug for adapter in channels if adapter.name == channel]
+    account = ChannelAccount.objects.filter(channel__in=slugs, account_id=session.account_id).first()
     return account is not None and sender_id in _listed(account)
 
 

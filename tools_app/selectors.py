@@ -99,6 +99,14 @@ def list_approvals_of(execution_ids: Collection[UUID]) -> tuple[ApprovalView, ..
     return tuple(approval_view(row) for row in rows)
 
 
+def find_calls(tool: str, argument: str, run_ids: Collection[UUID]) -> dict[tuple[UUID, str], UUID]:
+    """The last completed call of the tool by its run and the text of one argument. Reads no other argument: they may
+    be long."""
+    rows = ToolExecution.objects.filter(run_id__in=run_ids, tool=tool, status=ExecutionStatus.COMPLETED)
+    found = rows.order_by("id").values_list("run_id", f"arguments__{argument}", "id")
+    return {(run_id, text): execution_id for run_id, text, execution_id in found}
+
+
 def list_pending_approvals(limit: int = 500) -> tuple[ApprovalView, ...]:
     """What waits for a decision, whatever expires first coming first."""
     rows = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING.value)

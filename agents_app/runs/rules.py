@@ -3,11 +3,13 @@
 from django.conf import settings
 
 from agents_app.models import Agent, Run
-from agents_app.types import Limits
+from agents_app.types import Limits, RunOptions
 from tools_app.keeping import workspaces
 from tools_app.rules import scoping
 from tools_app.rules.policies import AgentPolicy, Budgets, SessionPolicy
-from tools_app.rules.scoping import Scope, ScopeMode
+from tools_app.rules.scoping import INHERIT, Scope, ScopeMode
+
+NOTHING_ASKED = RunOptions()
 
 
 def limits_of(run: Run) -> Limits:
@@ -26,17 +28,19 @@ def limits_of(run: Run) -> Limits:
 
 
 def policy_of(run: Run) -> AgentPolicy:
-    """What the tool calls of this run may do."""
-    return policy_of_agent(run.agent)
+    """What the tool calls of this run may do, as far as its agent goes. What is taken away is `session_policy_of`."""
+    asked = RunOptions.from_dict(run.options)
+    return policy_of_agent(run.agent, asked if asked.may_widen else NOTHING_ASKED)
 
 
-def policy_of_agent(agent: Agent) -> AgentPolicy:
-    """What an agent may do as it is set up now. Its folder goes by its id, which never changes."""
+def policy_of_agent(agent: Agent, asked: RunOptions = NOTHING_ASKED) -> AgentPolicy:
+    """What an agent may do as it is set up now. Its folder goes by its id, which never changes. asked: by somebody who
+    might set it up."""
     budgets = agent.budgets
     return AgentPolicy(
         autonomy=agent.autonomy,
-        tools=tools_of(agent),
-        mcp_servers=mcp_servers_of(agent),
+        tools=tools_of(agent, call=asked.tools),
+        mcp_servers=mcp_servers_of(agent, call=asked.mcp_servers),
         agent_id=agent.agent_id,
         allowed=tuple(agent.allowed_tools),
         denied=tuple(agent.denied_tools),
@@ -49,18 +53,22 @@ def policy_of_agent(agent: Agent) -> AgentPolicy:
     )
 
 
-def tools_of(agent: Agent) -> tuple[str, ...] | None:
+def tools_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
     """The tools it has, by name; None: every one."""
-    return scoping.resolve(scoping.of_nullable(agent.enabled_tools), scoping.of_setting(settings.KOMAND_AGENT_TOOLS))
+    own, general = scoping.of_nullable(agent.enabled_tools), scoping.of_setting(settings.KOMAND_AGENT_TOOLS)
+    return scoping.resolve(call, own, network, general)
 
 
-def mcp_servers_of(agent: Agent) -> tuple[str, ...] | None:
+def mcp_servers_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
     """The MCP servers whose tools it has; None: all of them."""
     own = Scope(ScopeMode(agent.mcp_servers_mode), tuple(agent.mcp_servers))
-    return scoping.resolve(own, scoping.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
+    return scoping.resolve(call, own, network, scoping.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
 
 
 def session_policy_of(run: Run) -> SessionPolicy:
-    """What the session took away when it accepted the run's message."""
-    kept = run.session_policy
-    return SessionPolicy(is_readonly=bool(kept.get("readonly")), denied=tuple(kept.get("deniedTools", ())))
+    """What the session took away when it accepted the run's message, and what the message itself does without."""
+    kept, asked = run.session_policy, RunOptions.from_dict(run.options)
+    return SessionPolicy(
+        is_readonly=bool(kept.get("readonly")), denied=tuple(kept.get("deniedTools", ())),
+        tools=scoping.resolve(asked.tools), mcp_servers=scoping.resolve(asked.mcp_servers),
+    )  # fmt: skip

@@ -1,5 +1,5 @@
-"""The operators' pages of sessions, channels and their traffic, API keys, users and groups."""
+"""The operators' pages of sessions and feedback, channels and their traffic, API keys, users and groups."""
 
-from sessions_app.admin import api_keys, channels, sessions, traffic, users
+from sessions_app.admin import api_keys, channels, feedback, sessions, traffic, users
 
-__all__ = ["api_keys", "channels", "sessions", "traffic", "users"]
+__all__ = ["api_keys", "channels", "feedback", "sessions", "traffic", "users"]

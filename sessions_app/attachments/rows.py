@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from agents_app import services as runs
@@ -15,6 +18,7 @@ from sessions_app.bells import files as bell
 from sessions_app.channels import messages
 from sessions_app.channels.base import MIB
 from sessions_app.models import Attachment, ChannelAccount, Turn
+from tools_app.keeping import artifact_paths
 
 # So long a run waits for its files, and for further parts of an album after each.
 FETCH_SECONDS = 60.0
@@ -29,6 +33,7 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
     """
     now = timezone.now()
     rows = [_row(turn, account, file) for file in files]
+    _tell_apart(turn, rows)
     for row in rows:
         row.created_at, row.until = now, now + timedelta(seconds=FETCH_SECONDS)
         row.album_until = now + timedelta(seconds=ALBUM_SECONDS) if is_album else None
@@ -99,6 +104,23 @@ def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Atta
     elif (file.size_bytes or 0) > MOST_BYTES:
         row.status, row.error = "failed", f"it has more than {MOST_BYTES // MIB} MB"
     return row
+
+
+def _tell_apart(turn: Turn, rows: Sequence[Attachment]) -> None:
+    """Give those a number whose name another file of the session has: by its name a person asks for a file."""
+    names = {row.filename for row in rows if row.filename}
+    if not names:
+        return
+    # By the beginning, as numbers stand at the end of a name.
+    begins = reduce(or_, (Q(filename__startswith=name.rpartition(".")[0] or name) for name in names))
+    others = Attachment.objects.filter(begins, turn__session_id=turn.session_id)
+    taken = set(others.values_list("filename", flat=True))
+    for row in rows:
+        number, name = 1, row.filename
+        while name and row.filename in taken:
+            number += 1
+            row.filename = artifact_paths.numbered(name, number)
+        taken.add(row.filename)
 
 
 def _described(row: Attachment) -> Described:

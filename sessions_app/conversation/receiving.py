@@ -24,6 +24,7 @@ from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.vocabulary import Fact
 from sessions_app import events
 from sessions_app.attachments import rows as attachments
+from sessions_app.conversation import granting
 from sessions_app.conversation.arrivals import Arrival
 from sessions_app.conversation.opening import fact_about, find_or_open, lock_seen
 from sessions_app.keys import SessionKey
@@ -154,17 +155,19 @@ def _accept(
         run, answer = answered
         answers = [str(answer.execution_id)]
         return _store(message, session, run, _next_part(run), [*facts, *answer.facts], answers=answers), policy
-    # A run under way does not wait for files: a message with some gets a run of its own.
-    steered = runs.steer_open_run(session.id) if policy == "steer" and not files else None
+    # A run under way does not wait for files and keeps its tools: a message with some, or its own, gets its own run.
+    may_join = policy == "steer" and not files and not message.options.chooses_tools
+    steered = runs.steer_open_run(session.id) if may_join else None
     if steered is not None:
         # The run's row is locked now, the session's is not: its place in the turns is the run's to give.
         return _store(message, session, steered, _next_part(steered), facts), policy
     session = lock_seen(session)
     _refuse_when_busy(session, policy)
+    account = message.arrival.row.account.config if message.arrival else {}
     run, queued = runs.start_run(
         conversation_id=session.id, session_key=session.key, ordinal=session.next_ordinal, agent=session.agent,
-        actor=message.actor, options=message.options,
-        session_policy=_session_policy(session, message.arrival, denied_tools),
+        actor=message.actor, options=granting.granted(message.options, message.owner, session),
+        session_policy=granting.taken_away(session, account, denied_tools),
     )  # fmt: skip
     return _store(message, session, run, 0, facts, queued), policy
 
@@ -179,15 +182,6 @@ def _next_part(run: Run) -> int:
     """The next free place among a run's turns. Its row must be locked."""
     last = Turn.objects.filter(session_id=run.conversation_id, ordinal=run.ordinal).aggregate(last=Max("part"))["last"]
     return 0 if last is None else last + 1
-
-
-def _session_policy(session: Session, arrival: Arrival | None, denied_tools: Sequence[str]) -> dict[str, Any]:
-    """What the session's owner, the channel account, and whoever sends the message take away from whichever agent
-    answers there."""
-    config, own = arrival.row.account.config if arrival else {}, session.policy
-    denied = [*own.get("deniedTools", ()), *(config.get("denied_tools") or ()), *denied_tools]
-    taken = {"readonly": bool(own.get("readonly") or config.get("readonly")), "deniedTools": denied}
-    return {name: value for name, value in taken.items() if value}
 
 
 def _store(

@@ -14,7 +14,7 @@ from sessions_app import accounts, asking
 from sessions_app.channels.messages import Capabilities, Target
 from sessions_app.delivery import planning, transitions
 from sessions_app.delivery.planning import Destination
-from sessions_app.entitlement import find_decider
+from sessions_app.entitlement import may_be_said_in
 from sessions_app.models import Delivery, Session
 from sessions_app.names import name_of
 from tools_app import selectors as tools
@@ -71,10 +71,11 @@ def _ask(approval: ApprovalView, session: Session) -> None:
         return
     capabilities = _capabilities_of(destination)
     is_alone = destination.target.chat.type == "direct"
-    may_decide = not is_alone or find_decider(destination.account, session.sender_id, session) is not None
-    buttons = asking.buttons(approval, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
+    put = asking.narrowed(approval, may_be_said_in(destination.account, session, is_alone=is_alone))
+    may_decide = bool(put.choices)
+    buttons = asking.buttons(put, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
     markdown = asking.prompt(
-        approval, previewing.find_change(approval), agent_name=session.agent.name, may_decide=may_decide,
+        put, previewing.find_change(approval), agent_name=session.agent.name, may_decide=may_decide,
         has_buttons=bool(buttons), room=min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM),
     )  # fmt: skip
     with transaction.atomic():

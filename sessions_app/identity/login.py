@@ -1,8 +1,11 @@
 """Checks an e-mail or user name with a password, behind the lockout of too many failures."""
 
+from copy import copy
+
 from axes.helpers import get_cool_off
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
+from django.contrib.auth.signals import user_logged_in
 from django.http import HttpRequest
 
 from audit_app import services as audit
@@ -42,6 +45,16 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
         cool_off = get_cool_off(request)
         raise LockedOut(retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS)
     raise LoginRefused
+
+
+def announce(request: HttpRequest, user: User) -> None:
+    """Send Django's `user_logged_in` for a login that opens no session on a page.
+
+    The lockout's log takes down the session of the request and would make one, with a cookie, so it sees none.
+    """
+    bare = copy(request)
+    bare.__dict__.pop("session", None)
+    user_logged_in.send(sender=User, request=bare, user=user)
 
 
 def _find_username(identifier: str) -> str:

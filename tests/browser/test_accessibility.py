@@ -81,13 +81,19 @@ def test_chat(new_tab: NewTab) -> None:
     first = chat.ask(tools=TWO_TOOLS, text=EVERYTHING)
     chat.wait_finished()
     first.locator(".call summary").first.click()
+    chat.ask(tool="write_artifact", args={"path": "out/report.md", "content": "# Moon"}, text="written")
+    chat.wait_finished()
     chat.ask(tool="calculator", args={"expression": "1/0"}, text="failed")
     chat.wait_finished()
     chat.ask(tokens=2000, rate=20)
     chat.ask(tokens=1)
-    expect(chat.answers.nth(2)).to_contain_text("tok3")
+    expect(chat.answers.nth(3)).to_contain_text("tok3")
     assert _violations(chat) == []
     chat.page.keyboard.press("Control+/")
+    assert _violations(chat) == []
+    chat.page.keyboard.press("Escape")
+    chat.page.get_by_role("button", name="Files of this chat").click()
+    expect(chat.page.get_by_role("dialog")).to_contain_text("report.md")
     assert _violations(chat) == []
     chat.page.keyboard.press("Escape")
     chat.stop.click()

@@ -204,3 +204,28 @@ def test_a_question_is_answered_by_pressing_an_option(chat: ChatPage) -> None:
     expect(answer.locator(".answer-option")).to_have_count(0)
     chat.page.reload()
     expect(chat.answers.first.locator(".asked-answer")).to_contain_text("Dark blue")
+
+
+def test_files_are_listed_as_they_are_written_and_lead_to_their_call(new_tab: NewTab) -> None:
+    chat = new_tab(**PHONE).open()
+    chat.ask(tokens=3)
+    chat.wait_finished()
+    button, dialog = chat.page.get_by_role("button", name="Files of this chat"), chat.page.get_by_role("dialog")
+    button.tap()
+    expect(dialog).to_contain_text("There are no files yet")
+    chat.page.keyboard.press("Escape")
+    expect(button).to_be_focused()
+    name = f"report-{'long' * 20}.md"
+    chat.ask(tool="write_artifact", args={"path": f"out/{name}", "content": "# Moon"}, text="Done.")
+    chat.wait_finished()
+    expect(chat.page.locator("#files-count")).to_have_text("1")
+    button.tap()
+    expect(dialog).to_contain_text("6 bytes")
+    assert chat.page.evaluate("document.scrollingElement.scrollWidth") == 360
+    assert dialog.evaluate("dialog => dialog.scrollWidth - dialog.clientWidth") == 0
+    with chat.page.expect_download() as downloading:
+        dialog.get_by_role("link", name=name, exact=True).tap()
+    assert downloading.value.suggested_filename == name
+    dialog.get_by_role("link", name="Where it was written").tap()
+    expect(dialog).to_be_hidden()
+    expect(chat.page.locator(".call summary")).to_be_focused()

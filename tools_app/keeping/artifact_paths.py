@@ -8,6 +8,7 @@ FOLDERS = ("out", "files")
 MAX_CHARACTERS = 200
 _MAX_DEPTH = 8
 _MAX_NAME_CHARACTERS = 100
+_LONGEST_ENDING = 20
 # Names that mean a device on some systems, with any ending.
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _REFUSED_SIGNS = set('\\:*?"<>|')
@@ -39,6 +40,17 @@ def checked(path: str) -> str:
 def folded(path: str) -> str:
     """The same for all paths that a file system without regard to case takes for one."""
     return unicodedata.normalize("NFC", path.casefold())
+
+
+def numbered(path: str, number: int) -> str:
+    """The path, or bare name, of one more file that is called so: `a.txt` becomes `a (2).txt`."""
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not stem or len(ending) > _LONGEST_ENDING:
+        stem, dot, ending = name, "", ""
+    tail = f" ({number}){dot}{ending}"
+    room = min(_MAX_NAME_CHARACTERS, MAX_CHARACTERS - len(folder) - len(slash)) - len(tail)
+    return f"{folder}{slash}{stem[: max(room, 1)].rstrip()}{tail}"
 
 
 def _check_name(name: str) -> None:

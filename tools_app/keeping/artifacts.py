@@ -57,10 +57,11 @@ def write_artifact(
     agent_id: str,
     media_type: str = "",
     expected_sha256: str | None = None,
+    keeps_others: bool = False,
 ) -> ArtifactView:
     """Store a file, in place of the one that has its path. Owns its transaction; the same again is the same file.
     run_id and agent_id: who made it; None and "" for a person. expected_sha256: of the file as it has to be now, for
-    whoever changes what they read.
+    whoever changes what they read. keeps_others: another file that has its path stays, and this one is `name (2)`.
 
     Raises Conflict (artifact_changed) when it is another by now, and InvalidInput: bad_path, path_taken (by one that
     differs in case alone), artifact_too_large, quota_exceeded.
@@ -79,10 +80,11 @@ def write_artifact(
     folder = _folder(session_id)
     _write_whole(folder, blob, data)
     try:
+        store = partial(_store, session_id, path, fields, most_together, expected_sha256, keeps_others)
         try:
-            row = _store(session_id, path, fields, most_together, expected_sha256)
-        except IntegrityError:  # another call has just made a file of this path: now it is there to be replaced
-            row = _store(session_id, path, fields, most_together, expected_sha256)
+            row = store()
+        except IntegrityError:  # another call has just made a file of this path: now it is there to be seen
+            row = store()
     except BaseException:
         _remove(folder, blob)
         raise
@@ -92,10 +94,13 @@ def write_artifact(
 
 def read_artifact(session_id: UUID, path: str) -> tuple[ArtifactView, bytes]:
     """A file and its bytes. Raises InvalidInput (bad_path), NotFound."""
-    row = Artifact.objects.filter(session_id=session_id, path=_checked(path)).first()
-    if row is None:
-        raise NotFound(f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
+    row = _row(session_id, path)
     return _view(row), _read(_folder(session_id), row.blob)
+
+
+def find_artifact(session_id: UUID, path: str) -> ArtifactView:
+    """What is known of the session's file of that path. Raises InvalidInput (bad_path), NotFound."""
+    return _view(_row(session_id, path))
 
 
 def get_artifact(artifact_id: UUID) -> ArtifactView:
@@ -111,6 +116,10 @@ def list_artifacts(session_id: UUID) -> tuple[ArtifactView, ...]:
     return tuple(_view(row) for row in Artifact.objects.filter(session_id=session_id).order_by("path"))
 
 
+def count_artifacts(session_id: UUID) -> int:
+    return Artifact.objects.filter(session_id=session_id).count()
+
+
 def delete_artifact(session_id: UUID, path: str) -> bool:
     """False: there was no such file."""
     with transaction.atomic():
@@ -122,9 +131,13 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
         return True
 
 
-def _store(session_id: UUID, path: str, fields: dict[str, Any], most_together: int, expected: str | None) -> Artifact:
+def _store(
+    session_id: UUID, path: str, fields: dict[str, Any], most_together: int, expected: str | None, keeps_others: bool
+) -> Artifact:
     with transaction.atomic():
         alone(f"files of {session_id}")
+        if keeps_others:
+            path = _checked(_free_path(session_id, path, fields["sha256"]))
         row, replaced = _place(session_id, path)
         if expected is not None and row.sha256 != expected:
             raise Conflict("The file has changed since it was read.", code="artifact_changed")
@@ -137,11 +150,29 @@ def _store(session_id: UUID, path: str, fields: dict[str, Any], most_together: i
         return row
 
 
+def _row(session_id: UUID, path: str) -> Artifact:
+    row = Artifact.objects.filter(session_id=session_id, path=_checked(path)).first()
+    if row is None:
+        raise NotFound(f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
+    return row
+
+
 def _checked(path: str) -> str:
     try:
         return artifact_paths.checked(path)
     except artifact_paths.BadPathError as error:
         raise InvalidInput(str(error), code="bad_path") from None
+
+
+def _free_path(session_id: UUID, path: str, digest: str) -> str:
+    """The path, or with a number in it where another file has it. A file with these very bytes is no other one."""
+    rows = Artifact.objects.filter(session_id=session_id).values_list("folded_path", "path", "sha256")
+    taken = {folded: (known, sha256) for folded, known, sha256 in rows}
+    number, wanted = 1, path
+    while taken.get(artifact_paths.folded(wanted), (wanted, digest)) != (wanted, digest):
+        number += 1
+        wanted = artifact_paths.numbered(path, number)
+    return wanted
 
 
 def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:

@@ -13,10 +13,13 @@ class Budgets:
 
 @dataclass(frozen=True)
 class SessionPolicy:
-    """What a session takes away from whichever agent answers it. It can give nothing. denied: patterns."""
+    """What a session, and the message that is answered, take away from whichever agent answers. They can give nothing.
+    denied: patterns; tools, mcp_servers: names of those that the message is content with, or None for all."""
 
     is_readonly: bool = False
     denied: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    mcp_servers: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,10 @@ def _refuse_tool(spec: ToolSpec, agent_policy: AgentPolicy, session_policy: Sess
         return Deny(f"The tool {spec.name} is not enabled for this agent.", "enabledTools")
     if spec.server and agent_policy.mcp_servers is not None and spec.server not in agent_policy.mcp_servers:
         return Deny(f"The MCP server {spec.server} is not enabled for this agent.", "mcpServers")
+    if session_policy.tools is not None and spec.name not in session_policy.tools:
+        return Deny(f"The tool {spec.name} is not among those that the message allows.", "message: tools")
+    if spec.server and session_policy.mcp_servers is not None and spec.server not in session_policy.mcp_servers:
+        return Deny(f"The MCP server {spec.server} is not among those that the message allows.", "message: mcpServers")
     if agent_policy.allowed and not any(patterns.parse(text).tool.matches(spec.name) for text in agent_policy.allowed):
         return Deny(f"The tool {spec.name} is not among the tools that this agent is allowed.", "allowedTools")
     for name, denied in (("deniedTools", agent_policy.denied), ("session: deniedTools", session_policy.denied)):

@@ -1,12 +1,13 @@
 """Which names of a kind (tools, MCP servers) an agent has: none, a list, or what the level above says. Pure.
 
 The levels, from the narrowest: this call, the agent, its network, the installation. The first that does not inherit
-decides alone; where all inherit, there is no restriction.
+decides alone; where all inherit, there is no restriction. What a rule denies stays denied whatever they say.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class ScopeMode(StrEnum):
@@ -21,6 +22,15 @@ class Scope:
 
     mode: ScopeMode = ScopeMode.INHERIT
     names: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"mode": self.mode.value, "names": [*self.names]}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Scope":
+        """Of what `to_dict` gave."""
+        return cls(ScopeMode(stored["mode"]), tuple(stored["names"]))
 
 
 INHERIT = Scope()

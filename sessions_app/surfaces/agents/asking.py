@@ -1,7 +1,7 @@
 """What a run asks its person, and what came of it, as messages. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sessions_app.surfaces.agents import messages
@@ -32,18 +32,18 @@ _SAID = {
 }  # fmt: skip
 
 
-def approval_request(payload: Mapping[str, Any], *, may_decide: bool) -> Compact:
-    """Of `approval.requested`. may_decide: whether the reader may; else somebody else has to, and they only wait."""
+def approval_request(payload: Mapping[str, Any], *, may_say: Collection[Decision]) -> Compact:
+    """Of `approval.requested`. may_say: all that the reader may say; where that is nothing, somebody else has to."""
     request = _request(payload["tool"], payload["arguments"], payload["approval_id"])
     request_id = payload["approval_id"]
     why = f" {payload['reason']}" if payload.get("reason") else ""
-    if not may_decide:
+    if not may_say:
         text = f"Waiting for an operator to allow {payload['tool']}.{why}"
         return messages.update(text, messages.ACTIVITY, approval_request=request, request_id=request_id)
     options = [
         {"id": name, "label": label}
         for name, label in _LABELS.items()
-        if DECISIONS[name].value in payload.get("choices", list(_SAID))
+        if DECISIONS[name] in may_say and DECISIONS[name].value in payload.get("choices", list(_SAID))
     ]
     asked = messages.request_input(
         f"May I use {payload['tool']}?{why}", request_id, options=options, variant="warning", tool_approval=request

@@ -5,7 +5,7 @@ Each event has at most one message at its own millisecond; what belongs before i
 of the main agent ends with IDLE, REQUEST_INPUT, COMPLETE or TERMINATED: by that clients know that it does not work.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,8 +17,11 @@ from sessions_app.surfaces.agents.chunks import activity_of, reasoning_of
 from sessions_app.surfaces.agents.formats import Compact, create
 from sessions_app.watch import Seen
 from tools_app import events as tools
+from tools_app.types import Decision
 
 _ENDS = frozenset(kind.name for kind in (runs.RUN_COMPLETED, runs.RUN_FAILED, runs.RUN_CANCELLED, runs.RUN_TIMED_OUT))
+# Signals that end a run for good: what its last turn ends with then.
+TERMINATE, COMPLETE = "terminate", "complete"
 # Kept events after which the text of their step is no longer open.
 CLOSING = frozenset(kind.name for kind in (tools.TOOL_REQUESTED, runs.STEP_COMPLETED, sessions.MESSAGE_COMPLETED))
 # What has to be known of the events before a place to go on from there; see `Projection.prime`.
@@ -59,12 +62,13 @@ _Messages = list[Compact]
 class Projection:
     """One reading of one session, in the order of its events.
 
-    is_interactive: the conversation goes on after an answer; may_decide: the reader may decide requests for approval.
+    is_interactive: the conversation goes on after an answer; may_say: all that the reader may say to requests for
+    approval.
     """
 
-    def __init__(self, *, is_interactive: bool, may_decide: bool) -> None:
+    def __init__(self, *, is_interactive: bool, may_say: Collection[Decision]) -> None:
         self._is_interactive = is_interactive
-        self._may_decide = may_decide
+        self._may_say = may_say
         self._open: set[UUID] = set()
         self._signals: dict[UUID, Mapping[str, Any]] = {}
         self._workstreams: dict[str, str] = {}
@@ -167,8 +171,10 @@ class Projection:
         if run_id is None or others or self.workstream_of(run_id):
             return []
         usage = _usage(fact.payload.get("usage") or {})
-        if signal.get("signal") == "terminate":
+        if signal.get("signal") == TERMINATE:
             return [messages.terminated(signal.get("reason", ""))]
+        if signal.get("signal") == COMPLETE:
+            return [messages.complete("")]
         if fact.type == runs.RUN_CANCELLED.name:
             return [messages.stopped(fact.payload.get("message", ""), ack=signal.get("ack", ""))]
         if self._is_interactive:
@@ -182,7 +188,7 @@ class Projection:
         return [messages.warning(text, until=fact.payload.get("until"))]
 
     def _say_approval(self, fact: Seen, words: Words) -> _Messages:
-        return [asking.approval_request(fact.payload, may_decide=self._may_decide)]
+        return [asking.approval_request(fact.payload, may_say=self._may_say)]
 
     def _say_decision(self, fact: Seen, words: Words) -> _Messages:
         return [asking.approval_outcome(fact.payload)]

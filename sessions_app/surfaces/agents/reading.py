@@ -47,8 +47,8 @@ class Place:
 def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> Place:
     """A reading that has seen everything up to `since`."""
     session = run.session
-    may_decide = principal.can_write and entitlement.may_decide(principal.user, session.owner_id)
-    place = Place(Projection(is_interactive=run.is_interactive, may_decide=may_decide))
+    may_say = entitlement.may_say(principal.user, session.owner_id) if principal.can_write else ()
+    place = Place(Projection(is_interactive=run.is_interactive, may_say=may_say))
     if since:
         place.after = since
         whole, place.mark = marks.read(since)

@@ -91,7 +91,7 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     )  # fmt: skip
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
-    return HttpResponse(approval_html(reading.read_approval(decided.id, may_decide=True)))
+    return HttpResponse(approval_html(reading.read_approval(decided.id, may_say=decided.choices)))
 
 
 @page

@@ -3,6 +3,7 @@
 Whoever decides sees all of the arguments, with every invisible character spelled out.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,8 @@ _LONGEST_ARGUMENTS = 100_000
 @dataclass(frozen=True)
 class ApprovalCard:
     """call_id: the execution it is about; changes: what the call would change, perhaps nothing to be seen; run_scope,
-    always_scope: what would be allowed with it; may_decide: whether whoever looks may; outcome: what came of it."""
+    always_scope: what would be allowed with it; choices: what whoever looks may say, perhaps nothing; outcome: what
+    came of it."""
 
     id: UUID
     call_id: UUID
@@ -36,7 +38,6 @@ class ApprovalCard:
     choices: tuple[Decision, ...] = ()
     run_scope: str = ""
     always_scope: str = ""
-    may_decide: bool = False
     outcome: str = ""
     note: str = ""
     decided_at: datetime | None = None
@@ -48,6 +49,10 @@ class ApprovalCard:
     @property
     def is_refused(self) -> bool:
         return self.status in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED)
+
+    @property
+    def may_decide(self) -> bool:
+        return bool(self.choices)
 
     @property
     def offers_run(self) -> bool:
@@ -63,14 +68,16 @@ class ApprovalCard:
         return waiting_words(self.may_decide)
 
 
-def card_of(approval: ApprovalView, change: Change | None, *, may_decide: bool, name: str) -> ApprovalCard:
-    """change: what the call would do to a text, if that is known; name: what the person who decided is called."""
+def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collection[Decision], name: str) -> ApprovalCard:
+    """may_say: all that whoever looks may say; change: what the call would do to a text, if that is known; name: what
+    the person who decided is called."""
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
     return ApprovalCard(
         approval.id, approval.execution_id, approval.tool, approval.risk, approval.reason, approval.status,
         approval.expires_at, _arguments(approval.arguments), _changes(hidden),
-        hidden.name if hidden else "", approval.choices, _scope(approval.run_pattern), _scope(approval.pattern),
-        may_decide, asking.outcome(approval, name), masked(approval.note), approval.decided_at,
+        hidden.name if hidden else "", asking.narrowed(approval, may_say).choices,
+        _scope(approval.run_pattern), _scope(approval.pattern), asking.outcome(approval, name),
+        masked(approval.note), approval.decided_at,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Gives acts their HTML and the shape in which they go to the browser. Renders templates; reads no database."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from django.template.loader import render_to_string
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.calls import waiting_state
 from sessions_app.surfaces.chat.exchanges import Exchange
+from sessions_app.surfaces.chat.files import FileEntry
 from sessions_app.surfaces.chat.frames import (
     ChangeCall,
     ForgetText,
@@ -77,6 +79,11 @@ def answer_frame(exchange: Exchange) -> Frame:
     """The answer of a run that is over, in place of what was streamed."""
     html = render_to_string("chat/_answer.html", {"exchange": exchange})
     return {"do": "answer", "run": exchange.key, "html": html, "say": _spoken(exchange)}
+
+
+def files_frame(files: Sequence[FileEntry]) -> Frame:
+    """All files of the session."""
+    return {"do": "files", "html": render_to_string("chat/_files.html", {"files": files})}
 
 
 def _spoken(exchange: Exchange) -> str:

@@ -14,6 +14,7 @@ from sessions_app.surfaces.chat.approval_cards import waiting_words
 from sessions_app.surfaces.chat.calls import Call, CallResult, CallState, call_ended, call_requested, call_started
 from sessions_app.surfaces.chat.exchanges import ASKING, RETRYING, THINKING, Status, using
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
+from sessions_app.surfaces.chat.words import FILE_WRITER
 from sessions_app.watch import Seen
 
 
@@ -93,6 +94,11 @@ class ShowQueue:
 
 
 @dataclass(frozen=True)
+class ShowFiles:
+    """The session has another file, or other words in one."""
+
+
+@dataclass(frozen=True)
 class ShowAgent:
     """Another agent answers from now on."""
 
@@ -101,7 +107,7 @@ class ShowAgent:
 
 Act = (
     ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowApproval | ShowStatus | ShowAnswer | ShowQueue
-    | ShowAgent
+    | ShowAgent | ShowFiles
 )  # fmt: skip
 
 
@@ -185,7 +191,8 @@ class Projection:
         is_refused = payload["execution_id"] in self._refused
         self._refused.discard(payload["execution_id"])
         ended = ChangeCall(*call_ended(payload, is_refused=is_refused))
-        return [ended, ShowStatus(run_id, Status(using(calls.values())))]
+        files: list[Act] = [ShowFiles()] if kind == "tool.completed" and payload.get("tool") == FILE_WRITER else []
+        return [ended, ShowStatus(run_id, Status(using(calls.values()))), *files]
 
     def _approval(self, run_id: UUID, payload: dict[str, Any]) -> list[Act]:
         shown = ShowApproval(run_id, UUID(payload["approval_id"]))
@@ -256,9 +263,9 @@ class _StepShown:
 
 
 def _once(acts: list[Act]) -> list[Act]:
-    """The queue is told as it is, so once a batch is enough: after everything else."""
-    told: list[Act] = [act for act in acts if not isinstance(act, ShowQueue)]
-    return told if len(told) == len(acts) else [*told, ShowQueue()]
+    """The queue and the files are told as they are, so once a batch is enough: after everything else."""
+    told: list[Act] = [act for act in acts if not isinstance(act, ShowQueue | ShowFiles)]
+    return [*told, *(act for act in (ShowQueue(), ShowFiles()) if act in acts)]
 
 
 def _waiting(payload: dict[str, Any]) -> Status:

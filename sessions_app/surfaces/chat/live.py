@@ -27,19 +27,29 @@ from sessions_app.identity.authenticate import authenticate
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.exchanges import status_of
-from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, exchange_frame, frame_of
+from sessions_app.surfaces.chat.files import read_files
+from sessions_app.surfaces.chat.fragments import (
+    Frame,
+    answer_frame,
+    approval_frame,
+    exchange_frame,
+    files_frame,
+    frame_of,
+)
 from sessions_app.surfaces.chat.frames import (
     Act,
     Projection,
     ShowAnswer,
     ShowApproval,
     ShowExchange,
+    ShowFiles,
     ShowQueue,
     ShowStatus,
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.sharing import Shared
 from sessions_app.watch import Viewer
+from tools_app.types import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +66,14 @@ _texts = LiveTexts()
 _answers = Shared[list[Frame]](kept=100)
 _exchanges = Shared[list[Frame]](kept=100)
 _queues = Shared[list[Frame]](kept=100)
+_files = Shared[list[Frame]](kept=20)
 
 
 class ChatSocket(AsyncWebsocketConsumer):
     """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
 
     session: Session
-    may_decide = False
+    may_say: tuple[Decision, ...] = ()
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
@@ -87,7 +98,7 @@ class ChatSocket(AsyncWebsocketConsumer):
         """The close code for someone who may not watch (any more)."""
         try:
             session_id = UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
-            self.session, self.may_decide = await in_db(_gate, self.scope, session_id)
+            self.session, self.may_say = await in_db(_gate, self.scope, session_id)
         except _NotLoggedIn:
             return NOT_LOGGED_IN
         except AppError:
@@ -120,7 +131,7 @@ class ChatSocket(AsyncWebsocketConsumer):
         async with Viewer(self.session.id, cursor) as viewer:
             await self._send({})  # tells the page that it is let in
             queued = await in_db(_queue_of, self.session.id)
-            projection = Projection(_texts, [status.run_id for status in queued], may_decide=self.may_decide)
+            projection = Projection(_texts, [status.run_id for status in queued], may_decide=bool(self.may_say))
             async for batch in viewer.frames():
                 now = _kept(batch[-1].cursor)
                 frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act, now)]
@@ -139,12 +150,14 @@ class ChatSocket(AsyncWebsocketConsumer):
         if isinstance(act, ShowExchange):
             return await _exchanges.get((act.run_id, act.message_id), partial(self._exchange, act))
         if isinstance(act, ShowApproval):
-            card = await in_db(reading.read_approval, act.approval_id, may_decide=self.may_decide)
+            card = await in_db(reading.read_approval, act.approval_id, may_say=self.may_say)
             return [approval_frame(act.run_id, card)]
         if isinstance(act, ShowAnswer):
             return await _answers.get(act.run_id, partial(self._answer, act.run_id))
         if isinstance(act, ShowQueue):
             return await _queues.get((self.session.id, now), self._queue)
+        if isinstance(act, ShowFiles):
+            return await _files.get((self.session.id, now), self._list_of_files)
         return [frame_of(act)]
 
     async def _exchange(self, act: ShowExchange) -> list[Frame]:
@@ -160,6 +173,9 @@ class ChatSocket(AsyncWebsocketConsumer):
     async def _queue(self) -> list[Frame]:
         return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
 
+    async def _list_of_files(self) -> list[Frame]:
+        return [files_frame(await in_db(read_files, self.session.id))]
+
 
 class _ViewerGone(Exception):
     """The connection was closed while there was something to send."""
@@ -169,8 +185,8 @@ class _NotLoggedIn(Exception):
     """Nobody is logged in on the page."""
 
 
-def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, bool]:
-    """The session, and whether the viewer may decide what is asked in it."""
+def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[Decision, ...]]:
+    """The session, and all that the viewer may say to what is asked in it."""
     try:
         principal = authenticate(scope)
     except (AppError, UnicodeDecodeError):
@@ -178,7 +194,7 @@ def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, bool]:
     if principal is None or principal.kind != "session":
         raise _NotLoggedIn
     session = access_session(principal.user, session_id)
-    return session, entitlement.may_decide(principal.user, session.owner_id)
+    return session, entitlement.may_say(principal.user, session.owner_id)
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:

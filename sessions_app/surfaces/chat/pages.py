@@ -15,9 +15,11 @@ from sessions_app.access import access_session
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
 from sessions_app.surfaces.chat import reading
+from sessions_app.surfaces.chat.files import read_files
 from sessions_app.surfaces.chat.gate import PageRequest, page
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
 from sessions_app.watch import cursor_now
+from tools_app.keeping import artifacts
 
 STARTERS = (
     "What is 17*23 and what time is it in Tokyo?",
@@ -52,10 +54,11 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     found = access_session(request.user, session_id)
     # The cursor first: what happens while the rest is read is told again, which changes nothing.
     cursor = cursor_now(found.id)
-    newest = reading.read_newest(found, may_decide=entitlement.may_decide(request.user, found.owner_id))
+    newest = reading.read_newest(found, may_say=entitlement.may_say(request.user, found.owner_id))
     context = {
         "session": found, "title": title_of(found), "agent_id": found.agent.agent_id, "cursor": cursor,
         "page": newest, "starters": () if newest.exchanges else STARTERS,
+        "files_count": artifacts.count_artifacts(found.id),
     }  # fmt: skip
     return _chat(request, context, found)
 
@@ -71,6 +74,13 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
         raise InvalidInput("Say before which place older messages are wanted.") from None
     page_of = reading.read_older(found, max(0, min(before, 2**31 - 1)))
     return render(request, "chat/_turns.html", {"session": found, "page": page_of})
+
+
+@page
+@require_GET
+def files(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """A fragment: the files of a session."""
+    return render(request, "chat/_files.html", {"files": read_files(access_session(request.user, session_id).id)})
 
 
 @page

@@ -1,7 +1,7 @@
 """Reads what the page shows. Every function is synchronous and costs a number of queries that does not grow."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
@@ -19,7 +19,7 @@ from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.exchanges import Exchange, open_exchange, stored_exchange
 from tools_app import selectors as tools
 from tools_app.executions import previewing
-from tools_app.types import ApprovalStatus, ApprovalView, ExecutionView
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ class Page:
     older_than: int | None
 
 
-def read_newest(session: Session, *, may_decide: bool = False) -> Page:
+def read_newest(session: Session, *, may_say: Collection[Decision] = ()) -> Page:
     """The newest turns with what is going on now. Read the cursor of the timeline before this, never after.
 
-    may_decide: whether the reader may decide what agents ask for.
+    may_say: all that the reader may say to what agents ask for.
     """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return Page(_exchanges(turns, runs, _stored_html(turns), may_decide), older_than)
+    return Page(_exchanges(turns, runs, _stored_html(turns), may_say), older_than)
 
 
 def read_older(session: Session, before: int) -> Page:
@@ -51,10 +51,10 @@ def read_older(session: Session, before: int) -> Page:
     return Page(_exchanges(turns, (), _stored_html(turns)), older_than)
 
 
-def read_approval(approval_id: UUID, *, may_decide: bool) -> ApprovalCard:
-    """A request for approval as it stands now. Raises NotFound."""
+def read_approval(approval_id: UUID, *, may_say: Collection[Decision]) -> ApprovalCard:
+    """A request for approval as it stands now, for a reader who may say that. Raises NotFound."""
     approval = tools.get_approval(approval_id)
-    return _card_of(approval, may_decide, name_of(approval.decided_by, approval.session_id))
+    return _card_of(approval, may_say, name_of(approval.decided_by, approval.session_id))
 
 
 def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
@@ -98,13 +98,16 @@ def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int |
 
 
 def _exchanges(
-    turns: Sequence[Turn], open_runs: Sequence[RunView], html: Mapping[UUID, SafeString], may_decide: bool = False
+    turns: Sequence[Turn],
+    open_runs: Sequence[RunView],
+    html: Mapping[UUID, SafeString],
+    may_say: Collection[Decision] = (),
 ) -> tuple[Exchange, ...]:
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
     executions = _executions(turns)
     under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
     shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
-    approvals = _approvals(shown, may_decide)
+    approvals = _approvals(shown, may_say)
     found: dict[int, Exchange] = {}
     for run in open_runs:
         found[run.ordinal] = open_exchange(
@@ -137,17 +140,17 @@ def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
     return {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
 
 
-def _approvals(executions: Sequence[ExecutionView], may_decide: bool) -> dict[UUID, ApprovalCard]:
+def _approvals(executions: Sequence[ExecutionView], may_say: Collection[Decision]) -> dict[UUID, ApprovalCard]:
     """The requests about these calls, by the execution's id. Two queries."""
     found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
     sessions = {approval.session_id for approval in found}
     names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
-    return {approval.execution_id: _card_of(approval, may_decide, names[approval.decided_by]) for approval in found}
+    return {approval.execution_id: _card_of(approval, may_say, names[approval.decided_by]) for approval in found}
 
 
-def _card_of(approval: ApprovalView, may_decide: bool, name: str) -> ApprovalCard:
+def _card_of(approval: ApprovalView, may_say: Collection[Decision], name: str) -> ApprovalCard:
     change = previewing.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
-    return card_of(approval, change, may_decide=may_decide, name=name)
+    return card_of(approval, change, may_say=may_say, name=name)
 
 
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:

@@ -16,6 +16,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/approvals/<uuid:approval_id>/decide", actions.decide, name="chat-decide"),
     path("chat/<uuid:session_id>", pages.session, name="chat-session"),
     path("chat/<uuid:session_id>/turns", pages.older_turns, name="chat-turns"),
+    path("chat/<uuid:session_id>/files", pages.files, name="chat-files"),
     path("chat/<uuid:session_id>/messages", actions.send, name="chat-send"),
     path("chat/<uuid:session_id>/stop", actions.stop, name="chat-stop"),
     path("chat/<uuid:session_id>/title", actions.title, name="chat-title"),

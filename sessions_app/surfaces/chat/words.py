@@ -16,6 +16,7 @@ CALL_STATES: dict[str, tuple[str, str]] = {
 }
 # What is said of a call that a person has to approve, or has not approved.
 ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
+FILE_WRITER = "write_artifact"  # the tool by which agents make files
 BAD_CALL_STATES = {"failed", "timed-out"}
 
 
@@ -40,6 +41,14 @@ def duration(seconds: float | None) -> str:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def size(count: int) -> str:
+    """`1 byte`, `12 bytes`, `3.4 kB`, `250 kB`, `1.2 MB`."""
+    if count < 1000:
+        return f"{count} byte{'' if count == 1 else 's'}"
+    number, unit = (count / 1000, "kB") if count < 999_500 else (count / 1_000_000, "MB")
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 
 
 def day_name(at: datetime, today: date) -> str:

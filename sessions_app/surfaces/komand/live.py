@@ -13,7 +13,7 @@ from django.conf import settings
 from django.urls import path
 
 from agents_app import selectors as agents
-from agents_app.types import RunStatus, RunTranscript, RunView
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
@@ -101,6 +101,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         session=session,
         agent_id=fields["agent_id"],
         idempotency_key=idempotency_key,
+        options=RunOptions(tools=fields["tools"], mcp_servers=fields["mcp_servers"]),
     )
 
 

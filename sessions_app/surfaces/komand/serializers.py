@@ -12,10 +12,11 @@ from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 from sessions_app.surfaces.komand.envelope import Page
 from sessions_app.surfaces.komand.policy_fields import PolicyBody
+from sessions_app.surfaces.komand.scope_field import ScopeField
 from tools_app import catalogue
 from tools_app.keeping import artifact_paths
 from tools_app.registry import tools
-from tools_app.rules.scoping import ScopeMode
+from tools_app.rules.scoping import INHERIT, ScopeMode
 from tools_app.types import ApprovalStatus, Decision
 
 DEFAULT_PAGE_SIZE = 50
@@ -49,6 +50,10 @@ class MessageBody(serializers.Serializer[Any]):
         max_length=_LONGEST_KEY, source="session_id", default="", allow_null=True, allow_blank=True
     )
     agentId = serializers.CharField(max_length=120, source="agent_id", default="default")  # noqa: N815
+    tools = ScopeField(default=INHERIT, help_text="The tools that may be used for this message.")
+    mcpServers = ScopeField(  # noqa: N815
+        source="mcp_servers", default=INHERIT, help_text="The MCP servers whose tools may be used for this message."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if len(str(SessionKey("WebChat", attrs["account_id"], attrs["sender_id"]))) > _LONGEST_KEY:
@@ -199,8 +204,9 @@ class UploadQuery(serializers.Serializer[Any]):
     path = serializers.CharField(
         max_length=artifact_paths.MAX_CHARACTERS,
         trim_whitespace=False,
-        help_text="Such as files/report.pdf; a file that is there is replaced.",
+        help_text="Such as files/report.pdf; `files/report (2).pdf` where another file is in the way.",
     )
+    replace = serializers.BooleanField(default=False, help_text="Put it in the place of a file that is in the way.")
 
 
 class ApprovalQuery(PageQuery):

@@ -1,6 +1,6 @@
 """What this surface shows of each object: camelCase dictionaries. Reads nothing that is not loaded already."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -9,6 +9,7 @@ from agents_app.models import Agent
 from agents_app.types import RunTranscript
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
+from sessions_app import asking
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.cited import shown_citations
@@ -20,7 +21,7 @@ from tools_app.remote.skills.registry import InstallView, SkillView
 from tools_app.trust.control import ControlView
 from tools_app.trust.grants import GrantView
 from tools_app.trust.receipts import Verdict
-from tools_app.types import ApprovalStatus, ApprovalView, ExecutionView
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 _AGENT_FIELDS = {
     "agentId": "agent_id",
@@ -140,11 +141,14 @@ def receipt_verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def approval(view: ApprovalView, *, session_key: str, may_decide: bool) -> dict[str, Any]:
+def approval(view: ApprovalView, *, session_key: str, may_say: Collection[Decision]) -> dict[str, Any]:
     """A request for a person's decision; arguments as they would be used, secrets masked.
 
-    choices: what may be decided; patterns: what the wider ones would allow; mayDecide: whether the caller may.
+    may_say: all that the caller may say to requests of that session. choices: what they may say to this one now;
+    patterns: what the wider ones would allow; mayDecide: whether they may say anything.
     """
+    is_open = view.status is ApprovalStatus.PENDING
+    choices = asking.narrowed(view, may_say).choices if is_open else ()
     return {
         "approvalId": str(view.id),
         "executionId": str(view.execution_id),
@@ -155,9 +159,9 @@ def approval(view: ApprovalView, *, session_key: str, may_decide: bool) -> dict[
         "parameters": redact.masked(view.arguments),
         "risk": view.risk,
         "reason": view.reason,
-        "choices": [choice.value for choice in view.choices],
+        "choices": [choice.value for choice in choices],
         "patterns": {"allow_run": view.run_pattern or None, "allow_always": view.pattern or None},
-        "mayDecide": may_decide and view.status is ApprovalStatus.PENDING,
+        "mayDecide": bool(choices),
         "status": view.status.value,
         "decision": view.decision or None,
         "decidedBy": view.decided_by or None,

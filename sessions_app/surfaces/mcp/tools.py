@@ -17,6 +17,7 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
+from sessions_app.citations import for_people
 from sessions_app.identity import limits
 from sessions_app.identity.admission import ReadOnlyKey
 from sessions_app.identity.principal import Principal
@@ -99,13 +100,21 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
     run = transcript.run
     outcome: dict[str, Any] = {"session": session_key, "run": str(run.id), "status": run.status.value}
     if run.status.is_terminal:
-        outcome["text"] = transcript.answer
+        outcome["text"] = _answer(transcript)
         if run.error_message:
             outcome["error"] = run.error_message
     else:
         waits = f", waiting for {run.waiting_on.value}" if run.waiting_on else ""
         outcome["note"] = f"It is still running{waits}. Ask for it again with get_run."
     return outcome
+
+
+def _answer(transcript: RunTranscript) -> str:
+    """As people read it: programs hand it on to them, or to a model that does not know our ids."""
+    steps = transcript.steps
+    step = len(steps) - 1 if steps and not steps[-1].tool_calls else len(steps)
+    cited = selectors.citations_by_step(transcript.run.id).get(step, ())
+    return for_people([(transcript.answer, cited)])
 
 
 async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +137,10 @@ async def _get_session_history(principal: Principal, arguments: dict[str, Any]) 
 
 
 def _turn(row: Turn) -> dict[str, Any]:
+    cited = selectors.citations_of(row)
+    text = for_people([(row.content, cited)]) if cited else row.content
     shown: dict[str, Any] = {
-        "role": row.role, "text": row.content, "at": row.created_at.isoformat(), "state": row.state,
+        "role": row.role, "text": text, "at": row.created_at.isoformat(), "state": row.state,
     }  # fmt: skip
     return shown | ({"error": row.error_message} if row.error_message else {})
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import InvalidInput
-from sessions_app import approvals, selectors, services
+from sessions_app import approvals, entitlement, selectors, services
 from sessions_app.access import access_agent, access_approval, access_session
 from sessions_app.citations import said
 from sessions_app.identity import limits
@@ -21,17 +21,20 @@ from sessions_app.surfaces.cited import shown_citations
 from sessions_app.surfaces.signalr.projection import message_of
 from sessions_app.surfaces.timestamps import iso
 from sessions_app.watch import cursor_now
+from tools_app.types import Decision
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A session that a connection is to be told of. cursor: from where on; run_id: of the message just sent."""
+    """A session that a connection is to be told of. cursor: from where on; run_id: of the message just sent; may_say:
+    all that the caller may say to requests for approval there."""
 
     session_id: UUID
     key: str
     agent_id: str
     cursor: str
     run_id: UUID | None = None
+    may_say: tuple[Decision, ...] = ()
 
 
 def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_key: Any = "") -> Watched:
@@ -49,14 +52,16 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
         content, thread_id=session_key.thread_id,
     )  # fmt: skip
     accepted = services.receive(inbound, owner=user, session=existing, agent_id=agent_id, idempotency_key=key)
-    return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id)
+    may_say = entitlement.may_say(user, user.pk)
+    return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, may_say)
 
 
 def find_watched(principal: Principal, session_id: Any, last_event_id: Any = None) -> Watched:
     """A session of the caller, to be told of from that event on; from now on without one. Raises NotFound."""
     session = access_session(principal.user, _text(session_id, "sessionId"))
     cursor = cursor_now(session.id) if last_event_id is None else _text(last_event_id, "lastEventId", may_be_empty=True)
-    return Watched(session.id, session.key, session.agent.agent_id, cursor)
+    may_say = entitlement.may_say(principal.user, session.owner_id) if principal.can_write else ()
+    return Watched(session.id, session.key, session.agent.agent_id, cursor, may_say=may_say)
 
 
 def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:

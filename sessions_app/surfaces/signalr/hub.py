@@ -169,7 +169,7 @@ class Hub:
             await self._tell(protocol.completion(invocation_id, error=failure_of(error).message))
 
     async def _stream_run(self, invocation_id: str, watched: Watched) -> None:
-        projection = HubProjection(watched.key, watched.agent_id)
+        projection = HubProjection(watched.key, watched.agent_id, watched.may_say)
         async with Viewer(watched.session_id, watched.cursor) as viewer:
             async for facts in viewer.frames():
                 for fact in facts:
@@ -196,7 +196,7 @@ class Hub:
         self._watches[watched.session_id] = asyncio.create_task(self._follow(watched))
 
     async def _follow(self, watched: Watched) -> None:
-        projection = HubProjection(watched.key, watched.agent_id)
+        projection = HubProjection(watched.key, watched.agent_id, watched.may_say)
         try:
             async with Viewer(watched.session_id, watched.cursor) as viewer:
                 async for facts in viewer.frames():

@@ -4,7 +4,7 @@
 that names the session, the message and where to resume; the other events are ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from tools_app.events import (
     TOOL_PROGRESS,
     TOOL_REQUESTED,
 )
+from tools_app.types import Decision
 
 Call = tuple[str, list[Any]]
 
@@ -54,10 +55,12 @@ _TARGETS = {
 
 
 class HubProjection:
-    """One session as one connection sees it. agent_id: who answers there, until a run says otherwise."""
+    """One session as one connection sees it. agent_id: who answers there, until a run says otherwise; may_say: all that
+    the caller may say to requests for approval."""
 
-    def __init__(self, session_key: str, agent_id: str) -> None:
+    def __init__(self, session_key: str, agent_id: str, may_say: Collection[Decision] = ()) -> None:
         self._session_key = session_key
+        self._may_say = may_say
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
         self._texts: dict[tuple[UUID, int], AppendedText] = {}
@@ -81,6 +84,8 @@ class HubProjection:
             return [("ReceiveToken", [agent_id, None, True, where])]
         if target := _TARGETS.get(fact.type):
             told = {name: fact.payload[key] for key, name in _FIELDS.items() if key in fact.payload}
+            if "choices" in told:
+                told["choices"] = [choice for choice in told["choices"] if choice in self._may_say]
             return [(target, [agent_id, {**told, **where}])]
         return []
 

@@ -1,5 +1,6 @@
 """The tool calls of a run as steps of its message, as they stand after each fact. Pure."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from tools_app.events import (
     TOOL_PROGRESS,
     TOOL_REQUESTED,
 )
-from tools_app.types import ExecutionStatus
+from tools_app.types import Decision, ExecutionStatus
 
 _ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 CALL_FACTS = (
@@ -35,9 +36,10 @@ def status_of(status: str) -> str:
 
 
 class Calls:
-    """Keeps each call of a run that was seen."""
+    """Keeps each call of a run that was seen. may_say: all that the reader may say to requests for approval."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_say: Collection[Decision]) -> None:
+        self._may_say = may_say
         self._steps: dict[str, Step] = {}
 
     def see(self, fact: Seen) -> Step | None:
@@ -57,10 +59,11 @@ class Calls:
         changed = {name: value for name, value in step.items() if name != "approval"}
         match fact.type:
             case APPROVAL_REQUESTED.name:
-                told = ("approval_id", "choices", "reason", "expires_at")
+                told = {name: payload[name] for name in ("approval_id", "reason", "expires_at")}
+                choices = [choice for choice in payload["choices"] if choice in self._may_say]
                 changed |= {
                     "detail": f"Waits for a person's approval: {payload['reason']}",
-                    "approval": {name: payload[name] for name in told},
+                    "approval": {**told, "choices": choices},
                 }
             case APPROVAL_DECIDED.name:
                 changed["detail"] = f"Approval {payload['status']}." + (

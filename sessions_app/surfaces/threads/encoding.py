@@ -5,7 +5,7 @@ has are left out, and text that began anew is told again only where it says some
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ from sessions_app.surfaces.threads.told_text import NOTHING, Told, ToldText
 from sessions_app.surfaces.timestamps import iso
 from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED, TOOL_REQUESTED
+from tools_app.types import Decision
 
 ENDS = {
     RUN_COMPLETED.name: "completed", RUN_CANCELLED.name: "canceled", RUN_FAILED.name: "failed",
@@ -78,15 +79,23 @@ class _Step:
 
 
 class MessageEvents:
-    """after: the place that the reader has, in this message; None: it has nothing. clock: for what has no time."""
+    """after: the place that the reader has, in this message; None: it has nothing. clock: for what has no time;
+    may_say: all that the reader may say to requests for approval."""
 
-    def __init__(self, run_id: UUID, number: int, clock: Callable[[], datetime], after: Place | None = None) -> None:
+    def __init__(
+        self,
+        run_id: UUID,
+        number: int,
+        clock: Callable[[], datetime],
+        after: Place | None = None,
+        may_say: Collection[Decision] = tuple(Decision),
+    ) -> None:
         self._run_id = run_id
         self._after = after or Place(number, -1)
         self._number = number
         self._clock = clock
         self._steps: dict[int, _Step] = {}
-        self._calls = Calls()
+        self._calls = Calls(may_say)
         self._citations: list[dict[str, Any]] = []
         self._has_begun = False
         self._pause: Place | None = None

@@ -49,7 +49,9 @@ _APPROVAL: Schema = {
     "type": "object",
     "description": "while a person has to decide: POST /api/approvals/<approval_id>/decide",
     "properties": {
-        "approval_id": UUID, "choices": {"type": "array", "items": {"type": "string"}}, "reason": {"type": "string"},
+        "approval_id": UUID,
+        "choices": {"type": "array", "items": {"type": "string"}, "description": "yours; none: somebody else decides"},
+        "reason": {"type": "string"},
         "expires_at": TIME,
     },
     "required": ["approval_id", "choices", "reason", "expires_at"],

@@ -1,4 +1,5 @@
 // Applies to the page what the server tells: every act can come twice, and acts on what is over change nothing.
+import { showFiles } from "./files.js";
 import { GAP, StepText } from "./step-text.js";
 
 const byId = (id) => document.getElementById(id);
@@ -78,6 +79,9 @@ export class Log {
         break;
       case "answer":
         this.#showAnswer(act);
+        break;
+      case "files":
+        showFiles(act);
         break;
       case "agent":
         byId("agent").value = act.agent;

@@ -1,8 +1,9 @@
 // Wires the parts of the chat page together.
 import { setUpComposer } from "./composer.js";
 import { setUpCopying } from "./copying.js";
+import { setUpFiles } from "./files.js";
 import { setUpKeys } from "./keys.js";
-import { Log } from "./log.js";
+import { announce, Log } from "./log.js";
 import { setUpPreferences } from "./preferences.js";
 import { setUpRequests } from "./requests.js";
 import { Scroll } from "./scroll.js";
@@ -16,6 +17,7 @@ const log = new Log(scroll, sidebar.refreshSoon);
 
 setUpRequests();
 setUpCopying();
+setUpFiles(announce);
 setUpPreferences();
 const composer = setUpComposer(session, log, scroll);
 setUpKeys(composer, sidebar);

@@ -18,7 +18,7 @@ from tests.channel_rig import add_telegram, add_webhook, post, settle, telegram,
 from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
-from tools_app.models import Approval
+from tools_app.models import Approval, Grant
 from tools_app.registry import tools
 from tools_app.types import Decision
 
@@ -61,6 +61,12 @@ def test_the_question_says_what_will_be_done_and_a_button_decides_it(rig: Engine
     approval.refresh_from_db()
     assert (approval.decision, approval.decided_by) == ("allow_once", "sender:Telegram:501")
     assert Launch.launched == ["moon"]
+
+
+def test_the_word_of_a_listed_sender_holds_for_ever(rig: EngineRig, platform: FakeTelegram) -> None:
+    ask(platform)
+    assert press(1, platform.buttons(501)["Always allow"], platform) == "Always allowed."
+    assert Grant.objects.get().run_id is None
 
 
 def test_a_denial_reaches_the_model_and_the_chat(rig: EngineRig, platform: FakeTelegram) -> None:
@@ -124,6 +130,16 @@ def test_the_sender_is_not_offered_what_would_hold_for_everybody(
     ask(platform, config={"drafts": False})
     assert list(platform.buttons(501)) == ["Allow once", "Allow for this run", "Deny"]
     assert "“Always” means" not in platform.chat(501)[0]
+
+
+def test_a_group_without_anybody_entitled_is_told_and_not_asked(
+    rig: EngineRig, platform: FakeTelegram, settings
+) -> None:
+    settings.KOMAND_APPROVERS = "owners"  # a group is nobody's own
+    add_telegram(platform, config={"drafts": False})
+    telegram(group_update(8, "@komand_test_bot go", entities=[{"type": "mention", "offset": 0, "length": 16}]))
+    until(lambda: platform.chat(-100777))
+    assert "An operator has to decide this" in platform.chat(-100777)[0] and not platform.buttons(-100777)
 
 
 def test_whoever_may_not_decide_is_not_asked_but_told(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from komand.web import most_bytes
 from tests.integration.komand.flooding import LARGE_PIECES, PIECE
 from tests.live import ROOT, clean_environment, wait_for
 
@@ -109,6 +111,28 @@ def test_an_announced_body_over_the_cap_is_refused_before_it_is_sent(serving: Se
     with serving.connect() as client:
         client.sendall(b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    ("target", "takes_files"),
+    [
+        (b"/api/v1/artifact-blobs/token/a.txt", True),
+        (b"/api/sessions/WebChat%3Adefault%3A1/artifacts?path=a", True),
+        (b"/api/sessions/1/artifacts", True),
+        (b"/api/sessions/1/artifacts/2", False),
+        (b"/api/webchat/message?x=/api/v1/artifact-blobs/", False),
+    ],
+)
+def test_a_body_that_is_a_file_may_be_as_long_as_a_file(settings: Any, target: bytes, takes_files: bool) -> None:
+    settings.KOMAND_MAX_BODY_BYTES, settings.KOMAND_ARTIFACT_MAX_BYTES = 1, 2
+    assert most_bytes(target) == 1 + takes_files
+
+
+def test_a_file_over_the_cap_of_other_bodies_arrives(serving: Serving) -> None:
+    with serving.connect() as client:
+        client.sendall(b"PUT /api/v1/artifact-blobs/t/a HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n")
+        client.sendall(b"x" * 3_000_000)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:

@@ -4,8 +4,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from axes.models import AccessAttempt
+from axes.models import AccessAttempt, AccessLog
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connections
 from django.test import Client
 
@@ -43,6 +44,15 @@ def test_login_is_audited_and_noted_on_the_user(alice):
     alice.refresh_from_db()
     assert alice.last_login is not None
     assert AuditEntry.objects.get(action="LoggedIn").actor == f"user:{alice.pk}"
+
+
+def test_login_opens_no_session_and_sets_no_cookie(alice):
+    """The tokens are the login. A cookie would be a second one, which nobody asked for and logout does not end."""
+    body = {"email": "alice", "password": "secret-enough"}
+    answer = Client().post("/api/auth/login", body, content_type="application/json")
+    assert answer.status_code == 200 and not answer.cookies and not Session.objects.exists()
+    log = AccessLog.objects.get(username="alice")
+    assert (log.ip_address, log.session_hash) == ("127.0.0.1", "")
 
 
 def test_wrong_password_unknown_user_and_deactivated_user_get_the_same_answer(alice):

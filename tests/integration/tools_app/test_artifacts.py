@@ -3,6 +3,7 @@
 import base64
 import os
 import time
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -51,6 +52,16 @@ def test_a_file_is_read_as_it_was_written(session):
     view, data = read_artifact(session, "out/a.txt")
     assert (data, view, view.size_bytes, view.media_type) == (b"\0\xff", written, 2, "application/x-thing")
     assert write(session, "files/page.html").media_type == "text/html"
+
+
+def test_a_file_that_keeps_others_is_put_beside_them(session, folder):
+    put = partial(write, session, "files/Report.pdf", keeps_others=True)
+    paths = [put(data=data).path for data in (b"1", b"2", b"1", b"3", b"2")]
+    assert paths == [
+        "files/Report.pdf", "files/Report (2).pdf", "files/Report.pdf", "files/Report (3).pdf", "files/Report (2).pdf",
+    ]  # fmt: skip
+    assert write(session, "files/report.pdf", b"1", keeps_others=True).path == "files/report (4).pdf"
+    assert read_artifact(session, "files/Report.pdf")[1] == b"1" and len(blobs(folder, session)) == 4
 
 
 def test_writing_again_replaces_and_leaves_one_blob(session, folder):

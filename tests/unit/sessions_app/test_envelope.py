@@ -11,7 +11,7 @@ from rest_framework.exceptions import MethodNotAllowed, ParseError, ValidationEr
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound, RateLimited, Unavailable
 from sessions_app.identity.principal import Unauthenticated
-from sessions_app.surfaces.bodies import parse_json
+from sessions_app.surfaces.bodies import MOST_LEVELS, parse_json
 from sessions_app.surfaces.cors import cors_headers
 from sessions_app.surfaces.failures import failure_of
 from sessions_app.surfaces.komand import envelope, errors
@@ -108,6 +108,16 @@ def test_validation_errors_name_each_field_and_what_to_fix():
 def test_malformed_json_is_a_parse_error(body):
     with pytest.raises(ParseError):
         parse_json(body)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_json_is_read_to_a_depth_that_whatever_walks_through_it_bears(opening, closing):
+    def nested(levels):
+        return opening * levels + b"1" + closing * levels
+
+    assert parse_json(b'{"many": [' + b"[]," * 500 + nested(MOST_LEVELS - 2) + b"]}")
+    with pytest.raises(ParseError, match="levels deep"):
+        parse_json(nested(MOST_LEVELS + 1))
 
 
 def test_json_of_any_language_is_read():

@@ -16,6 +16,7 @@ from sessions_app.surfaces.chat.frames import (
     ShowApproval,
     ShowCall,
     ShowExchange,
+    ShowFiles,
     ShowQueue,
     ShowStatus,
     ShowText,
@@ -51,6 +52,15 @@ def _texts(acts: list[Act]) -> list[tuple[int, str, list[str]]]:
 def test_text_of_one_batch_is_told_at_once(projection: Projection) -> None:
     acts = projection.acts([_delta(0, "one "), _delta(4, "two"), _delta(0, "later", step=1)])
     assert _texts(acts) == [(0, "one two", []), (0, "later", [])]
+
+
+def test_a_file_that_was_written_is_told_once_a_batch() -> None:
+    ended = {"status": "Completed", "output": "{}", "error": "", "duration_ms": 5, "call_id": "c"}
+    facts = [_seen("tool.completed", 0, execution_id=str(uuid4()), tool="write_artifact", **ended) for _ in "ab"]
+    assert Projection(LiveTexts()).acts(facts)[-2:].count(ShowFiles()) == 1
+    for name, how in (("echo", "completed"), ("write_artifact", "failed")):
+        other = _seen(f"tool.{how}", 0, execution_id=str(uuid4()), tool=name, **{**ended, "status": how.title()})
+        assert ShowFiles() not in Projection(LiveTexts()).acts([other])
 
 
 def test_finished_blocks_take_the_place_of_their_text(projection: Projection) -> None:

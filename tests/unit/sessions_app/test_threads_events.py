@@ -166,7 +166,7 @@ def test_an_approval_is_told_with_its_step_until_it_is_decided() -> None:
     names = {"execution_id": CALL, "call_id": "call_1", "tool": "write_artifact"}
     approval = {
         "approval_id": str(UUID(int=5)),
-        "choices": ["deny"],
+        "choices": ["allow_once", "allow_always", "deny"],
         "reason": "r",
         "expires_at": "2026-03-01T09:30:00Z",
     }
@@ -177,6 +177,10 @@ def test_an_approval_is_told_with_its_step_until_it_is_decided() -> None:
     ]
     steps = [event.data for event in told([started(), *facts]) if event.name == "step"]
     assert ["approval" in step for step in steps] == [False, True, False]
+    assert steps[1]["approval"]["choices"] == approval["choices"]
+    waiting = MessageEvents(RUN, 1, lambda: NOW, may_say=())
+    [asked] = [event for each in (started(), *facts[:2]) for event in waiting.see(each)][-1:]
+    assert asked.data["approval"] == {**approval, "choices": []}
 
 
 def test_events_are_sent_with_their_place_name_and_data() -> None:

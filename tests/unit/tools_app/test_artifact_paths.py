@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.keeping.artifact_paths import BadPathError, checked, folded
+from tools_app.keeping.artifact_paths import BadPathError, checked, folded, numbered
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_two_spellings_of_one_name_are_one():
 
 def test_percent_signs_mean_nothing():
     assert checked("out/..%2fa") == "out/..%2fa"  # a name, never decoded
+
+
+@pytest.mark.parametrize(
+    ("path", "second"),
+    [
+        ("files/a.txt", "files/a (2).txt"), ("a", "a (2)"), (".hidden", ".hidden (2)"),
+        ("x/a.tar.gz", "x/a.tar (2).gz"),
+        ("out/" + "a" * 96 + ".txt", "out/" + "a" * 92 + " (2).txt"),
+        ("a." + "b" * 90, "a." + "b" * 90 + " (2)"),
+    ],
+)  # fmt: skip
+def test_one_more_file_of_a_name_has_a_number(path, second):
+    assert numbered(path, 2) == second
+    assert not path.startswith(("out/", "files/")) or checked(second) == second

@@ -114,6 +114,10 @@ def test_nobody_may_do_nothing():
     [
         (SessionPolicy(is_readonly=True), Effect.ONCE, Deny),
         (SessionPolicy(is_readonly=True), Effect.READ, Allow),
+        (SessionPolicy(tools=("mail",)), Effect.READ, Allow),
+        (SessionPolicy(tools=("post",)), Effect.READ, Deny),
+        (SessionPolicy(tools=()), Effect.READ, Deny),
+        (SessionPolicy(mcp_servers=()), Effect.READ, Allow),  # it is of no server
         (SessionPolicy(denied=("m*",)), Effect.READ, Deny),
         (SessionPolicy(denied=("mail(to=ann)",)), Effect.READ, Deny),
         (SessionPolicy(denied=("mail(to=bob)",)), Effect.READ, Allow),

@@ -1,5 +1,7 @@
 """none, inherit and list, over call, agent, network and installation."""
 
+import json
+
 import pytest
 
 from tools_app.rules.scoping import INHERIT, Scope, ScopeMode, of_nullable, of_setting, resolve
@@ -37,6 +39,11 @@ def test_an_empty_stored_list_is_none_and_a_missing_one_inherits():
     assert of_nullable(None) == INHERIT
     assert of_nullable([]) == NONE
     assert of_nullable(["a"]) == only("a")
+
+
+@pytest.mark.parametrize("scope", [INHERIT, NONE, only(), only("a", "b")])
+def test_a_scope_is_stored_as_json(scope):
+    assert Scope.from_dict(json.loads(json.dumps(scope.to_dict()))) == scope
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,9 @@ class OfApprovals(KomandView):
         shown = []
         for view in views:
             session = sessions.get(view.session_id)
-            may_decide = self.principal.can_write and entitlement.may_decide(
-                user, session.owner_id if session else None
-            )
-            shown.append(shapes.approval(view, session_key=session.key if session else "", may_decide=may_decide))
+            owner_id = session.owner_id if session else None
+            may_say = entitlement.may_say(user, owner_id) if self.principal.can_write else ()
+            shown.append(shapes.approval(view, session_key=session.key if session else "", may_say=may_say))
         return shown
 
 

@@ -30,16 +30,18 @@ class SessionArtifacts(KomandView):
         return ok([shapes.artifact(row, session.key) for row in shown], page.meta(len(rows)))
 
     def post(self, request: Request, session_id: str) -> Response:
-        """The body is the file; Content-Type says of what kind it is. Agents read it with `read_artifact`."""
+        """The body is the file; Content-Type says of what kind it is. Agents read it with `read_artifact`. The answer
+        tells its path, which is another one than was asked for when a file is in the way."""
         session = access_session(self.principal.user, session_id)
-        path = self.query(UploadQuery).validated_data["path"]
+        asked = self.query(UploadQuery).validated_data
         kind = (request.content_type or "").partition(";")[0].strip().lower()
         if kind in _FORMS:  # the file is the body, not a part of it
             raise UnsupportedMediaType(kind)
         media_type = "" if kind == _NO_TYPE else kind
         stored = artifacts.write_artifact(
-            session.id, path, _body(request), run_id=None, agent_id="", media_type=media_type
-        )
+            session.id, asked["path"], _body(request), run_id=None, agent_id="", media_type=media_type,
+            keeps_others=not asked["replace"],
+        )  # fmt: skip
         return ok(shapes.artifact(stored, session.key))
 
 

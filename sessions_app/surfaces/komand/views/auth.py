@@ -1,7 +1,5 @@
 """Login with a password, refresh and logout of API clients. Sets no cookie: pages have their own login."""
 
-from django.contrib.auth.models import User
-from django.contrib.auth.signals import user_logged_in
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,7 +15,7 @@ class Login(KomandView):
     def post(self, request: Request) -> Response:
         fields = self.body(LoginBody)
         user = login.log_in(request._request, fields["email"], fields["password"])
-        user_logged_in.send(sender=User, request=request._request, user=user)
+        login.announce(request._request, user)
         pair = tokens.open_login(user)
         return ok({"token": pair.access, "refreshToken": pair.refresh, "user": shapes.user(user)})
 

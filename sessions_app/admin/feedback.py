@@ -1,0 +1,83 @@
+"""What people think of sessions and messages, in the admin: read, filtered by rating, one click from what was said."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
+from unfold.decorators import display
+
+from audit_app.adminkit import links
+from audit_app.adminkit.base import ReadOnlyAdmin
+from audit_app.adminkit.filters import KeyDateFilter
+from audit_app.adminkit.text import json_block, shortened, visible
+from sessions_app.models import Feedback, Turn
+
+_LISTED_CHARACTERS, _SHOWN_CHARACTERS = 100, 2_000
+
+
+@admin.register(Feedback)
+class FeedbackAdmin(ReadOnlyAdmin):
+    search_ids = ("id", "session_id")
+    list_display = ("said", "opinion", "about", "session_link", "person", "created_at")
+    list_filter = (
+        ("rating", ChoicesDropdownFilter), ("target_type", ChoicesDropdownFilter), ("created_at", KeyDateFilter),
+    )  # fmt: skip
+    list_select_related = False
+    search_fields = ("reason", "comment", "=user__username")
+    search_help_text = "An id, also of a session, or a user name or words of the newest 5,000"
+    fields = (
+        "opinion", "about", "words", "session_link", "reason", "remark", "person", "more", "created_at", "updated_at",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
+        return super().get_queryset(request).prefetch_related("session", "user")
+
+    @display(description="Feedback")
+    def said(self, row: Feedback) -> str:
+        return visible(shortened(row.comment or row.reason or "–", _LISTED_CHARACTERS))
+
+    @display(description="Rating", label={"up": "success", "down": "danger"})
+    def opinion(self, row: Feedback) -> Any:
+        return row.get_rating_display()
+
+    @display(description="About")
+    def about(self, row: Feedback) -> str:
+        return str(row.get_target_type_display())
+
+    @display(description="Message")
+    def words(self, row: Feedback) -> Any:
+        """The message, with the page of its session that ends with it."""
+        turn = _find_turn(row)
+        url = links.find_url("session", row.session_id)
+        if turn is None or url is None:
+            return "–"
+        text = visible(shortened(turn.content, _SHOWN_CHARACTERS)) or "(no text)"
+        return format_html('<a class="k-link" href="{}?before={}.{}">{}</a>', url, turn.ordinal, turn.part + 1, text)
+
+    @display(description="Session")
+    def session_link(self, row: Feedback) -> str:
+        return links.link("session", row.session_id, shortened(row.session.title or row.session.key, 60))
+
+    @display(description="Comment")
+    def remark(self, row: Feedback) -> str:
+        return visible(row.comment) or "–"
+
+    @display(description="By")
+    def person(self, row: Feedback) -> str:
+        return visible(row.user.get_username())
+
+    @display(description="Sent with it")
+    def more(self, row: Feedback) -> Any:
+        return json_block(row.extra_metadata) if row.extra_metadata else "–"
+
+
+def _find_turn(row: Feedback) -> Turn | None:
+    """The message it is about: of an answer, the run is named."""
+    if row.target_type != "MESSAGE":
+        return None
+    of_session = Turn.objects.filter(session_id=row.session_id)
+    return of_session.filter(Q(pk=row.target_id) | Q(run_id=row.target_id, is_answer=True)).first()

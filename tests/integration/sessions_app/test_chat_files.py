@@ -1,0 +1,80 @@
+"""The files of a session on the chat page: listed with where they came from, told live, another's never."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from agents_app.providers.scripted import Reply
+from sessions_app.models import Session
+from sessions_app.surfaces.chat.files import read_files
+from sessions_app.surfaces.chat.fragments import files_frame
+from tests.engine_rig import EngineRig
+from tests.rest_rig import RestCaller, make_session, make_user
+from tools_app.keeping.artifacts import write_artifact
+from tools_app.types import ToolCall
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, settings: Any) -> None:
+    settings.DATA_DIR = tmp_path
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    rig = EngineRig(monkeypatch).start()
+    yield rig
+    rig.stop()
+
+
+def browse(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_file_is_listed_with_the_call_that_wrote_it_last(rig: EngineRig) -> None:
+    calls = [
+        ToolCall(str(n), "write_artifact", json.dumps({"path": path, "content": "x" * n}))
+        for n, path in enumerate(("out/a.md", "out/b.md", "out/a.md"), start=1)
+    ]
+    rig.agent(*(Reply(tool_calls=(call,)) for call in calls), Reply(("Done.",)), autonomy="full")
+    run = rig.wait(rig.send().run_id)
+    session = Session.objects.get()
+    newest, older = read_files(session.pk)
+    assert (newest.folder, newest.name, newest.size, newest.ago) == ("out", "a.md", "3 bytes", "now")
+    assert [newest.call, older.call] == [run.executions[2].id, run.executions[1].id]
+    page = browse(rig.owner)
+    html = page.get(f"/chat/{session.pk}/files").content.decode()
+    assert f'href="#call-{newest.call}"' in html and f'href="/api/artifacts/{newest.id}" download' in html
+    assert page.get(f"/api/artifacts/{newest.id}").content == b"xxx"
+    opened = page.get(f"/chat/{session.pk}").content.decode()
+    assert '<span class="count" id="files-count">2</span>' in opened and f'id="call-{newest.call}"' in opened
+
+
+def test_uploads_are_told_apart_from_each_other_and_from_what_agents_write() -> None:
+    alice = make_user("alice")
+    session, api = make_session(alice), RestCaller(alice)
+    path = f"sessions/{session.key}/artifacts?path=files/%3Cb%3E.txt"
+    assert api.post(path, b"one", Content_Type="text/plain").status == 400
+    path = f"sessions/{session.key}/artifacts?path=files/a%26b.txt"
+    puts = ((b"one", ""), (b"two", ""), (b"one", ""), (b"three", "&replace=true"))
+    put = [api.post(f"{path}{more}", data, Content_Type="text/plain").data["path"] for data, more in puts]
+    assert put == ["files/a&b.txt", "files/a&b (2).txt", "files/a&b.txt", "files/a&b.txt"]
+    frame = files_frame(read_files(session.pk))
+    assert frame["do"] == "files" and frame["html"].count("Uploaded") == 2
+    assert "<bdi>a&amp;b (2).txt</bdi>" in frame["html"]
+
+
+def test_a_session_without_files_says_so_and_anothers_is_not_found() -> None:
+    alice, bob = make_user("alice"), make_user("bob")
+    session = make_session(alice)
+    write_artifact(make_session(bob).pk, "files/a.txt", b"x", run_id=None, agent_id="")
+    assert "There are no files yet" in browse(alice).get(f"/chat/{session.pk}/files").content.decode()
+    assert browse(bob).get(f"/chat/{session.pk}/files").status_code == 404
+    assert Client().get(f"/chat/{session.pk}/files").status_code == 302

@@ -1,0 +1,133 @@
+"""The tools and MCP servers that a message chooses: taken over REST, stored with its run, offered, and kept to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from agents_app.models import Agent, Run
+from agents_app.providers.scripted import Reply
+from agents_app.runs import rules
+from agents_app.types import RunOptions
+from sessions_app.identity import tokens
+from sessions_app.surfaces.komand.live import WebChatMessage
+from tests.engine_rig import EngineRig
+from tests.rest_rig import Answer, LiveCaller
+from tools_app import services as tools
+from tools_app.rules.scoping import Scope, ScopeMode
+from tools_app.types import ExecutionStatus, ToolCall
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+NONE = Scope(ScopeMode.NONE)
+PATH = "/api/webchat/message?wait=0"
+
+
+def only(*names: str) -> Scope:
+    return Scope(ScopeMode.LIST, names)
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    """An engine that is not started unless a test wants it."""
+    rig = EngineRig(monkeypatch)
+    rig.agent(Reply(("Hello.",)))
+    yield rig
+    rig.stop()
+
+
+def offered(rig: EngineRig, **wishes: Any) -> set[str]:
+    """The names of the tools that the model is offered for a message with these wishes."""
+    run = Run.objects.select_related("agent").get(pk=rig.send(options=RunOptions(**wishes)).run_id)
+    return {spec.name for spec in tools.specs_for(rules.policy_of(run), rules.session_policy_of(run))}
+
+
+def post(rig: EngineRig, **fields: Any) -> Answer:
+    caller = LiveCaller(WebChatMessage.as_asgi(), bearer=tokens.open_login(rig.owner).access)
+    return async_to_sync(caller)("POST", PATH, {"senderId": str(rig.owner.pk), "text": "hi", **fields})
+
+
+def test_a_message_is_content_with_fewer_tools(rig: EngineRig) -> None:
+    every = offered(rig)
+    assert {"echo", "calculator"} < every
+    assert offered(rig, tools=only("echo", "no_such_tool")) == {"echo"}
+    assert offered(rig, tools=NONE) == offered(rig, tools=only()) == set()
+    assert offered(rig, mcp_servers=NONE) == every  # none of these is of a server
+
+
+def test_nobody_gets_more_by_a_message_than_the_agent_has(rig: EngineRig, settings: Any) -> None:
+    Agent.objects.update(enabled_tools=["echo", "calculator"])
+    assert offered(rig, tools=only("echo", "date_time")) == {"echo"}
+    Agent.objects.update(enabled_tools=[])
+    assert offered(rig, tools=only("echo")) == set()
+    Agent.objects.update(enabled_tools=None)
+    settings.KOMAND_AGENT_TOOLS = ["calculator"]
+    assert offered(rig) == {"calculator"} and offered(rig, tools=only("echo")) == set()
+
+
+@pytest.mark.parametrize("how", ["operator", "maker"])
+def test_who_might_set_the_agent_up_lists_whatever_there_is_but_what_is_denied(rig: EngineRig, how: str) -> None:
+    rig.owner.is_staff = how == "operator"
+    rig.owner.save()
+    maker = rig.owner.pk if how == "maker" else None
+    Agent.objects.update(owner_id=maker, enabled_tools=["calculator"], denied_tools=["echo"])
+    assert offered(rig) == {"calculator"}
+    assert offered(rig, tools=only("date_time", "echo")) == {"date_time"}
+    assert offered(rig, mcp_servers=NONE) == {"calculator"}
+
+
+def test_call_agent_network_and_installation_are_asked_in_this_order(settings: Any) -> None:
+    settings.KOMAND_AGENT_TOOLS, settings.KOMAND_AGENT_MCP_SERVERS = ["general"], ["none"]
+    open_agent, own_agent = Agent(), Agent(enabled_tools=["own"], mcp_servers_mode="list", mcp_servers=["own"])
+    assert (rules.tools_of(open_agent), rules.mcp_servers_of(open_agent)) == (("general",), ())
+    for names_of in (rules.tools_of, rules.mcp_servers_of):
+        assert names_of(open_agent, network=only("network")) == ("network",)
+        assert names_of(own_agent, network=only("network")) == ("own",)
+        assert names_of(own_agent, network=NONE, call=only("call")) == ("call",)
+        assert names_of(own_agent, call=NONE) == ()
+
+
+def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(rig: EngineRig) -> None:
+    calls = (ToolCall("1", "calculator", '{"expression": "1+1"}'), ToolCall("2", "echo", '{"text": "hi"}'))
+    script = rig.agent(Reply(tool_calls=calls), Reply(("Done.",)))
+    rig.start()
+    run = rig.wait(rig.send(options=RunOptions(tools=only("echo"))).run_id)
+    assert [spec.name for spec in script.requests[0].tools] == ["echo"]
+    refused, done = run.executions
+    assert (refused.status, done.status) == (ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
+    assert "calculator is not among those that the message allows" in (refused.error or "")
+    again = rig.wait(rig.send().run_id)
+    assert again.answer == "Done." and len(script.requests[-1].tools) > 1  # the next message is not bound by it
+
+
+def test_a_message_with_tools_of_its_own_joins_no_run_under_way(rig: EngineRig) -> None:
+    first, joined, own = (
+        rig.send(busy="steer", options=options)
+        for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
+    )
+    assert joined.run_id == first.run_id != own.run_id
+
+
+def test_the_choice_comes_over_rest_and_belongs_to_the_message(rig: EngineRig) -> None:
+    chosen = {"tools": {"mode": "list", "names": ["echo", "echo"]}, "mcpServers": {"mode": "none"}}
+    assert post(rig, **chosen).status == 202
+    assert RunOptions.from_dict(Run.objects.get().options) == RunOptions(tools=only("echo"), mcp_servers=NONE)
+    assert post(rig, tools={"mode": "inherit"}).status == 202
+    assert Run.objects.latest("ordinal").options == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None, "none", ["echo"], {}, {"mode": "all"}, {"mode": ["list"]}, {"mode": "list"}, {"names": ["echo"]},
+        {"mode": "none", "names": ["echo"]}, {"mode": "list", "names": "echo"}, {"mode": "list", "names": [1]},
+        {"mode": "list", "names": [""]}, {"mode": "list", "names": ["a\0"]},
+        {"mode": "list", "names": ["a"] * 101}, {"mode": "inherit", "more": 1},
+    ],
+)  # fmt: skip
+def test_nonsense_is_400_and_stores_nothing(rig: EngineRig, wrong: Any) -> None:
+    for field in ("tools", "mcpServers"):
+        answer = post(rig, **{field: wrong})
+        assert answer.status == 400 and field in (answer.error or ""), answer
+    assert not Run.objects.exists()
