@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import logging
+import re
 import socket
 import struct
 import time
@@ -25,6 +26,7 @@ from twisted.logger import globalLogBeginner
 from audit_app.kernel import liveness
 from komand import asgi, background, parent
 from sessions_app.surfaces.komand import envelope
+from tools_app import conf
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ _TOO_LARGE = (
     b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(_TOO_LARGE_BODY), _TOO_LARGE_BODY)
 )
+_UPLOADS = re.compile(rb"/api/(?:v1/artifact-blobs/|sessions/[^/?]+/artifacts(?:\?|$))")
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
@@ -96,6 +99,11 @@ def frame_head(opcode: int, length: int) -> bytes:
     return struct.pack("!BBH", first, 126, length) if length < 1 << 16 else struct.pack("!BBQ", first, 127, length)
 
 
+def most_bytes(target: bytes) -> int:
+    """How long a body may be. target: of the request line, path and query; the body of some is a file."""
+    return conf.artifact_limits()[0] if _UPLOADS.match(target) else int(settings.KOMAND_MAX_BODY_BYTES)
+
+
 class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
     """Refuses bodies over the cap before they are stored: by their announced length, and while they arrive."""
 
@@ -104,12 +112,13 @@ class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
         super().gotLength(length)
-        if length is not None and length > settings.KOMAND_MAX_BODY_BYTES:
+        self._most = most_bytes(self.channel._path)  # the request itself learns its path when it is whole
+        if length is not None and length > self._most:
             self._refuse()
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         self._received += len(data)
-        if self._received > settings.KOMAND_MAX_BODY_BYTES:
+        if self._received > self._most:
             self._refuse()
         elif not self._refused:
             super().handleContentChunk(data)

@@ -40,6 +40,8 @@ class EngineRig:
         self.engine: EngineThread | None = None
         monkeypatch.setattr(nudge, "send", self._send)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
+        # Who waits by asking again and again must not be told to wait.
+        monkeypatch.setattr(settings, "KOMAND_API_LIMIT", 100_000)
         # What an ending engine abandons would live on in this process, with its connections: on a busy machine it
         # has longer to end.
         monkeypatch.setattr(engine_module, "_STOPPED_SECONDS", 30)

@@ -100,6 +100,7 @@ class Tail:
     async def aclose(self) -> None:
         for task in self._waking:
             task.cancel()
+        await asyncio.gather(*self._waking, return_exceptions=True)
         with contextlib.suppress(RedisError, OSError):
             async with asyncio.timeout(1):
                 await self._client.delete(self._wake_key)

@@ -20,12 +20,13 @@ _MOST_FILES = 10
 @dataclass(frozen=True)
 class Arrival:
     """keys: by which the platform may deliver it again; row: not stored yet; files: not fetched yet; album_id: the same
-    for all messages of an album."""
+    for all messages of an album; begins_album: no other message is to begin it, too."""
 
     row: InboundMessage
     keys: tuple[str, ...]
     files: tuple[Attachment, ...] = ()
     album_id: str = ""
+    begins_album: bool = False
 
     @classmethod
     def of_message(cls, account: ChannelAccount, incoming: Incoming, raw: bytes) -> Self:
@@ -43,10 +44,11 @@ class Arrival:
         return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
-        """In the caller's transaction; raises IntegrityError when the message has arrived before."""
+        """In the caller's transaction; raises IntegrityError when the message has arrived before, or when its album has
+        begun with another."""
+        keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
         InboundKey.objects.bulk_create(
-            InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk)
-            for key in self.keys
+            InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys
         )
 
     def store(self, *, turn: Turn | None = None, reason: str = "") -> None:

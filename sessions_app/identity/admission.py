@@ -3,11 +3,15 @@
 What it may then touch is decided object by object in `sessions_app.access`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 
 from audit_app.kernel.errors import Forbidden
-from sessions_app.identity import client_address, limits
-from sessions_app.identity.authenticate import authenticate, check_csrf
+from sessions_app.identity import client_address, limits, tickets
+from sessions_app.identity.authenticate import authenticate, check_csrf, request_from_scope
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -48,6 +52,25 @@ def admit_bearer(request: HttpRequest, limit: limits.Limit, *, from_query: bool 
         raise Unauthenticated
     limits.take(limit, principal.actor)
     return principal
+
+
+def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization: str = "") -> None:
+    """Whether whoever was let in may stay. Counted against no limit. Synchronous.
+
+    scope: of their connection; authorization: the header, where that is not in the scope. A ticket is good for one
+    look, and for its connection. Raises Unauthenticated: logged out, key revoked, account closed, a token's time over.
+    """
+    request = request_from_scope(scope)
+    if authorization:
+        request.META["HTTP_AUTHORIZATION"] = authorization
+    named = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
+    if (named or request.GET.get("ticket", "") or request.GET.get("access_token", "")).startswith(tickets.MARK):
+        may_stay = User.objects.filter(pk=principal.user.pk, is_active=True).exists()
+    else:
+        found = authenticate(request, from_query=True)
+        may_stay = found is not None and found.user.pk == principal.user.pk
+    if not may_stay:
+        raise Unauthenticated
 
 
 def admit_anyone(request: HttpRequest, limit: limits.Limit) -> None:

@@ -1,6 +1,7 @@
 """Albums: files that people see as one message and platforms bring one by one. What comes within a moment is joined."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,15 +28,14 @@ class _Begun(Exception):
 
 def join(arrival: Arrival) -> Accepted | None:
     """Add a message to the album that began before it; None when there is none, or its run has begun."""
-    first = _others(arrival).filter(reason="").order_by("id").first()
-    if first is None or first.turn is None or first.session is None or first.run_id is None:
+    if (begun := _find_begun(arrival)) is None:
         return None
-    accepted = Accepted(first.session.pk, first.session.key, first.turn.pk, first.run_id, first.turn.ordinal)
+    turn, accepted = begun
     try:
         with transaction.atomic():
             arrival.claim_keys()
-            arrival.store(turn=first.turn)
-            _add(first.turn, arrival.row.account, arrival.files)
+            arrival.store(turn=turn)
+            _add(turn, arrival.row.account, arrival.files)
     except _Begun:
         return None
     except IntegrityError:
@@ -44,18 +44,52 @@ def join(arrival: Arrival) -> Accepted | None:
     return accepted
 
 
+def begin_or_join(arrival: Arrival, receive: Callable[[Arrival], Accepted | None]) -> Accepted | None:
+    """Have a part of an album received. Of two that come at once one begins it, and the other joins it; one that comes
+    when the run of the others has begun is a message of its own."""
+    try:
+        return receive(replace(arrival, begins_album=True))
+    except IntegrityError:
+        return join(arrival) or receive(arrival)
+
+
 def gather(arrival: Arrival, accepted: Accepted) -> None:
     """Add what came before the message by which the album, in a group, turned out to be meant for us."""
     turn = Turn.objects.get(pk=accepted.turn_id)
     for row in _others(arrival).filter(reason=NOT_ADDRESSED).order_by("id"):
-        files = [_file_of(stored) for stored in row.attachments]
-        try:
-            with transaction.atomic():
-                moved = InboundMessage.objects.filter(pk=row.pk, reason=NOT_ADDRESSED)
-                if moved.update(reason="", turn=turn, run_id=turn.run_id, session_id=turn.session_id):
-                    _add(turn, row.account, files)
-        except _Begun:
+        if not _take_along(row, turn):
             return
+
+
+def catch_up(arrival: Arrival) -> Accepted | None:
+    """After a message was left aside: add it all the same when its album turned out meanwhile to be meant for us. Who
+    stores first and then looks cannot be missed by `gather`, which does so too."""
+    if (begun := _find_begun(arrival)) is None:
+        return None
+    turn, accepted = begun
+    return accepted if _take_along(arrival.row, turn) else None
+
+
+def _find_begun(arrival: Arrival) -> tuple[Turn, Accepted] | None:
+    """The turn of the album that the message is a part of, and what became of it."""
+    first = _others(arrival).filter(reason="").order_by("id").first()
+    if first is None or first.turn is None or first.session is None or first.run_id is None:
+        return None
+    accepted = Accepted(first.session.pk, first.session.key, first.turn.pk, first.run_id, first.turn.ordinal)
+    return first.turn, accepted
+
+
+def _take_along(row: InboundMessage, turn: Turn) -> bool:
+    """Make a message that was left aside a part of the turn. False when the turn's run has begun."""
+    files = [_file_of(stored) for stored in row.attachments]
+    try:
+        with transaction.atomic():
+            moved = InboundMessage.objects.filter(pk=row.pk, reason=NOT_ADDRESSED)
+            if moved.update(reason="", turn=turn, run_id=turn.run_id, session_id=turn.session_id):
+                _add(turn, row.account, files)
+    except _Begun:
+        return False
+    return True
 
 
 def _others(arrival: Arrival) -> QuerySet[InboundMessage]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.db import IntegrityError
@@ -115,13 +115,15 @@ def _take_message(account: ChannelAccount, adapter: ChannelAdapter, incoming: In
             _refuse(case)
     elif not incoming.is_addressed:
         case.record(albums.NOT_ADDRESSED, "")
+        return albums.catch_up(case.arrival)
     elif is_command(incoming.text):
         _obey(case)
     elif not incoming.text.strip() and not case.arrival.files:
         case.record("no_text", f"I can read text and files, no {incoming.unreadable}." if incoming.unreadable else "")
-    elif accepted := _receive(case):
-        if incoming.album_id:
-            albums.gather(case.arrival, accepted)
+    elif not incoming.album_id:
+        return _receive(case)
+    elif accepted := albums.begin_or_join(case.arrival, lambda part: _receive(replace(case, arrival=part))):
+        albums.gather(case.arrival, accepted)
         return accepted
     return None
 

@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 from rest_framework.exceptions import APIException, ParseError
 
+# Deeper than anybody means it, and shallow enough for whatever walks through the value later.
+MOST_LEVELS = 100
 # May be half of a surrogate pair, which no database stores.
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -17,17 +19,28 @@ class BodyTooLarge(APIException):
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON value of a UTF-8 body. Raises ParseError, also for NaN, half characters and endless nesting."""
+    """The JSON value of a UTF-8 body. Raises ParseError, also for NaN, half characters and more than MOST_LEVELS."""
     try:
         text = body.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant)
         if _HALF_CHARACTER.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-        return value
+        is_deep = text.count("[") + text.count("{") > MOST_LEVELS and _is_deep(value)
     except RecursionError:
-        raise ParseError("The JSON is nested too deeply.", code="malformed_json") from None
+        is_deep = True
     except ValueError as error:
         raise ParseError(f"The body is not valid JSON: {error}", code="malformed_json") from None
+    if is_deep:
+        raise ParseError(f"The JSON is nested more than {MOST_LEVELS} levels deep.", code="malformed_json")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        within = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in within for part in parts]
+    return any(isinstance(part, dict | list) for part in level)
 
 
 def _refuse_constant(name: str) -> NoReturn:

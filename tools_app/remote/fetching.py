@@ -3,11 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import httpcore2
 import httpx2
 
 from tools_app.remote import netguard
-from tools_app.remote.transport import Budget, GuardedTransport
+from tools_app.remote.transport import Budget, GuardedTransport, faults_in_words
 from tools_app.types import ToolError
 
 MAX_BYTES = 2 * 1024 * 1024
@@ -48,15 +47,11 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
     # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
-    with httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client:
-        try:
-            return _follow(client, target, allowed_private)
-        except (httpx2.TimeoutException, httpcore2.TimeoutException):
-            raise ToolError("The server did not answer in time.") from None
-        except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
-            raise ToolError(f"The server's answer cannot be read: {error}") from None
-        except (httpx2.HTTPError, httpcore2.NetworkError) as error:
-            raise ToolError(f"The server cannot be reached: {error}") from None
+    with (
+        httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client,
+        faults_in_words(),
+    ):
+        return _follow(client, target, allowed_private)
 
 
 def _follow(client: httpx2.Client, target: netguard.Target, allowed_private: Collection[str]) -> Fetched:

@@ -3,13 +3,12 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import httpcore2
 import httpx2
 
 from tools_app.remote import netguard
 from tools_app.remote.fetching import codings_are_known
 from tools_app.remote.netguard import RefusedTargetError
-from tools_app.remote.transport import Budget, GuardedTransport
+from tools_app.remote.transport import Budget, GuardedTransport, faults_in_words
 from tools_app.types import ToolError
 
 MAX_BYTES = 1024 * 1024
@@ -63,16 +62,12 @@ def request(
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
     usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}
-    with httpx2.Client(transport=transport, trust_env=False, headers=usual, timeout=_READ_SECONDS) as client:
-        try:
-            with client.stream(method, target.url, headers=dict(headers), content=body or None) as response:
-                return _read(response)
-        except (httpx2.TimeoutException, httpcore2.TimeoutException):
-            raise ToolError("The server did not answer in time.") from None
-        except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
-            raise ToolError(f"The server's answer cannot be read: {error}") from None
-        except (httpx2.HTTPError, httpcore2.NetworkError) as error:
-            raise ToolError(f"The server cannot be reached: {error}") from None
+    with (
+        httpx2.Client(transport=transport, trust_env=False, headers=usual, timeout=_READ_SECONDS) as client,
+        faults_in_words(),
+        client.stream(method, target.url, headers=dict(headers), content=body or None) as response,
+    ):
+        return _read(response)
 
 
 def _read(response: httpx2.Response) -> Answer:

@@ -3,6 +3,7 @@
 import ssl
 import time
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,19 @@ class Budget:
         self._bytes_left -= count
         if self._bytes_left < 0:
             raise ToolError("The server sends more than can be taken.")
+
+
+@contextmanager
+def faults_in_words() -> Iterator[None]:
+    """What goes wrong with the network or a server within, as ToolErrors with words for the model."""
+    try:
+        yield
+    except (httpx2.TimeoutException, httpcore2.TimeoutException):
+        raise ToolError("The server did not answer in time.") from None
+    except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
+        raise ToolError(f"The server's answer cannot be read: {error}") from None
+    except (httpx2.HTTPError, httpcore2.NetworkError) as error:
+        raise ToolError(f"The server cannot be reached: {error}") from None
 
 
 class GuardedTransport(httpx2.BaseTransport):

@@ -1,4 +1,4 @@
-"""This surface in the OpenAPI document. Its messages and signals: docs/agents.md."""
+"""This surface in the OpenAPI document. Its messages and signals: docs/agent-messages.md."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ from sessions_app.surfaces.describing.schemas import (
     ref,
 )
 
-_ABOUT = "Agent runs, their messages, signals and files: see docs/agents.md."
+_ABOUT = "Agent runs, their messages, signals and files: see docs/agent-messages.md."
 Methods = Mapping[str, Operation]
 _STATUSES = ("created", "running", "completed", "failed", "cancelled")
 

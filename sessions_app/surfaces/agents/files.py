@@ -7,6 +7,7 @@ ready, or it is not there.
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from audit_app.kernel.errors import AppError, InvalidInput
@@ -37,7 +38,7 @@ def uploaded(principal: Principal, session: Session, body: Any) -> str:
         "size": 0, "status": "ready", "started_at": now, "completed_at": now,
     }  # fmt: skip
     try:
-        view, _ = artifacts.read_artifact(session.id, paths.own_path(session.id, path))
+        view = artifacts.find_artifact(session.id, paths.own_path(session.id, path))
         file |= {"size": view.size_bytes, "artifact_path": view.path, "reference": f"{_REFERENCE}{view.path}"}
     except AppError as error:
         file |= {"status": "error", "error": error.message}
@@ -69,14 +70,16 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
     if not lines:
         return "There are no files to tell of."
     text = "\n".join(["[Files Ready]", *lines])
-    accepted = posting.say(principal, session, text, key=f"batch:{batch_id}")
-    if not accepted.is_duplicate:
-        consume(session, wanted, batch_id)
+    with transaction.atomic():
+        accepted = posting.say(principal, session, text, key=f"batch:{batch_id}")
+        if not accepted.is_duplicate:
+            consume(session, wanted, batch_id)
     return "The agent knows the files."
 
 
 def consume(session: Session, names: list[str] | None = None, batch_id: str = "") -> None:
-    """The agent was told of the files (all that are ready, without names): they wait for no message any more."""
+    """The agent was told of the files (all that are ready, without names): they wait for no message any more. To be
+    done in the transaction of that message: told later, it could come after the message that ends the turn."""
     files, now = _files(session), _now_ms()
     fresh = {
         name: {**file, "consumed_at": now}

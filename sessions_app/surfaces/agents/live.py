@@ -6,7 +6,9 @@ cannot send headers put it. Every event carries its `ts`, by which a client come
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
@@ -18,17 +20,24 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput
 from sessions_app.identity import limits
-from sessions_app.identity.admission import admit_bearer
+from sessions_app.identity.admission import admit_bearer, check_again
 from sessions_app.identity.authenticate import request_from_scope
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.agents import details, errors, reading, records, requests, signals
 from sessions_app.surfaces.agents.formats import Compact
 from sessions_app.surfaces.agents.records import AgentRun
 from sessions_app.surfaces.agents.telling import Telling, is_closing
+from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.failures import Failure, failure_of
+from sessions_app.surfaces.live import ClientGone
 from sessions_app.surfaces.sse import EventStreamConsumer
+from sessions_app.surfaces.staying import until_refused
 from sessions_app.watch import Viewer
 
+logger = logging.getLogger(__name__)
+
+# How a socket is closed: at its end, by a fault of ours, because its client may not watch any longer.
+NORMAL, FAILED, REFUSED = 1000, 1011, 4401
 _LONGEST_FRAME = 256 * 1024
 
 
@@ -38,10 +47,15 @@ def _admit(request: HttpRequest, limit: limits.Limit) -> Principal:
 
 class _Stream(EventStreamConsumer):
     admit = staticmethod(_admit)
+    is_endless = True
     methods: ClassVar[tuple[str, ...]] = ("GET",)
 
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)
+
+    def recheck(self) -> None:
+        super().recheck()
+        self.agent_run()
 
     def agent_run(self) -> AgentRun:
         """Synchronous."""
@@ -106,7 +120,7 @@ class DetailStream(_Stream):
 class MessageSocket(AsyncWebsocketConsumer):
     """Messages in the wire form; signals from the client, each answered by its `requestId`."""
 
-    _following: asyncio.Task[None] | None = None
+    _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
         named = self.scope["url_route"]["kwargs"]
@@ -121,7 +135,8 @@ class MessageSocket(AsyncWebsocketConsumer):
             await self.close()  # before it is accepted: the client sees 403
             return
         await self.accept()
-        self._following = asyncio.create_task(self._follow(telling, begun))
+        work = (self._follow(telling, begun), self._keep_checking())
+        self._tasks = tuple(asyncio.create_task(self._then_close(part)) for part in work)
 
     def _begin(self, since: float) -> tuple[Telling, list[Compact]]:
         return begin(self._principal, self._agent_run(), since, with_history=True)
@@ -134,27 +149,52 @@ class MessageSocket(AsyncWebsocketConsumer):
         try:
             frame = _read_frame(text_data)
             request_id = frame.get("requestId")
-            if frame.get("type") == "ping":
-                await self._send({"type": "pong"})
-                return
-            if frame.get("type") != "signal":
-                raise InvalidInput("A frame is a signal or a ping.", code="unknown_frame")
-            await in_db(self._signal, str(frame.get("signalName")), frame.get("data"))
-            await self._send({"type": "ack", "requestId": request_id})
+            answer = await self._obey(frame, request_id)
         except Exception as error:
-            told = {"type": "error", "error": failure_of(error).message}
-            await self._send(told if request_id is None else {**told, "requestId": request_id})
+            answer = {"type": "error", "error": failure_of(error).message}
+            if request_id is not None:
+                answer["requestId"] = request_id
+        with suppress(ClientGone):
+            await self._send(answer)
 
     async def disconnect(self, code: int) -> None:
-        if self._following:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _obey(self, frame: Mapping[str, Any], request_id: Any) -> dict[str, Any]:
+        if frame.get("type") == "ping":
+            return {"type": "pong"}
+        if frame.get("type") != "signal":
+            raise InvalidInput("A frame is a signal or a ping.", code="unknown_frame")
+        await in_db(self._signal, str(frame.get("signalName")), frame.get("data"))
+        return {"type": "ack", "requestId": request_id}
+
+    async def _then_close(self, work: Coroutine[Any, Any, int]) -> None:
+        """Do the work, then close with the code it returns: whatever ends it, no client is left to wait for more."""
+        try:
+            code = await work
+        except ClientGone:
+            return
+        except Exception:
+            logger.exception("a viewer of agent run %s was not served", self._names[0])
+            code = FAILED
+        with suppress(Exception):  # each server has its own for a connection that is closed by now
+            await self.close(code)
+
+    async def _keep_checking(self) -> int:
+        await until_refused(self._recheck)
+        return REFUSED
+
+    def _recheck(self) -> None:
+        check_again(self.scope, self._principal)
+        self._agent_run()
 
     def _signal(self, name: str, body: Any) -> None:
         limits.take(limits.api_limit(), self._principal.actor)
         signals.send(self._principal, self._agent_run(), name, body)
 
-    async def _follow(self, telling: Telling, begun: list[Compact]) -> None:
+    async def _follow(self, telling: Telling, begun: list[Compact]) -> int:
         await self._tell(begun)
         cursor = telling.cursor
         while True:
@@ -163,15 +203,17 @@ class MessageSocket(AsyncWebsocketConsumer):
                     cursor = frame[-1].cursor
                     await self._tell(await telling.tell(frame))
                 if not viewer.overflowed:
-                    break
-        await self.close()
+                    return NORMAL
 
     async def _tell(self, said: Iterable[Compact]) -> None:
         for message in said:
             await self._send(message)
 
     async def _send(self, value: Mapping[str, Any]) -> None:
-        await self.send(text_data=as_json(value))
+        try:
+            await self.send(text_data=as_json(value))
+        except Exception as error:  # each server has its own for a connection that is closed by now
+            raise ClientGone from error
 
 
 def begin(principal: Principal, run: AgentRun, since: float, *, with_history: bool) -> tuple[Telling, list[Compact]]:
@@ -195,11 +237,7 @@ def _principal_of(scope: Mapping[str, Any]) -> Principal:
 def _read_frame(text: str | None) -> dict[str, Any]:
     if text is None or len(text) > _LONGEST_FRAME:
         raise InvalidInput("A frame is a text of at most 256 KB.", code="invalid_frame")
-    try:
-        frame = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidInput("The frame is not valid JSON.", code="malformed_json") from None
-    return requests.as_object(frame)
+    return requests.as_object(parse_json(text.encode()))
 
 
 _RUN = "api/v1/agents/<str:run_id>"

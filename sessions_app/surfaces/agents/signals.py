@@ -17,6 +17,7 @@ from sessions_app.identity.admission import ReadOnlyKey
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.agents import asking, files, messages, posting, records, requests
+from sessions_app.surfaces.agents.projection import COMPLETE, TERMINATE
 from sessions_app.surfaces.agents.records import AgentRun
 from sessions_app.surfaces.agents.requests import UserInput
 from tools_app import selectors as tools
@@ -52,19 +53,25 @@ def send(principal: Principal, run: AgentRun, name: str, body: Any) -> Outcome:
 
 
 def terminate(principal: Principal, run: AgentRun, reason: str) -> Outcome:
-    """End the run for good: what it works on is stopped, its viewers are told."""
-    session = run.session
+    """End the run for good, from outside."""
     if run.is_terminal:
         return Outcome(f"The run had ended already: {run.status}.")
-    open_runs = agents.list_open_runs(session.id)
-    with transaction.atomic():
-        records.end(session, "cancelled")
-        if open_runs:
-            _note(session, open_runs[0].id, "terminate", reason=reason)
-        else:
-            posting.post(session, messages.terminated(reason))
-    services.cancel_session_runs(session, reason=reason or "The run was terminated.")
+    end(run, "cancelled", reason)
     return Outcome("The run is terminated.")
+
+
+def end(run: AgentRun, status: str, reason: str = "") -> None:
+    """Give the run its last status: what it works on is stopped, its viewers are told. The message that closes it is
+    the last one: where a turn is under way, that turn ends with it."""
+    session, open_runs = run.session, agents.list_open_runs(run.session.id)
+    is_cancelled = status == "cancelled"
+    with transaction.atomic():
+        records.end(session, status)
+        if open_runs:
+            _note(session, open_runs[0].id, TERMINATE if is_cancelled else COMPLETE, reason=reason)
+        else:
+            posting.post(session, messages.terminated(reason) if is_cancelled else messages.complete(""))
+    services.cancel_session_runs(session, reason=reason or "The run was ended by its client.")
 
 
 def _user_input(principal: Principal, run: AgentRun, body: Any) -> Outcome:
@@ -82,9 +89,10 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> Outcome:
     response = said.metadata.get("tool_approval_response")
     if response:
         note["tool_approval_response"] = response
-    accepted = posting.say(principal, session, said.text, ack=said.ack, key=said.ack, note=note)
-    if not accepted.is_duplicate:
-        files.consume(session)
+    with transaction.atomic():
+        accepted = posting.say(principal, session, said.text, ack=said.ack, key=said.ack, note=note)
+        if not accepted.is_duplicate:
+            files.consume(session)
     return Outcome("The agent has the message.")
 
 

@@ -1,6 +1,7 @@
 """Starts agent runs, takes ended ones up again, and makes a new one of what was said in another. Synchronous."""
 
 import hashlib
+import json
 import time
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
+from agents_app.errors import IdempotencyMismatch
 from agents_app.models import Agent
 from agents_app.types import Message, RunStatus
 from audit_app import timeline
@@ -29,16 +31,17 @@ _LONGEST_WAIT_SECONDS = 0.1
 def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRun:
     """A new agent run, at work on the request's text if it has one. Under the same key, the same run again.
 
-    Raises InvalidInput, NotFound (interaction_not_found), and what `receive` raises.
+    Raises InvalidInput, NotFound (interaction_not_found), IdempotencyMismatch, and what `receive` raises.
     """
     wanted = requests.read_start(body)
     agent = _agent_of(principal.user, wanted.interaction)
     thread_id = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else ""
-    if thread_id and (found := _find(principal.user, thread_id)):
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    if thread_id and (found := _find(principal.user, thread_id, digest)):
         return records.load(found)
     kept = {
         "interaction": wanted.interaction, "interactive": wanted.is_interactive, "status": "",
-        "request": dict(wanted.shown), "topic": wanted.shown.get("topic"),
+        "request": dict(wanted.shown), "topic": wanted.shown.get("topic"), "digest": digest,
     }  # fmt: skip
     try:
         with transaction.atomic():
@@ -51,7 +54,7 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
             else:
                 posting.post(session, messages.idle())
     except IntegrityError:  # the same request at the same time
-        found = _find(principal.user, thread_id) if thread_id else None
+        found = _find(principal.user, thread_id, digest) if thread_id else None
         if found is None:
             raise
         session = found
@@ -102,9 +105,13 @@ def _agent_of(user: User, interaction: str) -> Agent:
         raise NotFound(f"There is no agent {interaction!r}.", code="interaction_not_found") from None
 
 
-def _find(user: User, thread_id: str) -> Session | None:
+def _find(user: User, thread_id: str, digest: str) -> Session | None:
+    """What was started under the key before. Raises IdempotencyMismatch when that was by another request."""
     rows = Session.objects.select_related("agent").filter(owner=user, channel=services.WEB_CHAT, deleted_at=None)
-    return rows.filter(key__endswith=f":{thread_id}").first()
+    found = rows.filter(key__endswith=f":{thread_id}").first()
+    if found is not None and (found.metadata.get(NAME) or {}).get("digest", digest) != digest:
+        raise IdempotencyMismatch
+    return found
 
 
 def _last_failed(session: Session) -> Any:

@@ -6,7 +6,8 @@ nowhere else. A page's cookie counts for nothing here, so that other origins may
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
@@ -19,7 +20,7 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, Forbidden
 from sessions_app.identity import limits
-from sessions_app.identity.admission import admit_bearer
+from sessions_app.identity.admission import admit_bearer, check_again
 from sessions_app.identity.authenticate import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.surfaces.failures import Failure
@@ -28,6 +29,7 @@ from sessions_app.surfaces.signalr import connections
 from sessions_app.surfaces.signalr.connections import Connection
 from sessions_app.surfaces.signalr.hub import PING_SECONDS, Hub
 from sessions_app.surfaces.sse import EventStreamConsumer
+from sessions_app.surfaces.staying import until_refused
 
 _TRANSPORTS = [
     {"transport": "WebSockets", "transferFormats": ["Text"]},
@@ -102,6 +104,7 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
     async def _stream(self, connection: Connection) -> None:
         connection = connections.claim(connection.token, self.principal)
         hub = connection.hub
+        checking = asyncio.create_task(_close_when_refused(hub, self.recheck))
         await self.open_stream()
         await self.send_text(":\n\n")
         try:
@@ -109,6 +112,7 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
                 if frames := await connection.take(PING_SECONDS):
                     await self.send_event(frames)
         finally:
+            checking.cancel()
             connections.forget(connection)
             await hub.end()
         await self.close_stream()
@@ -152,7 +156,7 @@ class HubSocket(AsyncWebsocketConsumer):
     """The hub over a WebSocket. Without an `id` the client has not negotiated, which is as well."""
 
     _hub: Hub | None = None
-    _watching: asyncio.Task[None] | None = None
+    _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
         try:
@@ -167,7 +171,9 @@ class HubSocket(AsyncWebsocketConsumer):
         self._hub.send = self._send
         self._heard_at = time.monotonic()
         await self.accept()
-        self._watching = asyncio.create_task(self._end_with(self._hub))
+        check = partial(check_again, self.scope, principal)
+        work = (self._end_with(self._hub), _close_when_refused(self._hub, check))
+        self._tasks = tuple(asyncio.create_task(part) for part in work)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         self._heard_at = time.monotonic()
@@ -177,8 +183,8 @@ class HubSocket(AsyncWebsocketConsumer):
             )
 
     async def disconnect(self, code: int) -> None:
-        if self._watching:
-            self._watching.cancel()
+        for task in self._tasks:
+            task.cancel()
         if self._hub:
             connections.forget(self._connection)
             await self._hub.end()
@@ -200,6 +206,12 @@ class HubSocket(AsyncWebsocketConsumer):
                 if time.monotonic() - self._heard_at > _SILENT_SECONDS:
                     break
         await self.close()
+
+
+async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
+    """A client that may not come in any more is let go; when it comes back it learns why."""
+    await until_refused(check)
+    hub.closed.set()
 
 
 def _principal_of(scope: Mapping[str, Any]) -> Principal:

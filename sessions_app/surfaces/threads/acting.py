@@ -4,7 +4,6 @@ A thread is a session of its user; those of the chat page are threads too.
 """
 
 import hashlib
-import json
 from typing import Any
 from uuid import UUID
 
@@ -98,8 +97,6 @@ def write_message(session: Session, fields: dict[str, Any]) -> Turn:
     extras = {name: content[name] for name in ("citations", "references") if content[name]}
     if problem := message_schemas.problem_of(extras, details):
         raise Unprocessable(problem)
-    if "\\u0000" in json.dumps([extras, details]):
-        raise Unprocessable("A text contains a NUL character. Leave it out.")
     if prior := _find_prior(session, fields["message_id"]):
         return prior
     role = str(fields["role"]).lower()

@@ -1,5 +1,6 @@
 """Request bodies and queries of the protocol, checked. Bodies with fields that nobody knows are refused."""
 
+import json
 from typing import Any
 
 from rest_framework import serializers
@@ -36,6 +37,12 @@ def _wish(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) ->
     return field(required=False, allow_null=True, default=None, **options)
 
 
+def _check_storable(value: Any) -> None:
+    """A JSON value as every database takes it. Raises ValidationError."""
+    if "\\u0000" in json.dumps(value):
+        raise serializers.ValidationError("A text contains a NUL character. Leave it out.")
+
+
 class ThreadBody(Body):
     parent_path_part_id = _wish(serializers.UUIDField)
     title = _text(255, required=False, allow_null=True, default=None)
@@ -64,15 +71,15 @@ class UserMessageBody(Body):
 class ContentBody(Body):
     text = serializers.CharField(allow_blank=True, trim_whitespace=False, max_length=LONGEST_TEXT)
     is_error = _wish(serializers.BooleanField)
-    citations = _wish(serializers.JSONField)
-    references = _wish(serializers.JSONField)
+    citations = _wish(serializers.JSONField, validators=[_check_storable])
+    references = _wish(serializers.JSONField, validators=[_check_storable])
 
 
 class MessageBody(Body):
     message_id = _wish(serializers.UUIDField)
     role = serializers.ChoiceField(ROLES)
     content = ContentBody()
-    details = _wish(serializers.JSONField)
+    details = _wish(serializers.JSONField, validators=[_check_storable])
 
 
 class AskBody(Body):
@@ -84,7 +91,7 @@ class AskBody(Body):
 class ExtractBody(Body):
     prompt = _text(LONGEST_TEXT)
     schema_path_part_id = _wish(serializers.UUIDField)
-    output_schema = _wish(serializers.JSONField)
+    output_schema = _wish(serializers.JSONField, validators=[_check_storable])
     agent_id = _text(120, required=False, default="default")
 
 
@@ -96,7 +103,7 @@ class FeedbackBody(Body):
     comment = serializers.CharField(
         required=False, allow_null=True, allow_blank=True, default="", max_length=4000, trim_whitespace=False
     )
-    extra_metadata = _wish(serializers.DictField)
+    extra_metadata = _wish(serializers.DictField, validators=[_check_storable])
 
 
 class ApiKeyBody(Body):

@@ -13,6 +13,7 @@ from agents_app.providers.scripted import Reply
 from audit_app.kernel import liveness
 from audit_app.kernel.liveness import Observer
 from sessions_app.attachments import rows, storing, sweeping
+from sessions_app.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -57,6 +58,20 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     assert any("Grüße aus der Datei" in message.content for message in script.requests[1].messages[:-1]), (
         "it is history"
     )
+
+
+def test_files_of_one_name_are_both_kept_and_told_apart(rig: EngineRig, platform: FakeTelegram) -> None:
+    script = rig.agent(Reply(("read",)), Reply(("again",)))
+    platform.files |= {"old": b"the old one", "new": b"the new one"}
+    add_telegram(platform)
+    for number, file_id in enumerate(("old", "new"), start=1):
+        telegram(document(number, file_id, file={"file_name": "notes.txt"}))
+        settle(rig, number)
+    assert [row.filename for row in Attachment.objects.order_by("id")] == ["notes.txt", "notes (2).txt"]
+    stored = [(storing.folder() / row.path).read_bytes() for row in Attachment.objects.order_by("id")]
+    assert stored == [b"the old one", b"the new one"]
+    said = "".join(message.content for message in script.requests[1].messages)
+    assert said.index("notes.txt") < said.index("the old one") < said.index("notes (2).txt") < said.index("the new one")
 
 
 def test_an_image_is_told_as_a_note(rig: EngineRig, platform: FakeTelegram) -> None:
@@ -156,6 +171,42 @@ def test_an_album_in_a_group_is_ours_when_any_part_of_it_is(rig: EngineRig, plat
     assert settle(rig) == ["sent"]
     said = script.requests[0].messages[-1].content
     assert said.startswith("look") and said.count("[Attached image") == 3 and Run.objects.count() == 1
+
+
+def misses_the_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when parts of an album come at once: each looks for the others before any of them is stored."""
+    look, looked = albums._find_begun, iter(range(100))
+    monkeypatch.setattr(albums, "_find_begun", lambda arrival: look(arrival) if next(looked) else None)
+
+
+@pytest.mark.parametrize("race", [True, False])
+def test_parts_of_an_album_that_come_at_once_are_one_message(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch, race: bool
+) -> None:
+    script = rig.agent(Reply(("both",)))
+    platform.files.update(a=PNG, b=PNG)
+    add_telegram(platform)
+    assert telegram(photo(1, "a", album="77")) == 200
+    if race:
+        misses_the_others_once(monkeypatch)
+    assert telegram(photo(2, "b", album="77")) == telegram(photo(2, "b", album="77")) == 200
+    assert settle(rig) == ["sent"]
+    assert script.requests[0].messages[-1].content.count("[Attached image") == 2 and Run.objects.count() == 1
+
+
+def test_a_part_left_aside_is_taken_along_when_the_album_turns_out_to_be_ours(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = rig.agent(Reply(("seen",)))
+    platform.files.update(a=PNG, b=PNG)
+    add_telegram(platform)
+    mention = {"caption": "@komand_test_bot look", "caption_entities": [{"type": "mention", "offset": 0, "length": 16}]}
+    telegram(group_update(1, "", photo=[{"file_id": "a"}], media_group_id="5", **mention))
+    misses_the_others_once(monkeypatch)
+    telegram(group_update(2, "", photo=[{"file_id": "b"}], media_group_id="5"))
+    assert settle(rig) == ["sent"]
+    assert script.requests[0].messages[-1].content.count("[Attached image") == 2
+    assert not InboundMessage.objects.exclude(reason="").exists()
 
 
 def test_an_album_that_is_not_for_us_is_left_alone(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -20,8 +20,10 @@ from tests.mcp_rig import BAD
 from tools_app import catalogue, services
 from tools_app.models import Approval, McpServer, McpTool
 from tools_app.remote.mcp import discovery, store
+from tools_app.remote.mcp.config import Greeting
+from tools_app.remote.mcp.listing import read_tool
 from tools_app.remote.mcp.source import _Teller
-from tools_app.rules.policies import AgentPolicy
+from tools_app.rules.policies import AgentPolicy, SessionPolicy
 from tools_app.trust import credentials
 from tools_app.types import ExecutionStatus, ToolCall, ToolContext
 
@@ -98,6 +100,8 @@ def test_a_server_that_does_not_work_is_kept_with_the_reason():
         ({"environment": {"A": "1\n2"}}, "environment"),
         ({"transport": "streamable_http", "url": "ftp://host/"}, "url"),
         ({"transport": "sse", "url": "http://user@host/"}, "url"),
+        ({"transport": "sse", "url": "http://[::1/mcp"}, "url"),
+        ({"transport": "sse", "url": "http://host:99999/mcp"}, "url"),
         ({"transport": "sse", "url": "http://host/{{credential:KEY}}"}, "headers"),
         ({"transport": "sse", "url": "http://host/", "headers": {"A\r\nB": "1"}}, "headers"),
         ({"transport": "websocket"}, "transport"),
@@ -146,12 +150,32 @@ def test_tools_that_come_later_wait_and_those_that_go_are_not_offered():
     assert server.tools.get(name="a.b").status == "gone"
 
 
+def test_a_server_that_lists_other_tools_each_time_is_not_remembered_for_ever():
+    server = add()
+    for number in range(5):
+        tool = read_tool({"name": f"new{number}", "inputSchema": {"type": "object"}})
+        store.store_listing(server.id, [tool], Greeting("", "", ""))
+        McpTool.objects.filter(name="new1").update(risk="high")
+    assert {row.name: row.status for row in server.tools.all()} == {"act": "gone", "new1": "gone", "new4": "new"}
+
+
+def test_what_comes_after_an_empty_first_listing_waits_for_an_operator():
+    server = store.add_server(name="srv", command="program")
+    tool = read_tool({"name": "act", "inputSchema": {"type": "object"}})
+    store.store_listing(server.id, [], Greeting("", "", ""))
+    store.store_listing(server.id, [tool], Greeting("", "", ""))
+    assert server.tools.get().status == "new" and offered() == []
+
+
 def test_an_agent_has_the_tools_of_the_servers_that_its_policy_names():
     add()
     assert offered(AgentPolicy(mcp_servers=())) == []
     assert offered(AgentPolicy(mcp_servers=("other",))) == []
     assert offered(AgentPolicy(mcp_servers=("srv",))) == ["mcp__srv__act"]
     assert offered(AgentPolicy(tools=("echo",))) == []
+    for named, names in (((), []), (("other",), []), (("srv",), ["mcp__srv__act"])):
+        message = SessionPolicy(mcp_servers=named)
+        assert [spec.name for spec in services.specs_for(AgentPolicy(), message) if spec.server] == names
 
 
 def test_an_operator_rates_each_tool(rig):

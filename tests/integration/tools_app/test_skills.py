@@ -14,7 +14,7 @@ from audit_app.models import AuditEntry
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer, Fault
 from tools_app import catalogue
-from tools_app.models import SkillInstall, SkillVersion
+from tools_app.models import McpServer, McpTool, SkillInstall, SkillVersion
 from tools_app.remote.skills import registry
 from tools_app.remote.skills.manifest import digest_of
 from tools_app.remote.skills.source import SkillSource
@@ -49,6 +49,8 @@ class Echo(FakeServer):
             return 200, {"content-type": "text/plain", "content-encoding": "gzip"}, b"x"
         if path == "/text":
             return 200, {"content-type": "text/plain; charset=latin-1"}, "grün".encode("latin-1")
+        if path == "/no-such-charset":
+            return 200, {"content-type": "text/plain; charset=bogus"}, "grün".encode()
         said = {
             "method": request.method,
             "path": request.path,
@@ -255,8 +257,9 @@ def test_a_redirect_within_the_host_is_followed_for_reads_alone(echo):
         call()
 
 
-def test_a_plain_text_answer_is_text(echo):
-    install(manifest(http=http(echo, "/text")))
+@pytest.mark.parametrize("path", ["/text", "/no-such-charset"])
+def test_a_plain_text_answer_is_text(echo, path):
+    install(manifest(http=http(echo, path)))
     assert call() == "grün"
 
 
@@ -314,6 +317,19 @@ def test_an_mcp_skill_is_the_tool_it_names_and_no_safer(monkeypatch):
     assert call({"id": "x"}) == {"said": {"id": "x"}}
     assert tool().risk_of({}) is Risk.HIGH
     assert tool().effect_of({}) is Effect.ONCE
+
+
+def test_an_mcp_skill_is_not_another_tool_whose_name_reads_alike(monkeypatch):
+    server = McpServer.objects.create(name="files", command="x")
+    McpTool.objects.bulk_create(McpTool(server=server, name=name) for name in ("read.it", "read_it"))
+    asked = []
+    monkeypatch.setattr(catalogue, "find_tool", lambda name, agent_id: asked.append(name))
+    for name in ("read.it", "read_it"):
+        install(manifest(mcp={"server": "files", "tool": name}))
+        assert list(SkillSource().list_tools("default")) == []
+        registry.uninstall("default", "lookup")
+        registry.delete_skill("lookup")
+    assert asked[1] == "mcp__files__read_it" and asked[0].startswith("mcp__files__read_it_")
 
 
 def test_what_refuses_the_tool_refuses_the_skill_that_stands_for_it(monkeypatch):

@@ -32,6 +32,11 @@ def test_the_digest_is_not_of_what_the_server_merely_claims():
     assert tool(annotations={"readOnlyHint": True}).digest == tool().digest
 
 
+def test_of_its_claims_those_are_kept_that_people_are_shown():
+    claims = {"readOnlyHint": True, "title": "x", "idempotentHint": "yes", "mine": "\0" * 100_000}
+    assert tool(annotations=claims).hints == {"readOnlyHint": True}
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -43,6 +48,7 @@ def test_the_digest_is_not_of_what_the_server_merely_claims():
         ({"inputSchema": {**OBJECT, "properties": {"x": {"$ref": "http://inside/"}}}}, "outside"),
         ({"inputSchema": {**OBJECT, "$dynamicRef": 7}}, "outside"),
         ({"description": "x" * 70_000}, "longer"),
+        ({"inputSchema": {**OBJECT, "title": "a\0b"}}, "NUL"),
     ],
 )
 def test_a_tool_that_cannot_be_offered_says_why(fields, reason):

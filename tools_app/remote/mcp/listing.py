@@ -14,6 +14,7 @@ _MAX_PUBLIC_NAME = 64
 _MAX_NAME = 128
 _MAX_DESCRIPTION = 4_000
 _MAX_SCHEMA = 64 * 1024
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 class UnusableTool(ValueError):
@@ -51,13 +52,17 @@ def read_tool(tool: Mapping[str, Any]) -> ListedTool:
         raise UnusableTool(str(error) or "it is nested too deeply") from None
     if len(text) > _MAX_SCHEMA:
         raise UnusableTool(f"its description is longer than {_MAX_SCHEMA} characters")
+    if "\\u0000" in text:  # which not every database stores
+        raise UnusableTool("its description contains a NUL character")
     hints = tool.get("annotations")
     return ListedTool(
         name=name,
         title=_clean(tool.get("title"), 200),
         description=_clean(tool.get("description"), _MAX_DESCRIPTION),
         parameters=_without_timeout(parameters),
-        hints={key: value for key, value in hints.items() if value is not None} if isinstance(hints, dict) else {},
+        hints={key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)}
+        if isinstance(hints, dict)
+        else {},
         digest=sha256(text.encode()).hexdigest(),
         returns=returns,
     )

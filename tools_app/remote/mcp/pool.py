@@ -69,6 +69,8 @@ class Pool:
                 await self._look_after(server_id, slot, live.get(server_id))
             except ServerFault as fault:
                 await self._note_fault(server_id, slot, fault)
+            except Exception:  # it must not keep the others from being looked after
+                logger.exception("an MCP server could not be looked after")
 
     async def aclose(self) -> None:
         """Close everything, at once."""

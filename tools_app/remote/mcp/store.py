@@ -49,7 +49,8 @@ def change_server(server: McpServer, **settings: Any) -> McpServer:
         setattr(server, name, value)
     check_server(server)
     with transaction.atomic():
-        server.save()
+        # Not all columns: what the server was last seen to be is written by whoever has a connection to it.
+        server.save(update_fields=[*settings, "settings_version", "updated_at"])
         audit.record("McpServerUpdated", details={"name": server.name, "fields": sorted(settings)})
     return server
 
@@ -90,12 +91,20 @@ def _problem(server: McpServer) -> str:
         if any(credentials.find_references(item) for item in (server.command, *server.arguments)):
             return "arguments: everyone on the machine can read them; put credentials into the environment."
         return _problem_of_texts("environment", server.environment)
-    parts = urlsplit(server.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.fragment:
+    if not _is_plain_url(server.url):
         return "url: must read like https://example.com/mcp, without a user name."
     if credentials.find_references(server.url):
         return "url: it is logged; put credentials into the headers."
     return _problem_of_texts("headers", server.headers)
+
+
+def _is_plain_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port  # which raises for what is no number of a port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
 
 
 def _problem_of_texts(field: str, value: Any) -> str:
@@ -131,13 +140,14 @@ def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
 
 def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeting) -> Listed:
     """Keep what a server lists now, and that it works. The first listing of a server is approved as it is; tools that
-    come or change later wait for an operator."""
+    come or change later wait for an operator. Of those that are gone, the ones that an operator has dealt with stay: a
+    server may think of new names for ever."""
     listed = {tool.name: tool for tool in tools}
     with transaction.atomic():
         servers = McpServer.objects.filter(id=server_id)
+        is_first = servers.filter(reached_at=None).exists()
         servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
         known = {row.name: row for row in McpTool.objects.filter(server_id=server_id)}
-        is_first = not known
         new = [name for name in listed if name not in known]
         McpTool.objects.bulk_create(
             [_row(server_id, listed[name], approved=is_first) for name in new], ignore_conflicts=True
@@ -146,6 +156,8 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
         for name in changed:
             McpTool.objects.filter(pk=known[name].pk).update(**_columns(listed[name]), is_listed=True)
         gone = [name for name, row in known.items() if row.is_listed and name not in listed]
+        forgotten = [known[name].pk for name in gone if not _is_dealt_with(known[name])]
+        McpTool.objects.filter(pk__in=forgotten).delete()
         McpTool.objects.filter(server_id=server_id, name__in=gone).update(is_listed=False)
         if new or changed or gone:
             servers.update(tools_version=F("tools_version") + 1)
@@ -157,6 +169,11 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
 
 def _differs(row: McpTool, tool: ListedTool) -> bool:
     return not row.is_listed or row.digest != tool.digest or row.hints != tool.hints
+
+
+def _is_dealt_with(row: McpTool) -> bool:
+    """Whether an operator has approved, rated or switched it off."""
+    return bool(row.approved_digest or row.risk or row.effect) or not row.is_enabled
 
 
 def _row(server_id: UUID, tool: ListedTool, *, approved: bool) -> McpTool:

@@ -1,5 +1,6 @@
 """Skills that are a tool of an MCP server under another name, with a manifest and permissions of their own."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,9 @@ class McpSkill(LoopTool):
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         check_permissions(self._installed)
-        return checked_output(self._installed, await self._tool.run(arguments, context))
+        value = await self._tool.run(arguments, context)
+        # In a thread: the schema is a stranger's, and this loop carries the runs of others.
+        return await asyncio.to_thread(checked_output, self._installed, value)
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
         return at_least(self.spec.risk, self._tool.risk_of(arguments))

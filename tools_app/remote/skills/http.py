@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from audit_app.kernel import redact
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app import conf
-from tools_app.remote import netguard
+from tools_app.remote import netguard, readable
 from tools_app.remote.async_transport import AsyncGuardedTransport
 from tools_app.remote.skills.installed import Installed, check_permissions, checked_output, spec_of
 from tools_app.remote.skills.templates import HttpRequest, HttpTemplate, UnfitValue, render
@@ -30,6 +30,16 @@ _HEADERS = {
     "accept": "application/json, text/*;q=0.9, */*;q=0.1",
     "accept-encoding": "identity",  # so that what is counted is what is held
 }
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """media_type: lower case, without parameters; body: as it came, which may repeat the secrets that were sent."""
+
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
 
 
 class HttpSkill(LoopTool):
@@ -53,23 +63,27 @@ class HttpSkill(LoopTool):
         seconds = context.timeout_seconds * _NETWORK_SHARE
         try:
             async with asyncio.timeout(seconds):
-                status, media_type, text = await self._send(request)
+                answer = await self._send(request)
         except TimeoutError:
             raise ToolError(f"The server did not answer within {seconds:.0f} seconds.") from None
         except httpx2.HTTPError as error:
             raise ToolError(f"The server cannot be reached: {type(error).__name__}.") from None
-        if status >= 400:
-            raise ToolError(f"The server answered with status {status}: {text[:_SHOWN_CHARACTERS]}")
-        return checked_output(self._installed, _value_of(media_type, text))
+        # In a thread: there may be much of it, and this loop carries the runs of others.
+        return await asyncio.to_thread(self._read, answer)
+
+    def _read(self, answer: _Answer) -> Any:
+        text = redact.without_remembered(readable.decode(answer.body, charset=answer.charset, is_html=False))
+        if answer.status >= 400:
+            raise ToolError(f"The server answered with status {answer.status}: {text[:_SHOWN_CHARACTERS]}")
+        return checked_output(self._installed, _value_of(answer.media_type, text))
 
     def _open_credentials(self) -> dict[str, str]:
         purpose = f"skill {self._installed.manifest.skill_id}"
         use = partial(credentials.use_credential, owner_id=self._installed.owner_id, purpose=purpose)
         return {name: use(name) for name in self._template.credentials}
 
-    async def _send(self, request: HttpRequest) -> tuple[int, str, str]:
-        """Status, media type and text of the answer, without the secrets that were sent. A redirect of a plain read
-        is followed within the origin, a few times."""
+    async def _send(self, request: HttpRequest) -> _Answer:
+        """A redirect of a plain read is followed within the origin, a few times."""
         allowed = conf.skill_targets()
         target = netguard.check_url(request.url, allowed_private=allowed)
         async with httpx2.AsyncClient(
@@ -83,7 +97,7 @@ class HttpSkill(LoopTool):
                 response = await client.send(sent, stream=True, follow_redirects=False)
                 try:
                     if response.next_request is None:
-                        return await _read(response)
+                        return await _receive(response)
                     sent = _next(sent, response.next_request)
                 finally:
                     await response.aclose()
@@ -100,7 +114,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host.removesuffix("."), url.port
 
 
-async def _read(response: httpx2.Response) -> tuple[int, str, str]:
+async def _receive(response: httpx2.Response) -> _Answer:
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise ToolError("The server compresses its answer although it was asked not to.")
     body = bytearray()
@@ -109,8 +123,7 @@ async def _read(response: httpx2.Response) -> tuple[int, str, str]:
         if len(body) > _MAX_BYTES:
             raise ToolError(f"The server's answer is larger than {_MAX_BYTES // 1024} KB.")
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    text = bytes(body).decode(response.charset_encoding or "utf-8", errors="replace")
-    return response.status_code, media_type, redact.without_remembered(text)
+    return _Answer(response.status_code, media_type, response.charset_encoding, bytes(body))
 
 
 def _value_of(media_type: str, text: str) -> Any:

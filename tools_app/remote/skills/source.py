@@ -7,7 +7,7 @@ from uuid import UUID
 from audit_app.kernel.prepared import PreparedQuery
 from tools_app import catalogue
 from tools_app.catalogue import ToolSource
-from tools_app.models import SkillInstall
+from tools_app.models import McpTool, SkillInstall
 from tools_app.remote.mcp.listing import public_names
 from tools_app.remote.skills import registry
 from tools_app.remote.skills.delegated import McpSkill
@@ -50,12 +50,17 @@ def _tool(row: SkillInstall) -> AnyTool | None:
         case Kind.HTTP if manifest.http:
             return HttpSkill(installed, manifest.http)
         case Kind.MCP if manifest.mcp:
-            server, name = manifest.mcp
-            tool = catalogue.find_tool(public_names(server, [name])[name], row.agent_id)
+            tool = catalogue.find_tool(_public_name(*manifest.mcp), row.agent_id)
             return McpSkill(installed, tool) if isinstance(tool, LoopTool) else None
         case Kind.INSTRUCTION:
             return InstructionSkill(installed)
     return None
+
+
+def _public_name(server: str, name: str) -> str:
+    """By which agents know the server's tool. Another tool may have the name that it would have alone."""
+    names = McpTool.objects.filter(server__name=server).values_list("name", flat=True)
+    return public_names(server, {*names, name})[name]
 
 
 @lru_cache(maxsize=1024)

@@ -41,13 +41,12 @@ class Artifact(AgentsView):
 
     def get(self, request: Request, run_id: str, path: str) -> HttpResponse:
         run, asked = self.agent_run(run_id), self.asked()
-        view, data = artifacts.read_artifact(run.session.id, paths.own_path(run.id, path))
-        disposition = asked.get("disposition", "inline")
-        if disposition not in _DISPOSITIONS:
-            raise InvalidInput("disposition is inline or attachment.", code="invalid_disposition")
+        path = paths.own_path(run.id, path)
+        disposition, filename = _disposition(asked.get("disposition")), asked.get("filename", "")
         if asked.get("url", "") in ("1", "true"):
-            return Response(signed(request, run, view.path, disposition, asked.get("filename", "")))
-        return send_file(view, data, disposition, asked.get("filename", ""))
+            view = artifacts.find_artifact(run.session.id, path)
+            return Response(signed(request, run, view.path, disposition, filename))
+        return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
 
     def put(self, request: Request, run_id: str, path: str) -> Response:
         run = self.agent_run(run_id)
@@ -67,9 +66,7 @@ class ArtifactContent(AgentsView):
         if "content" not in told or not told.get("generation"):
             raise InvalidInput("content and generation are texts.", code="invalid_value")
         path = paths.own_path(run.id, path)
-        known = next((file for file in artifacts.list_artifacts(run.session.id) if file.path == path), None)
-        if known is None:
-            raise NotFound("There is no such file.")
+        known = artifacts.find_artifact(run.session.id, path)
         view = artifacts.write_artifact(
             run.session.id, path, told["content"].encode(), run_id=None, agent_id="", media_type=known.media_type,
             expected_sha256=told["generation"],
@@ -86,8 +83,7 @@ class Blob(AgentsView):
 
     def get(self, request: Request, token: str, name: str = "") -> HttpResponse:
         grant, session = _granted(token, "get")
-        view, data = artifacts.read_artifact(session.id, grant.path)
-        return send_file(view, data, grant.disposition, grant.filename)
+        return send_file(*artifacts.read_artifact(session.id, grant.path), grant.disposition, grant.filename)
 
     def put(self, request: Request, token: str, name: str = "") -> Response:
         grant, session = _granted(token, "put")
@@ -113,10 +109,8 @@ class FileUrl(AgentsView):
         if use == "upload-url":
             return Response({**signed_for_upload(request, run, path), "id": named, "mime_type": body.get("mime_type")
                              or "application/octet-stream"})  # fmt: skip
-        disposition = body.get("disposition") or "inline"
-        if disposition not in _DISPOSITIONS:
-            raise InvalidInput("disposition is inline or attachment.", code="invalid_disposition")
-        view, _ = artifacts.read_artifact(run.session.id, path)
+        disposition = _disposition(body.get("disposition"))
+        view = artifacts.find_artifact(run.session.id, path)
         shown = signed(request, run, view.path, disposition, str(body.get("name") or ""))
         return Response({**shown, "id": named, "mime_type": view.media_type})
 
@@ -148,7 +142,7 @@ def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, A
 
 def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) -> HttpResponse:
     response = HttpResponse(data, content_type=view.media_type)
-    name = filename or view.path.rpartition("/")[2]
+    name = "".join(filter(str.isprintable, filename)) or view.path.rpartition("/")[2]
     response.headers["Content-Disposition"] = content_disposition_header(disposition == "attachment", name) or "inline"
     response.headers["Content-Security-Policy"] = _SANDBOX
     response.headers["X-Content-Type-Options"] = "nosniff"
@@ -165,6 +159,13 @@ def _granted(token: str, use: str) -> tuple[Grant, Session]:
     if session is None:
         raise signed_urls.UrlRefused
     return grant, session
+
+
+def _disposition(said: Any) -> str:
+    """As the client wants it, inline unless it says. Raises InvalidInput."""
+    if said not in (*_DISPOSITIONS, "", None):
+        raise InvalidInput("disposition is inline or attachment.", code="invalid_disposition")
+    return said or "inline"
 
 
 def _base_url(request: Request) -> str:

@@ -7,17 +7,7 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import services
-from sessions_app.surfaces.agents import (
-    details,
-    listing,
-    messages,
-    posting,
-    records,
-    requests,
-    shapes,
-    signals,
-    starting,
-)
+from sessions_app.surfaces.agents import details, listing, records, requests, shapes, signals, starting
 from sessions_app.surfaces.agents.errors import NotHere
 from sessions_app.surfaces.agents.records import AgentRun
 from sessions_app.surfaces.agents.views.base import AgentsView
@@ -91,9 +81,7 @@ class RunStatus(AgentsView):
         if status == "cancelled":
             signals.terminate(self.principal, run, "")
         elif status in records.TERMINAL and not run.is_terminal:
-            services.cancel_session_runs(run.session, reason="The run was ended by its client.")
-            records.end(run.session, status)
-            posting.post(run.session, messages.complete(""))
+            signals.end(run, status)
         elif status == "running":
             starting.restart(self.principal, run)
 

@@ -4,7 +4,6 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.contrib.auth.signals import user_logged_in
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,8 +25,7 @@ class SignIn(ThreadsView):
         _check_tenant(fields["tenant_id"])
         identifier = fields.get("username") or fields["email"]
         user = login.log_in(request._request, identifier, fields["password"])
-        user_logged_in.send(sender=User, request=request._request, user=user)
-        request._request.session.modified = False  # one cookie is set, and no page's session
+        login.announce(request._request, user)
         return _signed_in(user)
 
 

@@ -1,0 +1,65 @@
+"""Which message of an agent run comes last, how its client ends it, and when a repeated start is none."""
+
+from typing import Any
+
+import pytest
+
+from sessions_app.models import Turn
+from sessions_app.surfaces.agents import files
+from sessions_app.surfaces.agents.formats import MessageType
+from tests.agents_rig import AgentCaller
+from tests.rest_rig import make_agent, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+
+
+@pytest.fixture
+def caller() -> AgentCaller:
+    make_agent()
+    return AgentCaller(make_user("alice"))
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ("completed", MessageType.COMPLETE), ("failed", MessageType.COMPLETE), ("cancelled", MessageType.TERMINATED),
+    ],
+)  # fmt: skip
+def test_the_last_message_of_an_ended_run_is_the_one_that_closes_it(
+    caller: AgentCaller, status: str, kind: MessageType, at_work: bool
+) -> None:
+    more: dict[str, Any] = {} if at_work else {"data": {}}
+    run = caller.start("go", **more)
+    assert run["activity_state"] == ("working" if at_work else "idle")
+    ended = caller("POST", f"agents/{run['id']}/status", {"status": status}).data
+    assert (ended["status"], ended["activity_state"]) == (status, "idle")
+    kinds = [message["t"] for message in caller.messages(run["id"])]
+    assert kinds[-1] == kind and kinds.count(kind) == 1
+
+
+def test_a_key_is_good_for_one_request(caller: AgentCaller) -> None:
+    body = {"interaction": "default", "data": {"task": "go"}, "interactive": True}
+    first = caller("POST", "agents", body, Idempotency_Key="k")
+    assert caller("POST", "agents", dict(reversed(body.items())), Idempotency_Key="k").data["id"] == first.data["id"]
+    other = caller("POST", "agents", {**body, "data": {"task": "stay"}}, Idempotency_Key="k")
+    assert (other.status, other.data["code"]) == (422, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize("signal", ["FileBatchClosed", "UserInput"])
+def test_that_files_are_told_is_stored_with_the_message_or_both_are_not(
+    caller: AgentCaller, monkeypatch: pytest.MonkeyPatch, signal: str
+) -> None:
+    """Else it could come after the message that ends the turn, and clients would think that the agent works on."""
+    run = caller.start("", data={})["id"]
+    caller("PUT", caller("PUT", f"agents/{run}/artifacts/files/a.txt").data["url"], b"x", Content_Type="text/plain")
+    file = {"id": "f1", "name": "a.txt", "artifact_path": "files/a.txt"}
+    assert caller("POST", f"agents/{run}/signal/FileUploaded", file).data["message"] == "The file is ready."
+    body = {"batch_id": "b1", "file_ids": ["f1"]} if signal == "FileBatchClosed" else {"message": "look"}
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_keep", lambda *_: 1 / 0)
+        assert caller("POST", f"agents/{run}/signal/{signal}", body).status == 500
+    assert not Turn.objects.exists()
+    assert caller("POST", f"agents/{run}/signal/{signal}", body).data["status"] == "success"
+    last = caller.messages(run)[-1]
+    assert Turn.objects.count() == 1 and "consumed_at" in last["d"]["files"][0]

@@ -1,0 +1,170 @@
+"""Whoever watches is let go once they may not any longer; a fault of ours ends a connection instead of muting it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.contrib.auth.models import User
+from django.db import OperationalError
+
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import Forbidden
+from sessions_app import services
+from sessions_app.identity.admission import check_again
+from sessions_app.identity.api_keys import create_api_key, revoke_api_key
+from sessions_app.identity.principal import Principal, Unauthenticated
+from sessions_app.identity.tickets import issue_ticket
+from sessions_app.models import Session
+from sessions_app.surfaces import staying
+from sessions_app.surfaces.agents import live as agents
+from sessions_app.surfaces.signalr import live as signalr
+from sessions_app.surfaces.threads import live as threads
+from tests.rest_rig import LiveCaller, make_agent, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+ROUTES = [*agents.live_routes, *threads.live_routes, *signalr.live_routes]
+SOCKETS = [route for route in ROUTES if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)]
+HTTP = URLRouter([route for route in ROUTES if route not in SOCKETS])
+STREAMS = ("/api/v1/agents/{}/stream", "/api/v1/agents/{}/details/stream", "/v1/threads/{}/stream")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.05)
+
+
+class Alice:
+    """Her key, and a session that nothing happens in."""
+
+    def __init__(self) -> None:
+        make_agent()
+        self.user: User = make_user("alice")
+        made = create_api_key(self.user, "k")
+        self.key, self.key_id = made.key, made.row.pk
+        self.session: Session = services.open_session(owner=self.user, title="T")
+
+    def revoke(self) -> None:
+        revoke_api_key(self.user, self.key_id)
+
+    def delete(self) -> None:
+        services.delete_session(self.session)
+
+
+async def soon(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
+    address = f"{path}?access_token={key}"
+    opened = WebsocketCommunicator(URLRouter(SOCKETS), address, headers=[(b"host", b"localhost")])
+    assert (await opened.connect(timeout=10))[0]
+    try:
+        yield opened
+    finally:
+        await opened.disconnect()
+
+
+async def close_code(opened: WebsocketCommunicator) -> int:
+    while (message := await opened.receive_output(timeout=20))["type"] != "websocket.close":
+        pass
+    return int(message.get("code", 1000))
+
+
+@pytest.mark.parametrize("path", STREAMS)
+@pytest.mark.parametrize("lose", [Alice.revoke, Alice.delete])
+async def test_a_stream_ends_for_who_may_not_watch_any_longer(path: str, lose: Callable[[Alice], None]) -> None:
+    alice = await in_db(Alice)
+    caller = LiveCaller(HTTP, bearer=alice.key)
+    watching = asyncio.create_task(caller("GET", path.format(alice.session.id)))
+    await soon(lambda: caller.sent)
+    await in_db(lose, alice)
+    answer = await asyncio.wait_for(watching, 20)
+    assert answer.status == 200 and not caller.sent[-1].get("more_body"), "it ended by itself"
+
+
+async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
+    alice = await in_db(Alice)
+    looks: list[Principal] = []
+    caller = LiveCaller(HTTP, bearer=alice.key)
+
+    def look(stream: agents.MessageStream) -> None:
+        looks.append(stream.principal)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agents.MessageStream, "recheck", look)
+        watching = asyncio.create_task(caller("GET", STREAMS[0].format(alice.session.id)))
+        await soon(lambda: len(looks) > 2)
+        assert not watching.done()
+        caller.leave()
+        await asyncio.wait_for(watching, 20)
+
+
+@pytest.mark.parametrize(("path", "code"), [("/api/v1/agents/{}/ws", agents.REFUSED), ("/hubs/chat", 1000)])
+async def test_a_socket_is_closed_for_who_may_not_watch_any_longer(path: str, code: int) -> None:
+    alice = await in_db(Alice)
+    async with socket(path.format(alice.session.id), alice.key) as opened:
+        await in_db(alice.revoke)
+        assert await close_code(opened) == code
+
+
+async def test_a_hub_over_http_is_closed_too() -> None:
+    alice = await in_db(Alice)
+    caller, stream = LiveCaller(HTTP, bearer=alice.key), LiveCaller(HTTP, bearer=alice.key)
+    _, body = await caller.ask("POST", "/hubs/chat/negotiate?negotiateVersion=1")
+    path = f"/hubs/chat?id={json.loads(body)['connectionToken']}"
+    watching = asyncio.create_task(stream("GET", path, Accept="text/event-stream"))
+    await soon(lambda: stream.sent)
+    await in_db(alice.revoke)
+    assert (await asyncio.wait_for(watching, 20)).status == 200
+
+
+async def test_a_fault_of_ours_closes_a_socket_instead_of_muting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = await in_db(Alice)
+
+    async def fail(*_: Any) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(agents.Telling, "tell", fail)
+    async with socket(f"/api/v1/agents/{alice.session.id}/ws", alice.key) as opened:
+        await in_db(services.rename_session, alice.session, "Another")
+        assert await close_code(opened) == agents.FAILED
+
+
+async def test_who_cannot_be_looked_up_just_now_stays() -> None:
+    faults = [Forbidden("Not any more."), OperationalError("away"), OperationalError("away")]
+
+    def look() -> None:
+        raise faults.pop()
+
+    assert str(await asyncio.wait_for(staying.until_refused(look), 20)) == "Not any more." and not faults
+
+
+def test_a_ticket_is_looked_at_once_and_its_user_again() -> None:
+    user = make_user("alice")
+    principal = Principal(user, "jwt")
+    query = f"ticket={issue_ticket(principal)}".encode()
+    scope = {"type": "http", "path": "/", "query_string": query, "headers": [(b"host", b"localhost")]}
+    for _ in range(2):
+        check_again(scope, principal)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    with pytest.raises(Unauthenticated):
+        check_again(scope, principal)
+
+
+def test_another_user_on_the_same_connection_is_refused() -> None:
+    alice, bob = make_user("alice"), make_user("bob")
+    scope = {"type": "http", "path": "/", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    bobs = f"Bearer {create_api_key(bob, 'k').key}"
+    check_again(scope, Principal(bob, "api_key"), authorization=bobs)
+    with pytest.raises(Unauthenticated):
+        check_again(scope, Principal(alice, "api_key"), authorization=bobs)
