@@ -101,9 +101,10 @@ class Tail:
         for task in self._waking:
             task.cancel()
         await asyncio.gather(*self._waking, return_exceptions=True)
-        with contextlib.suppress(RedisError, OSError):
-            async with asyncio.timeout(1):
-                await self._client.delete(self._wake_key)
+        if self._wakes:
+            with contextlib.suppress(RedisError, OSError):
+                async with asyncio.timeout(1):
+                    await self._client.delete(self._wake_key)
         await self._client.aclose(close_connection_pool=True)
 
     async def _listen(self) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -99,6 +99,7 @@ def receive(
     options: RunOptions = DEFAULT_OPTIONS,
     longest_text: int = LONGEST_TEXT,
     denied_tools: Sequence[str] = (),
+    act: Callable[[], None] | None = None,
 ) -> Accepted:
     """Take a message in. Nothing is stored when it raises.
 
@@ -108,7 +109,8 @@ def receive(
     a run asks its person comes before all of that: the message is the answer.
     The same idempotency key with the same message gives the first result. arrival: how it came through a channel,
     stored in the same transaction; whatever has one of its keys again gives the first result too. options: what the
-    message asks of its run; longest_text: in characters; denied_tools: patterns of calls that its run may not make.
+    message asks of its run; longest_text: in characters; denied_tools: patterns of calls that its run may not make;
+    act: done in the transaction that stores the message.
     Raises InvalidInput (text_required, text_too_long, channel_mismatch), NotFound (another owner's session, unknown
     agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
@@ -118,6 +120,8 @@ def receive(
     try:
         with transaction.atomic():
             accepted, policy = _accept(message, session, agent_id, busy, denied_tools)
+            if act:
+                act()
     except IntegrityError:
         # The same key came in twice at once; whoever was first has stored it by now.
         if prior := _find_prior(message) or _find_earlier(message.arrival):

@@ -5,9 +5,9 @@ ready, or it is not there.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from audit_app.kernel.errors import AppError, InvalidInput
@@ -70,10 +70,7 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
     if not lines:
         return "There are no files to tell of."
     text = "\n".join(["[Files Ready]", *lines])
-    with transaction.atomic():
-        accepted = posting.say(principal, session, text, key=f"batch:{batch_id}")
-        if not accepted.is_duplicate:
-            consume(session, wanted, batch_id)
+    posting.say(principal, session, text, key=f"batch:{batch_id}", act=partial(consume, session, wanted, batch_id))
     return "The agent knows the files."
 
 

@@ -4,7 +4,8 @@ A message that is stored has the millisecond of its event, which no other event 
 with the highest `ts` they saw, and with nothing else; so what has no millisecond of its own lies between two of them,
 on a raster of 4096 steps, which a client's numbers keep exactly until the year 2039:
 
-- what comes before an event's own message (the words before a tool call) lies just below the event's millisecond;
+- what comes before an event's own message (the words before a tool call) lies just below the event's millisecond, and
+  so does what passes by before the event that follows (the progress of a tool);
 - a piece of live text lies above the last event's, at a place that tells where in the step's text the piece ends.
   Whoever comes back with it is sent the rest of the text, from that very letter on.
 """
@@ -36,6 +37,14 @@ def before(ts: int, count: int, index: int) -> float:
 def of_text(ts: int, fence: int, position: int) -> float:
     """The `ts` of a piece of text that ends at this position, after the event at `ts`, in the claim of that number."""
     return ts + (position + (fence & 1) * _CLAIM) / STEPS if position else ts
+
+
+def of_passing(ts: int, count: int) -> float:
+    """The `ts` of what passes by after the event at `ts` and is not stored; count: of those since that event before it.
+
+    Clients throw away what has a time that they know. There is room for some: the last of many have the same one.
+    """
+    return ts + (STEPS - MOST_BEFORE + min(count, MOST_BEFORE - 1)) / STEPS
 
 
 def position_of(length: int) -> int:

@@ -1,6 +1,6 @@
 """Writes what this surface adds to a session: messages of its own, notes of signals, words of the person."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db import transaction
@@ -49,9 +49,10 @@ def say(
     ack: str = "",
     key: str = "",
     note: Mapping[str, Any] | None = None,
+    act: Callable[[], None] | None = None,
 ) -> Accepted:
     """Take words of the person in: they interrupt what runs, unless they answer what it asks. key: the same words of
-    the same key count once. Raises what `receive` raises."""
+    the same key count once; act: done with them, in one transaction. Raises what `receive` raises."""
     limits.take(limits.chat_limit(), principal.actor)
     shown = (session.metadata.get(records.NAME) or {}).get("request", {})
     offered = [spec.name for spec in tools.specs_for(policy_of_agent(session.agent))] if shown.get("tool_names") else []
@@ -61,5 +62,5 @@ def say(
     return services.receive(
         inbound, owner=principal.user, session=session, busy="interrupt", options=requests.options_of(shown),
         idempotency_key=f"{session.id}:{key}" if key else "", longest_text=requests.LONGEST_TEXT,
-        denied_tools=requests.denied_tools(shown, offered),
+        denied_tools=requests.denied_tools(shown, offered), act=act,
     )  # fmt: skip

@@ -24,6 +24,7 @@ _ENDS = frozenset(kind.name for kind in (runs.RUN_COMPLETED, runs.RUN_FAILED, ru
 TERMINATE, COMPLETE = "terminate", "complete"
 # Kept events after which the text of their step is no longer open.
 CLOSING = frozenset(kind.name for kind in (tools.TOOL_REQUESTED, runs.STEP_COMPLETED, sessions.MESSAGE_COMPLETED))
+_CALL_ENDS = frozenset({tools.TOOL_COMPLETED.name, tools.TOOL_FAILED.name})
 # What has to be known of the events before a place to go on from there; see `Projection.prime`.
 PRIMING = frozenset({*_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, tooling.LAUNCHED})
 
@@ -72,6 +73,7 @@ class Projection:
         self._open: set[UUID] = set()
         self._signals: dict[UUID, Mapping[str, Any]] = {}
         self._workstreams: dict[str, str] = {}
+        self._calls: dict[str, Seen] = {}
 
     def prime(self, fact: Seen) -> None:
         """Take note of an event that the reader has seen already."""
@@ -100,6 +102,14 @@ class Projection:
         else:
             found = []
         return self._timed(found, fact)
+
+    def pass_by(self, fact: Seen) -> Compact | None:
+        """What a tool call says meanwhile, without its time; nothing of one whose beginning was not seen."""
+        requested = self._calls.get(fact.payload["execution_id"])
+        if requested is None:
+            return None
+        message, workstream = tooling.progress(fact, requested), self.workstream_of(requested.run_id)
+        return {**message, "w": workstream} if workstream else message
 
     def workstream_of(self, run_id: UUID | None) -> str:
         """The workstream of a child run, empty for the main agent's."""
@@ -133,6 +143,7 @@ class Projection:
         found: _Messages = []
         if fact.payload.get("call_index", 0) == 0:
             found = self._say_step(fact, words, before_tools=True)
+        self._calls[fact.payload["execution_id"]] = fact
         return [*found, tooling.started(fact)]
 
     def _say_step_completed(self, fact: Seen, words: Words) -> _Messages:
@@ -197,6 +208,8 @@ class Projection:
         return [asking.question(fact.payload)]
 
     def _say_plain(self, fact: Seen, words: Words) -> _Messages:
+        if fact.type in _CALL_ENDS:
+            self._calls.pop(fact.payload["execution_id"], None)
         return [tooling.PLAIN[fact.type](fact)]
 
     def _say_posted(self, fact: Seen, words: Words) -> _Messages:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -89,10 +90,9 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> Outcome:
     response = said.metadata.get("tool_approval_response")
     if response:
         note["tool_approval_response"] = response
-    with transaction.atomic():
-        accepted = posting.say(principal, session, said.text, ack=said.ack, key=said.ack, note=note)
-        if not accepted.is_duplicate:
-            files.consume(session)
+    posting.say(
+        principal, session, said.text, ack=said.ack, key=said.ack, note=note, act=partial(files.consume, session)
+    )  # fmt: skip
     return Outcome("The agent has the message.")
 
 

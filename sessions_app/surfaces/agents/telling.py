@@ -5,7 +5,7 @@ from uuid import UUID
 
 from audit_app.kernel.database import in_db
 from sessions_app.models import Session
-from sessions_app.surfaces.agents import reading, tooling
+from sessions_app.surfaces.agents import marks, reading
 from sessions_app.surfaces.agents.chunks import LIVE_TEXT, LiveText
 from sessions_app.surfaces.agents.formats import Compact, MessageType
 from sessions_app.surfaces.agents.projection import CLOSING, NO_WORDS
@@ -25,6 +25,7 @@ class Telling:
         self.cursor = str(place.seq)
         self._projection = place.projection
         self._ts = place.ts
+        self._passed = 0
         self._live = LiveText(place.mark, came_back=came_back)
 
     @property
@@ -44,12 +45,19 @@ class Telling:
                 if fact.type in CLOSING:
                     said += self._live.close(fact, self._ts)
                 said += self._projection.see(fact, words)
-                self._ts = fact.ts
+                self._ts, self._passed = fact.ts, 0
             elif fact.type in LIVE_TEXT and (fact.run_id, fact.step) not in closed:
                 said += self._live.see(fact, self._ts, self._projection.workstream_of(fact.run_id))
             elif fact.type == TOOL_PROGRESS.name:
-                said.append({**tooling.progress(fact), "ts": self._ts})
+                said += self._pass_by(fact)
         return said
+
+    def _pass_by(self, fact: Seen) -> list[Compact]:
+        message = self._projection.pass_by(fact)
+        if message is None:
+            return []
+        self._passed += 1
+        return [{**message, "ts": marks.of_passing(self._ts, self._passed - 1)}]
 
 
 def is_closing(message: Compact) -> bool:

@@ -23,10 +23,10 @@ def started(fact: Seen) -> Compact:
     return _tool("started", fact, text, input=payload.get("arguments"))
 
 
-def progress(fact: Seen) -> Compact:
-    """Of a call that is under way. Not stored."""
+def progress(fact: Seen, requested: Seen) -> Compact:
+    """Of a call that is under way. Not stored. requested: the event with which the call began."""
     text = str(fact.payload.get("text") or "Working")
-    return _tool("progress", fact, text, percent=_percent(fact.payload.get("fraction")))
+    return _tool("progress", requested, text, percent=_percent(fact.payload.get("fraction")))
 
 
 def _completed(fact: Seen) -> Compact:

@@ -14,6 +14,7 @@ from django.test import Client
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply, Script, ScriptedProvider
 from agents_app.types import ModelRequest
+from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity import tokens
 from sessions_app.invariants import find_violations
@@ -64,7 +65,10 @@ def post_all(rig: EngineRig, query: str = "?wait=0", key: str = "") -> list[Answ
         return await caller("POST", PATH + query, body, Idempotency_Key=key or f"key {number}")
 
     async def post_them() -> list[Answer]:
-        return await asyncio.gather(*map(post, range(MANY)))
+        try:
+            return await asyncio.gather(*map(post, range(MANY)))
+        finally:
+            await follow.follower().aclose()
 
     return asyncio.run(post_them())
 

@@ -16,6 +16,7 @@ from django.db import OperationalError
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden
 from sessions_app import services
+from sessions_app.identity import tokens
 from sessions_app.identity.admission import check_again
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import Principal, Unauthenticated
@@ -25,6 +26,7 @@ from sessions_app.surfaces import staying
 from sessions_app.surfaces.agents import live as agents
 from sessions_app.surfaces.signalr import live as signalr
 from sessions_app.surfaces.threads import live as threads
+from sessions_app.surfaces.threads.stream import ThreadStream
 from tests.rest_rig import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -107,6 +109,23 @@ async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
         assert not watching.done()
         caller.leave()
         await asyncio.wait_for(watching, 20)
+
+
+async def test_who_came_with_the_cookie_stays_until_their_account_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, looks = await in_db(Alice), []
+    token = (await in_db(tokens.open_login, alice.user)).access
+    look = ThreadStream.recheck
+
+    def count(stream: ThreadStream) -> None:
+        look(stream)
+        looks.append(stream)
+
+    monkeypatch.setattr(ThreadStream, "recheck", count)
+    caller = LiveCaller(HTTP)
+    watching = asyncio.create_task(caller("GET", STREAMS[2].format(alice.session.id), Cookie=f"ks_uat={token}"))
+    await soon(lambda: len(looks) > 2)
+    await in_db(User.objects.filter(pk=alice.user.pk).update, is_active=False)
+    assert (await asyncio.wait_for(watching, 20)).status == 200
 
 
 @pytest.mark.parametrize(("path", "code"), [("/api/v1/agents/{}/ws", agents.REFUSED), ("/hubs/chat", 1000)])

@@ -299,6 +299,16 @@ def test_an_instruction_skill_returns_its_text_and_files():
         call({"file": "../secret"})
 
 
+def test_a_stored_manifest_that_cannot_be_read_any_more_costs_its_own_tool_alone():
+    install(manifest())
+    install({**manifest(instruction={"body": "Do."}), "skillId": "other"})
+    version = SkillVersion.objects.get(skill__skill_id="lookup")
+    registry.load_manifest.cache_clear()
+    SkillVersion.objects.filter(pk=version.pk).update(manifest={"skillId": "lookup"})
+    assert [tool.spec.name for tool in SkillSource().list_tools("default")] == ["skill__other"]
+    assert SkillSource().find_tool("skill__lookup", "default") is None
+
+
 def test_what_is_only_declared_is_no_tool():
     install(manifest())
     assert list(SkillSource().list_tools("default")) == []

@@ -98,6 +98,12 @@ def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, af
     assert client.text == second
 
 
+def test_what_passes_by_has_times_of_its_own_before_the_next_event() -> None:
+    times = [marks.of_passing(1_800_000_000_000, count) for count in range(100)]
+    assert times == sorted(times) and len(set(times[:16])) == 16
+    assert {marks.read(ts) for ts in times} == {(1_800_000_000_000, None)}, "whoever comes back with it has no text"
+
+
 def test_a_step_that_begins_again_is_told_anew() -> None:
     live, client = LiveText(), Client()
     client.take(live.see(delta(0, "Half an ans"), AT))

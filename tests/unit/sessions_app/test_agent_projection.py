@@ -224,6 +224,19 @@ def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
     assert [message["t"] for message in timeline.see("run.completed")] == [MessageType.IDLE]
 
 
+def test_what_a_call_says_meanwhile_is_told_with_its_call() -> None:
+    timeline = Timeline()
+    passing = Seen("tool.progress", SESSION, RUN, None, {"execution_id": "e1", "text": "Half", "fraction": 0.5}, "c")
+    assert timeline.projection.pass_by(passing) is None, "nobody knows of which call it is"
+    *_, started = timeline.see("tool.requested")
+    told = timeline.projection.pass_by(passing)
+    assert told is not None and (told["m"], told["d"]["percent"], told["d"]["tool_event"]) == ("Half", 50, "progress")
+    same = ("tool", "tool_run_id", "tool_use_id", "tool_iteration", "activity_group_id")
+    assert [told["d"][name] for name in same] == [started["d"][name] for name in same]
+    timeline.see("tool.completed")
+    assert timeline.projection.pass_by(passing) is None, "it is over"
+
+
 def test_plans_are_whole_and_number_their_tasks_from_one() -> None:
     (plan,) = Timeline().see("plan.updated")
     assert [task["id"] for task in plan["d"]["plan"]] == [1, 2]

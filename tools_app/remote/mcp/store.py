@@ -145,9 +145,9 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
     listed = {tool.name: tool for tool in tools}
     with transaction.atomic():
         servers = McpServer.objects.filter(id=server_id)
-        is_first = servers.filter(reached_at=None).exists()
-        servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
         known = {row.name: row for row in McpTool.objects.filter(server_id=server_id)}
+        is_first = not known and servers.filter(reached_at=None).exists()
+        servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
         new = [name for name in listed if name not in known]
         McpTool.objects.bulk_create(
             [_row(server_id, listed[name], approved=is_first) for name in new], ignore_conflicts=True

@@ -1,9 +1,11 @@
 """The tools that an agent's installed skills are: `skill__<id>`, looked up anew each time by one small query."""
 
+import logging
 from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
+from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.prepared import PreparedQuery
 from tools_app import catalogue
 from tools_app.catalogue import ToolSource
@@ -16,6 +18,8 @@ from tools_app.remote.skills.installed import PREFIX, Installed
 from tools_app.remote.skills.instruction import InstructionSkill
 from tools_app.remote.skills.manifest import Kind
 from tools_app.types import AnyTool, LoopTool
+
+logger = logging.getLogger(__name__)
 
 
 class SkillSource(ToolSource):
@@ -44,7 +48,11 @@ _ANY_OF = PreparedQuery(
 
 
 def _tool(row: SkillInstall) -> AnyTool | None:
-    installed = _installed(row.version_id, tuple(row.granted), row.owner_id, registry.is_verified(row.version))
+    try:
+        installed = _installed(row.version_id, tuple(row.granted), row.owner_id, registry.is_verified(row.version))
+    except InvalidInput as error:  # what an older version of ours took must not keep the agent from its other tools
+        logger.warning("version %s of a skill cannot be used: %s", row.version_id, error.message)
+        return None
     manifest = installed.manifest
     match manifest.kind:
         case Kind.HTTP if manifest.http:
