@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Said, StepView, Usage, WaitingOn
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
@@ -58,8 +58,15 @@ def find_last_run(conversation_id: UUID) -> RunView | None:
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
     """Queued, running and waiting runs, in the order they are worked on."""
-    rows = Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id)
-    return tuple(run_view(row) for row in rows.order_by("ordinal"))
+    return tuple(run_view(row) for row in _OPEN_OF.fetch(conversation_id))
+
+
+_OPEN_OF = PreparedObjects(
+    lambda conversation_id: (
+        Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal")
+    ),
+    uuid4(),
+)
 
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
@@ -74,7 +81,7 @@ def count_open_runs(conversation_id: UUID) -> int:
 
 _OPEN_RUNS = PreparedQuery(
     lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk"),
-    example=uuid4(),
+    uuid4(),
 )
 
 

@@ -3,15 +3,15 @@
 A missing object and another's object are the same NotFound, so that nobody can tell them apart.
 """
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q
 
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
 from audit_app.kernel.errors import Forbidden, NotFound
+from audit_app.kernel.prepared import PreparedObjects
 from sessions_app import entitlement, selectors
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
@@ -20,11 +20,16 @@ from tools_app.keeping import artifacts
 from tools_app.keeping.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
+_WITH_AGENT = Session.objects.select_related("agent").filter(deleted_at=None)
+_BY_ID = PreparedObjects(lambda session_id: _WITH_AGENT.filter(pk=session_id), uuid4())
+
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
     """The user's own session by UUID or public id (raw or percent-encoded), with its agent."""
-    wanted = Q(pk=found) if (found := _uuid(id_or_key)) else Q(key__in=_spellings(str(id_or_key)))
-    session = Session.objects.select_related("agent").filter(wanted, deleted_at=None).first()
+    if found := _uuid(id_or_key):
+        session = _BY_ID.first(found)
+    else:
+        session = _WITH_AGENT.filter(key__in=_spellings(str(id_or_key))).first()
     if session is None or not user.is_authenticated or session.owner_id != user.pk:
         raise NotFound("There is no such session.")
     return session

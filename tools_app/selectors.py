@@ -129,7 +129,7 @@ _QUESTIONS = PreparedQuery(
         .order_by("id")
         .values_list("pk")
     ),
-    example=uuid4(),
+    uuid4(),
 )
 
 

@@ -15,7 +15,7 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.kernel.prepared import PreparedObjects, PreparedQuery, PreparedUpdate
 from tools_app import selectors as tools
 from tools_app import services as tool_services
 from tools_app.trust import control
@@ -66,8 +66,9 @@ def claimable() -> QuerySet[Run]:
     return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
 
 
-_THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), example=uuid4())
-_OLDEST_CLAIMABLE = PreparedQuery(lambda _: claimable().order_by("ready_at").values_list("pk")[:1])
+_THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
+_WITH_AGENT = PreparedObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
+_OLDEST_CLAIMABLE = PreparedQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 
 
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
@@ -89,11 +90,26 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
         found = _THIS_CLAIMABLE.rows(run_id) if run_id else _OLDEST_CLAIMABLE.rows()
         if not found:
             return None
-        run = Run.objects.select_related("agent__provider").get(pk=found[0][0])
+        run = _WITH_AGENT.fetch(UUID(str(found[0][0])))[0]
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
         if _hold(run, owner):
             return run, resumes
     return None
+
+
+# As `transitions.move` would: each message waits for it.
+_HOLD = PreparedUpdate(
+    lambda run_id, fence, owner: (
+        Run.objects.filter(pk=run_id, status__in=OPEN, fence=fence, owner=None),
+        {
+            "status": RunStatus.RUNNING.value, "owner": owner, "fence": F("fence") + 1, "waiting_on": "",
+            "ready_at": None, "started_at": Coalesce("started_at", Now()),
+        },
+    ),
+    uuid4(),
+    987_654_321,
+    uuid4(),
+)  # fmt: skip
 
 
 def _hold(run: Run, owner: UUID) -> bool:
@@ -101,11 +117,7 @@ def _hold(run: Run, owner: UUID) -> bool:
     the transaction, which on SQLite everyone else waits for."""
     try:
         with transaction.atomic():
-            if not move(
-                run.id, RunStatus.RUNNING, expect=OPEN, at_fence=run.fence, held_by=None,
-                owner=owner, fence=F("fence") + 1, waiting_on="", ready_at=None,
-                started_at=Coalesce("started_at", Now()),
-            ):  # fmt: skip
+            if not _HOLD.run(run.id, run.fence, owner):
                 return False
             run.fence += 1
             if run.started_at is None:

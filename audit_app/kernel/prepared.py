@@ -1,41 +1,149 @@
-"""Queries that are compiled once: Django builds the SQL of a query anew at each use, which for a large one costs ten
-times what the database needs to answer it. For the few that stand between a message and its first word."""
+"""Statements that are compiled once: Django builds the SQL of a query anew at each use, which for a large one costs ten
+times what the database needs to answer it. For the few that stand between a message and its first word.
+
+Each is made with `build`, which makes Django's own query of the values that change, and with an example of each of
+those values, which must not occur among the query's other values. `build` is called once for each kind of database.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.backends.utils import CursorWrapper
+from django.db.models import Model, QuerySet
+from django.db.models.query import get_related_populators
+from django.db.models.sql import UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+
+_M = TypeVar("_M", bound=Model)
+_Queries = Callable[..., QuerySet[Any, Any]]
 
 
-class PreparedQuery:
-    """A query of one column or several, with at most one value that changes.
-
-    build: makes the queryset (`values_list`) with `value` where the changing value goes; it is called once for each
-    kind of database with `example`, which must not occur among the query's other values.
-    """
-
-    def __init__(self, build: Callable[[Any], QuerySet[Any, Any]], example: Any = None) -> None:
+class _Prepared:
+    def __init__(self, build: Callable[..., Any], *examples: Any) -> None:
         self._build = build
-        self._example = example
-        self._compiled: dict[str, tuple[str, tuple[Any, ...], int | None]] = {}
+        self._examples = examples
+        self._compiled: dict[str, _Compiled] = {}
 
-    def rows(self, value: Any = None) -> list[tuple[Any, ...]]:
-        """What the database returns, unconverted: an UUID is text on SQLite."""
-        sql, parameters, place = self._compiled.get(connection.vendor) or self._compile()
-        if place is not None:
-            parameters = (*parameters[:place], self._adapted(value), *parameters[place + 1 :])
-        with connection.cursor() as cursor:
-            cursor.execute(sql, parameters)
-            return list(cursor.fetchall())
-
-    def _compile(self) -> tuple[str, tuple[Any, ...], int | None]:
-        sql, parameters = self._build(self._example).query.sql_with_params()
-        place = None if self._example is None else parameters.index(self._adapted(self._example))
-        compiled = self._compiled[connection.vendor] = sql, tuple(parameters), place
+    def _execute(self, cursor: CursorWrapper, values: tuple[Any, ...]) -> "_Compiled":
+        compiled = self._compiled.get(connection.vendor) or self._compile()
+        parameters = list(compiled.parameters)
+        for place, value in zip(compiled.places, values, strict=True):
+            parameters[place] = _adapted(value)
+        cursor.execute(compiled.sql, parameters)
         return compiled
 
-    def _adapted(self, value: Any) -> Any:
-        as_text = isinstance(value, UUID) and not connection.features.has_native_uuid_field
-        return value.hex if as_text else value
+    def _compile(self) -> "_Compiled":
+        compiler = self._compiler(self._build(*self._examples))
+        sql, parameters = compiler.as_sql()
+        places = tuple(parameters.index(_adapted(example)) for example in self._examples)
+        compiled = self._compiled[connection.vendor] = _Compiled(sql, tuple(parameters), places, compiler)
+        return compiled
+
+    def _compiler(self, built: Any) -> SQLCompiler:
+        compiler: SQLCompiler = built.query.get_compiler(connection=connection)
+        return compiler
+
+
+class _Compiled:
+    """A statement with its parameters, and where among them the changing values stand."""
+
+    def __init__(self, sql: str, parameters: tuple[Any, ...], places: tuple[int, ...], compiler: SQLCompiler) -> None:
+        self.sql, self.parameters, self.places = sql, parameters, places
+        self.reading = _Reading.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a row becomes an object: what Django's ModelIterable works out of a compiled query at each use."""
+
+    model: type[Model]
+    own: slice
+    names: list[str]
+    others: list[Any]
+    converters: list[tuple[int, tuple[list[Callable[..., Any]], Any]]]
+
+    @classmethod
+    def of(cls, compiler: SQLCompiler) -> "_Reading":
+        select, info = compiler.select, compiler.klass_info
+        own = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
+        return cls(
+            model=info["model"],
+            own=own,
+            names=[column[0].target.attname for column in select[own]],
+            others=get_related_populators(info, select, connection.alias),  # type: ignore[call-arg] # a later Django's
+            converters=list(compiler.get_converters([column[0] for column in select]).items()),
+        )
+
+    def object(self, row: list[Any]) -> Any:
+        for place, (converters, expression) in self.converters:
+            for convert in converters:
+                row[place] = convert(row[place], expression, connection)
+        found = self.model.from_db(connection.alias, self.names, row[self.own])
+        for other in self.others:
+            other.populate(row, found)
+        return found
+
+
+class PreparedQuery(_Prepared):
+    """A query of one column or several (`values_list`)."""
+
+    def __init__(self, build: _Queries, *examples: Any) -> None:
+        super().__init__(build, *examples)
+
+    def rows(self, *values: Any) -> list[tuple[Any, ...]]:
+        """What the database returns, unconverted: an UUID is text on SQLite."""
+        with connection.cursor() as cursor:
+            self._execute(cursor, values)
+            return list(cursor.fetchall())
+
+
+class PreparedObjects(_Prepared, Generic[_M]):
+    """A query of whole rows, with those that `select_related` names. Nothing may be annotated or deferred."""
+
+    def __init__(self, build: Callable[..., QuerySet[_M]], *examples: Any) -> None:
+        super().__init__(build, *examples)
+
+    def fetch(self, *values: Any) -> list[_M]:
+        with connection.cursor() as cursor:
+            compiled = self._execute(cursor, values)
+            rows = cursor.fetchall()
+        if compiled.reading is None:
+            raise TypeError("a query of columns is a PreparedQuery")
+        return [compiled.reading.object(list(row)) for row in rows]
+
+    def first(self, *values: Any) -> _M | None:
+        """None when there is no such row; the query itself says how many it asks for."""
+        return next(iter(self.fetch(*values)), None)
+
+
+class PreparedUpdate(_Prepared):
+    """An update of one table. build: returns the rows and what is set (as `QuerySet.update` takes it)."""
+
+    def __init__(self, build: Callable[..., tuple[QuerySet[Any], dict[str, Any]]], *examples: Any) -> None:
+        super().__init__(build, *examples)
+
+    def run(self, *values: Any) -> int:
+        """How many rows it changed."""
+        with connection.cursor() as cursor:
+            self._execute(cursor, values)
+            return int(cursor.rowcount)
+
+    def _compiler(self, built: tuple[QuerySet[Any], dict[str, Any]]) -> SQLCompiler:
+        rows, changes = built
+        query: Any = rows.query.chain(UpdateQuery)
+        query.add_update_values(changes)
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+def _adapted(value: Any) -> Any:
+    """A value as Django would hand it to this database."""
+    if isinstance(value, UUID) and not connection.features.has_native_uuid_field:
+        return value.hex
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
+    return value

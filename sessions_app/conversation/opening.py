@@ -94,7 +94,7 @@ _LOCKED = PreparedQuery(
         .filter(pk=session_id)
         .values_list("next_ordinal", "title", "agent_id")
     ),
-    example=uuid4(),
+    uuid4(),
 )
 
 

@@ -4,8 +4,9 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -21,6 +22,7 @@ from agents_app.types import RunOptions
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Forbidden, InvalidInput
+from audit_app.kernel.prepared import PreparedUpdate
 from audit_app.vocabulary import Fact
 from sessions_app import events
 from sessions_app.attachments import rows as attachments
@@ -209,16 +211,28 @@ def _store(
         if files := message.arrival.files:
             is_album = bool(message.arrival.album_id)
             attachments.add(turn, message.arrival.row.account, files, is_album=is_album)
-    Session.objects.filter(pk=session.id).update(
-        message_count=F("message_count") + 1, next_ordinal=F("next_ordinal") + (1 if queued else 0),
-        last_active_at=now, title=session.title or _title_of(message.text),
-    )  # fmt: skip
+    _COUNT_ON.run(session.id, 1 if queued else 0, now, session.title or _title_of(message.text))
     received: dict[str, Any] = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
     if message.inbound.note:
         received["note"] = dict(message.inbound.note)
     facts.append(fact_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id))
     audit.emit([*facts, *(queued or [])])
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
+
+
+_COUNT_ON = PreparedUpdate(
+    lambda session_id, ordinals, now, title: (
+        Session.objects.filter(pk=session_id),
+        {
+            "message_count": F("message_count") + 1, "next_ordinal": F("next_ordinal") + ordinals,
+            "last_active_at": now, "title": title,
+        },
+    ),
+    uuid4(),
+    987_654_321,
+    datetime(2001, 2, 3, tzinfo=UTC),
+    "the title of the session",
+)  # fmt: skip
 
 
 def _checked(

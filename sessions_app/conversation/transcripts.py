@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import citations, events
 from sessions_app.conversation.citing import cite
@@ -27,9 +27,7 @@ class StoredConversations:
     """Implements `agents_app.conversations.Conversations` on sessions and turns."""
 
     def history(self, run: RunView) -> Sequence[Message]:
-        rows = Turn.objects.filter(session_id=run.conversation_id, ordinal__lt=run.ordinal).exclude(state="error")
-        rows = rows.exclude(_IS_ANSWER)
-        newest = rows.order_by("-ordinal", "-part")[:_NEWEST_TURNS]
+        newest = _EARLIER.fetch(run.conversation_id, run.ordinal)
         # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 
@@ -86,6 +84,16 @@ def _fact(event_type: EventType, session: Session, run: RunView, step: int, payl
     )  # fmt: skip
 
 
+_EARLIER = PreparedObjects(
+    lambda conversation_id, ordinal: (
+        Turn.objects.filter(session_id=conversation_id, ordinal__lt=ordinal)
+        .exclude(state="error")
+        .exclude(_IS_ANSWER)
+        .order_by("-ordinal", "-part")[:_NEWEST_TURNS]
+    ),
+    uuid4(),
+    987_654_321,
+)
 _WORDS = PreparedQuery(
     lambda run_id: (
         Turn.objects.filter(run_id=run_id, role="user")
@@ -93,7 +101,7 @@ _WORDS = PreparedQuery(
         .order_by("part")
         .values_list("content", "attached")
     ),
-    example=uuid4(),
+    uuid4(),
 )
 
 

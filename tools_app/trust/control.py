@@ -84,7 +84,7 @@ def explain(scope: str, reason: str) -> str:
     return f"{what} stopped by an operator{f': {reason}' if reason else ''}."
 
 
-_STOPPED = PreparedQuery(lambda _: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
+_STOPPED = PreparedQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
 
 
 def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:

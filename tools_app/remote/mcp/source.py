@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 from audit_app import stream
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.prepared import PreparedQuery
 from tools_app.catalogue import ToolSource
 from tools_app.events import TOOL_PROGRESS
 from tools_app.models import McpServer, McpTool
@@ -144,12 +145,18 @@ class McpSource(ToolSource):
 
     def _known(self) -> dict[str, AnyTool]:
         """Read anew when a version has changed, which one small query tells."""
-        enabled = McpServer.objects.filter(is_enabled=True).order_by("id")
-        versions = tuple(enabled.values_list("id", "settings_version", "tools_version"))
+        versions = tuple(_VERSIONS.rows())
         if versions != self._versions:
             self._tools = _read_tools() if versions else {}
             self._versions = versions
         return self._tools
+
+
+_VERSIONS = PreparedQuery(
+    lambda: (
+        McpServer.objects.filter(is_enabled=True).order_by("id").values_list("id", "settings_version", "tools_version")
+    )
+)
 
 
 def _read_tools() -> dict[str, AnyTool]:

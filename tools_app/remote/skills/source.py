@@ -43,7 +43,7 @@ class SkillSource(ToolSource):
 
 _ANY_OF = PreparedQuery(
     lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1],
-    example="the agent that is asked for",
+    "the agent that is asked for",
 )
 
 
