@@ -22,6 +22,7 @@ from tools_app.types import ApprovalView, ExecutionView
 
 _WITH_AGENT = Session.objects.select_related("agent").filter(deleted_at=None)
 _BY_ID = PreparedObjects(lambda session_id: _WITH_AGENT.filter(pk=session_id), uuid4())
+_BY_KEY = PreparedObjects(lambda key: _WITH_AGENT.filter(key=key), "the key of a session")
 
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
@@ -29,7 +30,8 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session
     if found := _uuid(id_or_key):
         session = _BY_ID.first(found)
     else:
-        session = _WITH_AGENT.filter(key__in=_spellings(str(id_or_key))).first()
+        spellings = dict.fromkeys(_spellings(str(id_or_key)))
+        session = next((row for key in spellings if (row := _BY_KEY.first(key))), None)
     if session is None or not user.is_authenticated or session.owner_id != user.pk:
         raise NotFound("There is no such session.")
     return session
