@@ -30,10 +30,17 @@ def count_agents() -> int:
 
 def get_run(run_id: UUID) -> RunView:
     """Raises NotFound."""
-    run = Run.objects.select_related("agent").filter(pk=run_id).first()
+    return run_view(_run(run_id))
+
+
+def _run(run_id: UUID) -> Run:
+    run = _WITH_AGENT.first(run_id)
     if run is None:
         raise NotFound("There is no such run.")
-    return run_view(run)
+    return run
+
+
+_WITH_AGENT = PreparedObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id), uuid4())
 
 
 def get_options(run_id: UUID) -> RunOptions:
@@ -108,9 +115,7 @@ def find_step_text(run_id: UUID, step: int) -> str | None:
 
 def get_transcript(run_id: UUID, *, said: Said | None = None) -> RunTranscript:
     """Everything the run said and did so far. Raises NotFound. said: its steps and executions, for who knows them."""
-    run = Run.objects.select_related("agent").filter(pk=run_id).first()
-    if run is None:
-        raise NotFound("There is no such run.")
+    run = _run(run_id)
     steps, executions = said or (list_steps(run_id), tools.list_executions(run_id))
     return RunTranscript(run_view(run), steps, executions, run.answer)
 

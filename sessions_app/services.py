@@ -17,8 +17,9 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
 from sessions_app.conversation import announcing
+from sessions_app.conversation.incoming import LONGEST_TEXT, Accepted, Inbound
 from sessions_app.conversation.opening import fact_about, import_history, lock, open_new
-from sessions_app.conversation.receiving import LONGEST_TEXT, Accepted, Inbound, receive
+from sessions_app.conversation.receiving import receive
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 

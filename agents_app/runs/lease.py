@@ -90,7 +90,7 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
         found = _THIS_CLAIMABLE.rows(run_id) if run_id else _OLDEST_CLAIMABLE.rows()
         if not found:
             return None
-        run = _WITH_AGENT.fetch(UUID(str(found[0][0])))[0]
+        run = _WITH_AGENT.fetch(found[0][0])[0]
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
         if _hold(run, owner):
             return run, resumes

@@ -6,6 +6,7 @@ Raises Fenced when the run is no longer this claim's.
 
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
@@ -22,6 +23,7 @@ from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import ModelResponse, RunStatus, Said, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
+from audit_app.kernel.prepared import PreparedQuery
 from tools_app import services as tools
 from tools_app.trust import control
 
@@ -77,9 +79,12 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str]:
     """The run's user turns, with those that came while the model spoke, and why it is stopped, if it is. Its row is
     locked: no further turn can come."""
     run, agent_id = claim.run, claim.run.agent.agent_id
-    count = Run.objects.values_list("words", flat=True).get(pk=run.id)
+    [(count,)] = _WORDS.rows(run.id)
     words = snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(run.id))
     return words, control.why_stopped(agent_id)
+
+
+_WORDS = PreparedQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("words"), uuid4())
 
 
 def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -14,6 +14,7 @@ from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.nudge import nudge
+from audit_app.kernel.prepared import PreparedQuery
 from audit_app.vocabulary import EventType, Fact
 from tools_app import selectors as tool_selectors
 from tools_app import services as tools
@@ -103,9 +104,17 @@ def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
 
 def ring_next(conversation_id: UUID) -> None:
     """Ring for the first queued run of a conversation that has just become free."""
-    following = Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").first()
-    if following is not None and following.owner is None:
-        nudge(ADVANCE, str(following.id), queue=QUEUE)
+    for run_id, owner in _FIRST_OPEN.rows(conversation_id):
+        if owner is None:
+            nudge(ADVANCE, str(run_id), queue=QUEUE)
+
+
+_FIRST_OPEN = PreparedQuery(
+    lambda conversation_id: (
+        Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").values_list("pk", "owner")[:1]
+    ),
+    uuid4(),
+)
 
 
 def fact_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: int | None = None) -> Fact:

@@ -5,7 +5,7 @@ Each is made with `build`, which makes Django's own query of the values that cha
 those values, which must not occur among the query's other values. `build` is called once for each kind of database.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -36,6 +36,12 @@ class _Prepared:
         cursor.execute(compiled.sql, parameters)
         return compiled
 
+    def _fetch(self, values: tuple[Any, ...]) -> tuple["_Compiled", Iterator[list[Any]]]:
+        """The rows, each value as Django has it."""
+        with connection.cursor() as cursor:
+            compiled = self._execute(cursor, values)
+            return compiled, map(compiled.converted, cursor.fetchall())
+
     def _compile(self) -> "_Compiled":
         compiler = self._compiler(self._build(*self._examples))
         sql, parameters = compiler.as_sql()
@@ -49,39 +55,40 @@ class _Prepared:
 
 
 class _Compiled:
-    """A statement with its parameters, and where among them the changing values stand."""
+    """A statement with its parameters, where among them the changing values stand, and what its rows become: what
+    Django's iterables work out of a compiled query at each use."""
 
     def __init__(self, sql: str, parameters: tuple[Any, ...], places: tuple[int, ...], compiler: SQLCompiler) -> None:
         self.sql, self.parameters, self.places = sql, parameters, places
-        self.reading = _Reading.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
+        columns = [column[0] for column in compiler.select or ()]
+        self._converters = list(compiler.get_converters(columns).items())
+        self.objects = _Objects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
+
+    def converted(self, row: Sequence[Any]) -> list[Any]:
+        values = list(row)
+        for place, (converters, expression) in self._converters:
+            for convert in converters:
+                values[place] = convert(values[place], expression, connection)
+        return values
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """How a row becomes an object: what Django's ModelIterable works out of a compiled query at each use."""
+class _Objects:
+    """How a row becomes an object with its related ones."""
 
     model: type[Model]
     own: slice
     names: list[str]
     others: list[Any]
-    converters: list[tuple[int, tuple[list[Callable[..., Any]], Any]]]
 
     @classmethod
-    def of(cls, compiler: SQLCompiler) -> "_Reading":
+    def of(cls, compiler: SQLCompiler) -> "_Objects":
         select, info = compiler.select, compiler.klass_info
         own = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
-        return cls(
-            model=info["model"],
-            own=own,
-            names=[column[0].target.attname for column in select[own]],
-            others=get_related_populators(info, select, connection.alias),  # type: ignore[call-arg] # a later Django's
-            converters=list(compiler.get_converters([column[0] for column in select]).items()),
-        )
+        others = get_related_populators(info, select, connection.alias)  # type: ignore[call-arg] # a later Django's
+        return cls(info["model"], own, [column[0].target.attname for column in select[own]], others)
 
-    def object(self, row: list[Any]) -> Any:
-        for place, (converters, expression) in self.converters:
-            for convert in converters:
-                row[place] = convert(row[place], expression, connection)
+    def make(self, row: list[Any]) -> Any:
         found = self.model.from_db(connection.alias, self.names, row[self.own])
         for other in self.others:
             other.populate(row, found)
@@ -95,10 +102,7 @@ class PreparedQuery(_Prepared):
         super().__init__(build, *examples)
 
     def rows(self, *values: Any) -> list[tuple[Any, ...]]:
-        """What the database returns, unconverted: an UUID is text on SQLite."""
-        with connection.cursor() as cursor:
-            self._execute(cursor, values)
-            return list(cursor.fetchall())
+        return [tuple(row) for row in self._fetch(values)[1]]
 
 
 class PreparedObjects(_Prepared, Generic[_M]):
@@ -108,12 +112,10 @@ class PreparedObjects(_Prepared, Generic[_M]):
         super().__init__(build, *examples)
 
     def fetch(self, *values: Any) -> list[_M]:
-        with connection.cursor() as cursor:
-            compiled = self._execute(cursor, values)
-            rows = cursor.fetchall()
-        if compiled.reading is None:
+        compiled, rows = self._fetch(values)
+        if compiled.objects is None:
             raise TypeError("a query of columns is a PreparedQuery")
-        return [compiled.reading.object(list(row)) for row in rows]
+        return [compiled.objects.make(row) for row in rows]
 
     def first(self, *values: Any) -> _M | None:
         """None when there is no such row; the query itself says how many it asks for."""

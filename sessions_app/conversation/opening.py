@@ -82,7 +82,7 @@ def lock_seen(session: Session) -> Session:
     if not found:
         raise Session.DoesNotExist
     next_ordinal, title, agent_id = found[0]
-    if UUID(str(agent_id)) != session.agent_id:
+    if agent_id != session.agent_id:
         return lock(session.pk)
     session.next_ordinal, session.title = next_ordinal, title
     return session

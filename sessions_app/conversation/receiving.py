@@ -1,12 +1,9 @@
 """Takes messages in, from whatever channel: dedup, session, user turn and run in one transaction."""
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -20,7 +17,6 @@ from agents_app.models import Run
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app import services as audit
-from audit_app.kernel import context
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.kernel.prepared import PreparedUpdate
 from audit_app.vocabulary import Fact
@@ -28,65 +24,14 @@ from sessions_app import events
 from sessions_app.attachments import rows as attachments
 from sessions_app.conversation import granting
 from sessions_app.conversation.arrivals import Arrival
+from sessions_app.conversation.incoming import LONGEST_TEXT, Accepted, Inbound, Message, checked
 from sessions_app.conversation.opening import fact_about, find_or_open, lock_seen
-from sessions_app.keys import SessionKey
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
 from tools_app.services import Answered
 
-LONGEST_TEXT = 10_000
 _TITLE_LENGTH = 80
 _QUEUE_RETRY_SECONDS = 10
-
-
-@dataclass(frozen=True)
-class Inbound:
-    """A message as it came in. channel: spelled as in the sources; message_id: the sender's own, unique per account;
-    note: what the surface that takes it in keeps beside it, told with the fact that it came, not to the model."""
-
-    channel: str
-    account_id: str
-    sender_id: str
-    sender_name: str
-    text: str
-    message_id: str = ""
-    thread_id: str = ""
-    author_id: str = ""  # who wrote it, where the sender of the session is a group
-    note: Mapping[str, Any] | None = None
-
-    @property
-    def key(self) -> SessionKey:
-        return SessionKey(self.channel, self.account_id, self.sender_id, self.thread_id)
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """What became of a message: its turn and the run that answers it. ordinal: the run's place in the session."""
-
-    session_id: UUID
-    session_key: str
-    turn_id: UUID
-    run_id: UUID
-    ordinal: int
-    is_duplicate: bool = False
-
-
-@dataclass(frozen=True)
-class _Message:
-    """A checked message. key: unique over all callers, or None; digest: of what it says and where it goes."""
-
-    inbound: Inbound
-    text: str
-    owner: User | None
-    key: str | None
-    digest: str
-    arrival: Arrival | None = None
-    options: RunOptions = DEFAULT_OPTIONS
-
-    @property
-    def actor(self) -> str:
-        author = self.inbound.author_id or self.inbound.sender_id
-        return context.actor.get() if self.owner else f"sender:{self.inbound.channel}:{author}"
 
 
 def receive(
@@ -116,7 +61,7 @@ def receive(
     Raises InvalidInput (text_required, text_too_long, channel_mismatch), NotFound (another owner's session, unknown
     agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
-    message = _checked(inbound, owner, session, idempotency_key, arrival, options, longest_text)
+    message = checked(inbound, owner, session, idempotency_key, arrival, options, longest_text)
     if prior := _find_prior(message):
         return _as_before(prior, busy)
     try:
@@ -147,7 +92,7 @@ def _interrupt_earlier(accepted: Accepted, policy: str) -> None:
 
 
 def _accept(
-    message: _Message, session: Session | None, agent_id: str, busy: str, denied_tools: Sequence[str] = ()
+    message: Message, session: Session | None, agent_id: str, busy: str, denied_tools: Sequence[str] = ()
 ) -> tuple[Accepted, str]:
     facts: list[Fact] = []
     if message.arrival:
@@ -178,7 +123,7 @@ def _accept(
     return _store(message, session, run, 0, facts, queued), policy
 
 
-def _answer(message: _Message, session: Session) -> tuple[Run, Answered] | None:
+def _answer(message: Message, session: Session) -> tuple[Run, Answered] | None:
     """The message as the answer to what the session's run asks its person, if it asks something."""
     question = tools.find_question(session.id)
     return runs.answer_input(question.run_id, message.text, actor=message.actor) if question else None
@@ -191,7 +136,7 @@ def _next_part(run: Run) -> int:
 
 
 def _store(
-    message: _Message,
+    message: Message,
     session: Session,
     run: Run,
     part: int,
@@ -235,37 +180,7 @@ _COUNT_ON = PreparedUpdate(
 )  # fmt: skip
 
 
-def _checked(
-    inbound: Inbound,
-    owner: User | None,
-    session: Session | None,
-    idempotency_key: str,
-    arrival: Arrival | None,
-    options: RunOptions,
-    longest_text: int,
-) -> _Message:
-    text = inbound.text.replace("\0", "").strip()
-    if not text:
-        raise InvalidInput("The message has no text.", code="text_required")
-    if len(text) > longest_text:
-        raise InvalidInput(
-            f"The message has {len(text):,} characters; at most {longest_text:,} are allowed.", code="text_too_long"
-        )
-    where = str(session.id if session else inbound.key)
-    wishes = json.dumps(options.to_dict(), sort_keys=True) if options != DEFAULT_OPTIONS else ""
-    digest = hashlib.sha256(f"{where}\0{text}{wishes}".encode()).hexdigest()
-    return _Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options)
-
-
-def _scoped_key(inbound: Inbound, owner: User | None, idempotency_key: str) -> str | None:
-    """Keys of different callers never meet. Hashed, because a caller's key may be of any length."""
-    if not idempotency_key:
-        return None
-    scope = f"user:{owner.pk}" if owner else f"{inbound.channel}:{inbound.account_id}"
-    return hashlib.sha256(f"{scope}\0{idempotency_key}".encode()).hexdigest()
-
-
-def _find_prior(message: _Message) -> Accepted | None:
+def _find_prior(message: Message) -> Accepted | None:
     """What became of the message the first time. Raises IdempotencyMismatch when that was another message."""
     if message.key is None:
         return None

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db.models import Count, Max, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
@@ -36,13 +36,12 @@ class StoredConversations:
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
         run = transcript.run
-        session = Session.objects.select_related("agent").get(pk=run.conversation_id)
-        own = Turn.objects.filter(session=session, ordinal=run.ordinal)
-        last, answers = own.aggregate(last=Max("part"), answers=Count("pk", filter=Q(is_answer=True))).values()
-        if answers:
+        [session] = _SESSION.fetch(run.conversation_id)
+        stored = _STORED.rows(session.id, run.ordinal)
+        if any(is_answer for _, is_answer in stored):
             return []
         turns = list(_turns(transcript, session, timezone.now()))
-        for part, turn in enumerate(turns, start=0 if last is None else last + 1):
+        for part, turn in enumerate(turns, start=1 + max((part for part, _ in stored), default=-1)):
             turn.part = part
         said = [turn for turn in turns if turn.role == "assistant"]
         for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
@@ -84,6 +83,14 @@ def _fact(event_type: EventType, session: Session, run: RunView, step: int, payl
     )  # fmt: skip
 
 
+_SESSION = PreparedObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
+_STORED = PreparedQuery(
+    lambda session_id, ordinal: (
+        Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
+    ),
+    uuid4(),
+    987_654_321,
+)
 _EARLIER = PreparedObjects(
     lambda conversation_id, ordinal: (
         Turn.objects.filter(session_id=conversation_id, ordinal__lt=ordinal)

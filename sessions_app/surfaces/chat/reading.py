@@ -4,13 +4,14 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.db import DatabaseError, transaction
 from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
+from audit_app.kernel.prepared import PreparedObjects
 from sessions_app import selectors
 from sessions_app.models import Session, Turn
 from sessions_app.names import name_of, names_of
@@ -78,8 +79,15 @@ def find_new_exchange(session: Session, run_id: UUID) -> Exchange | None:
     run = next((run for run in runs if run.id == run_id), None)
     if run is None:
         return find_exchange(session, run_id)
-    turns = list(Turn.objects.filter(session=session, run_id=run_id, role="user").order_by("part"))
+    turns = _ASKED.fetch(session.id, run_id)
     return open_exchange(run, turns, None, markdown.render, place=_place_of(run, runs))
+
+
+_ASKED = PreparedObjects(
+    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part"),
+    uuid4(),
+    uuid4(),
+)
 
 
 def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:
