@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
@@ -90,10 +90,13 @@ def inputs_settled(run_id: UUID) -> None:
 
 def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
     """Have the conversation store an ended run, which counts as told. A fault there makes it untold, for the sweeper to
-    try again: the run still ends."""
+    try again: the run still ends. A database that takes nothing is no such fault: then nothing of the end is written.
+    """
     try:
         with transaction.atomic():
             return conversations.get().run_ended(transcript)
+    except (OperationalError, InterfaceError):
+        raise
     except Exception:
         logger.exception(
             "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id

@@ -259,7 +259,8 @@ def test_a_disk_that_takes_nothing_while_the_model_speaks_costs_no_answer(
         if len(pauses) == 3:
             database.execute(f"PRAGMA {pragma} = {usual}")
 
-    answer = "x" * 200_000
+    spare = database.execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
+    answer = "x" * (200_000 + spare.fetchone()[0])  # more than fits into what was freed before
     monkeypatch.setattr(engine, "asyncio", AsyncioWith(pause))
     session_id = play.begin()
     play.script.replies = (Reply((answer,)),)

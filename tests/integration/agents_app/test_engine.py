@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 
+from agents_app import conversations
 from agents_app import services as runs
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.mind.marking import unmark
@@ -13,8 +15,9 @@ from agents_app.models import Run, Step
 from agents_app.providers.scripted import Reply
 from agents_app.runs import lease
 from agents_app.runs.reaper import Reaper
-from agents_app.types import RunStatus
+from agents_app.types import RunStatus, RunTranscript
 from audit_app.models import AuditEntry, Event
+from sessions_app.invariants import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import open_session
 from tests.engine_rig import EngineRig, until
@@ -240,3 +243,26 @@ def test_a_freed_slot_takes_the_run_whose_bell_came_while_all_were_taken(
     assert rig.wait(first.run_id).answer and rig.wait(second.run_id).answer
     until(lambda: looks[-1:] == [None])  # the slot that the second run freed found nothing
     assert len(looks) <= 4
+
+
+@pytest.mark.parametrize(
+    "fault", [OperationalError("disk is full"), ValueError("a defect")], ids=["database", "defect"]
+)
+def test_an_answer_that_cannot_be_stored_at_once_is_stored_later(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """With the end of its run when the database is at fault, by the sweeper otherwise."""
+    stored, faults = conversations.get().run_ended, [fault]
+
+    def run_ended(transcript: RunTranscript) -> object:
+        if faults:
+            raise faults.pop()
+        return stored(transcript)
+
+    monkeypatch.setattr(conversations.get(), "run_ended", run_ended)
+    rig.agent(Reply(("Hello!",)))
+    accepted = rig.send("hi")
+    rig.wait(accepted.run_id)
+    until(lambda: Run.objects.get().conversation_told)
+    assert turns(None) == [("user", "hi"), ("assistant", "Hello!")]
+    assert find_violations() == []
