@@ -1,7 +1,8 @@
 """Which tests run on the same pytest worker, so that what is dear to set up is set up once.
 
-Tests in a browser are one group, other tests of a live installation another, so that two workers have as much to do;
-tests of a file with a fixture of its own for all of them are a group too. All others go to whoever is free.
+Tests in a browser are one group, those of starting and stopping another, the rest with a live installation a third, so
+that the workers have as much to do; tests of a file with a fixture of its own for all of them are a group too. All
+others go to whoever is free.
 (`xdist_group` marks would say the same, but no longer arrive at the scheduler with pytest 9.2.)
 """
 
@@ -25,6 +26,8 @@ def group_of(path: str) -> str:
     """By the file's path, relative to the project, and text; empty: each test is its own."""
     if path.startswith("tests/browser/"):
         return "browser"
+    if path.endswith("/test_up.py"):
+        return "up"
     text = (_ROOT / path).read_text()
     if "live_komand" in text:
         return "live"
