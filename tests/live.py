@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,15 @@ def clean_environment(**extra: str) -> dict[str, str]:
     return {**kept, **extra}
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition") -> Any:
-    """Poll until the condition is truthy and return it; fails loudly after the deadline."""
+def wait_for(
+    condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition", *, every: float = 0.05
+) -> Any:
+    """Poll until the condition is truthy and return it; fails loudly after the deadline. every: seconds."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come within {seconds:g} s")
-        time.sleep(0.05)
+        time.sleep(every)
     return found
 
 
@@ -65,6 +68,11 @@ class LiveKomand:
         environment = {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 
+    @cached_property
+    def api_key(self) -> str:
+        """A key of admin's."""
+        return self.manage("create_api_key", "--user", "admin", "--name", "tests").stdout.strip()
+
     def part(self, name: str) -> dict[str, Any] | None:
         """One process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
         return next((part for part in self.status()["processes"] if part["name"] == name), None)
@@ -87,7 +95,7 @@ class LiveKomand:
             part = self.part(name)
             return bool(part and part["health"] == "ok" and part["pid"] != other_than)
 
-        wait_for(is_healthy, seconds, f"a healthy {name}")
+        wait_for(is_healthy, seconds, f"a healthy {name}", every=0.3)  # each look is a process
 
     def ask(self, text: str, seconds: float = 30) -> dict[str, Any]:
         """Send a message as admin over REST and return the whole answer's envelope."""

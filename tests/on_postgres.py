@@ -29,6 +29,7 @@ _ELSEWHERE = (
     "komand/test_up.py",
     "komand/test_web_server.py",
     "sessions_app/test_agent_frames.py",
+    "sessions_app/test_agent_runs.py",
     "sessions_app/test_agent_streams.py",
     "sessions_app/test_mcp_surface.py",
     "sessions_app/test_odd_input.py",

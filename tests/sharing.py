@@ -28,6 +28,8 @@ def group_of(path: str) -> str:
         return "browser"
     if path.endswith("/test_up.py"):
         return "up"
+    if path.startswith("tests/architecture/"):
+        return "architecture"  # which parse all of the code
     text = (_ROOT / path).read_text()
     if "live_komand" in text:
         return "live"

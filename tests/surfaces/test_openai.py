@@ -17,14 +17,8 @@ from tests.surfaces.threads.ksapi_client import Client, text_of
 
 
 @pytest.fixture(scope="module")
-def api_key(live_komand: LiveKomand) -> str:
-    made = live_komand.manage("create_api_key", "--user", "admin", "--name", "openai client")
-    return made.stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def client(live_komand: LiveKomand, api_key: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{live_komand.url}/v1", api_key=api_key, max_retries=0, timeout=60) as client:
+def client(live_komand: LiveKomand) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{live_komand.url}/v1", api_key=live_komand.api_key, max_retries=0, timeout=60) as client:
         yield client
 
 
@@ -234,10 +228,8 @@ def test_a_source_is_an_annotation_of_the_text(client: OpenAI, model_server: Mod
     assert content.text[annotation.start_index : annotation.end_index] == f"[{source['cite']}]"
 
 
-def test_another_protocol_watches_and_both_see_the_same_text(
-    client: OpenAI, live_komand: LiveKomand, api_key: str
-) -> None:
-    threads = Client(live_komand.url, access_token=api_key)
+def test_another_protocol_watches_and_both_see_the_same_text(client: OpenAI, live_komand: LiveKomand) -> None:
+    threads = Client(live_komand.url, access_token=live_komand.api_key)
     thread = threads.open("Both")
     with ThreadPoolExecutor(1) as beside:
         heard = beside.submit(threads.stream, thread)

@@ -157,8 +157,7 @@ async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig) -> N
 
 
 async def test_the_real_server_answers_the_real_client(live_komand: LiveKomand) -> None:
-    made = live_komand.manage("create_api_key", "--user", "admin", "--name", "mcp")
-    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    headers = {"Authorization": f"Bearer {live_komand.api_key}"}
     inner = httpx2.AsyncClient(headers=headers, timeout=30)
     transport = streamable_http_client(f"{live_komand.url}/mcp", http_client=inner)
     async with inner, Client(transport) as mcp:

@@ -28,7 +28,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(modules: Path, live_komand: LiveKomand) -> Run:
-    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "agents").stdout.strip()
+    key = live_komand.api_key
     script = Path(__file__).with_name("client.mjs")
 
     def run(
@@ -158,7 +158,7 @@ def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
 
 
 def test_another_protocol_asks_and_both_see_the_same_text(run: Run, live_komand: LiveKomand) -> None:
-    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "beside agents").stdout.strip()
+    key = live_komand.api_key
     threads, heard = Client(live_komand.url, access_token=key), []
     thread = threads.open("Both")
 

@@ -26,7 +26,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(modules: Path, live_komand: LiveKomand) -> Run:
-    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "hub").stdout.strip()
+    key = live_komand.api_key
     script = Path(__file__).with_name("client.cjs")
 
     def run(scenario: str, *, meanwhile: Callable[[], None] | None = None, **request: Any) -> Any:
@@ -132,7 +132,7 @@ def test_a_source_is_cited_by_the_whole_message(run: Run, model_server: ModelSer
 def test_another_protocol_asks_and_both_see_the_same_text(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
-    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "beside the hub").stdout.strip()
+    key = live_komand.api_key
     threads, heard = Client(live_komand.url, access_token=key), []
     thread = threads.open("Both")
 

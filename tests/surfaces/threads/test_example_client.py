@@ -23,7 +23,7 @@ def example() -> ModuleType:
 def test_the_example_follows_an_answer_over_a_connection_that_breaks(
     example: ModuleType, live_komand: LiveKomand
 ) -> None:
-    key = live_komand.manage("create_api_key", "--user", "admin", "--name", "example").stdout.strip()
+    key = live_komand.api_key
     client, answer, broken = example.Threads(live_komand.url, key), example.Answer(), []
     whole = client.events
 

@@ -15,8 +15,7 @@ from tests.surfaces.threads.ksapi_client import Client, names, read_events, text
 
 @pytest.fixture(scope="module")
 def client(live_komand: LiveKomand) -> Client:
-    made = live_komand.manage("create_api_key", "--user", "admin", "--name", "ksapi")
-    return Client(live_komand.url, access_token=made.stdout.strip())
+    return Client(live_komand.url, access_token=live_komand.api_key)
 
 
 @pytest.fixture(scope="module")
