@@ -4,14 +4,18 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connections
+from django.utils.module_loading import import_string
 
 from audit_app.kernel.liveness.files import FileMarks
 from audit_app.kernel.liveness.marks import Marks
-from audit_app.kernel.liveness.postgres import PostgresMarks
+
+# By path: its driver is ten megabytes of each process, which an installation on SQLite has no use for.
+_POSTGRES_MARKS = "audit_app.kernel.liveness.postgres.PostgresMarks"
 
 
 def installed_marks() -> Marks:
     """The marks of this installation."""
     if connections["default"].vendor == "postgresql":
-        return PostgresMarks()
+        marks: Marks = import_string(_POSTGRES_MARKS)()
+        return marks
     return FileMarks(Path(settings.DATA_DIR) / "alive")
