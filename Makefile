@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 CODE := komand sessions_app agents_app tools_app audit_app
 CHECKED := $(CODE) tests benchmarks manage.py
-JOBS ?= 3
+JOBS ?= 4
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
 # Compiled code is kept wherever this runs: every process that starts would compile all of it again.

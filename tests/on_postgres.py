@@ -1,7 +1,8 @@
 """Runs the integration tests on PostgreSQL: `python -m tests.on_postgres [pytest options]`.
 
 On the server of KOMAND_TEST_DATABASE_URL, else on one started for this run alone. All integration tests run there but
-those of _ELSEWHERE, which are about processes, sockets and shapes, and store nothing that another test does not.
+those of _ELSEWHERE, which are about processes, sockets and shapes, and store nothing that another test does not; and,
+unless KOMAND_ALL_ON_POSTGRES is set, as CI does, those of _SHOWING, which look at pages and answers.
 """
 
 import os
@@ -46,6 +47,28 @@ _ELSEWHERE = (
     "tools_app/test_web_fetch.py",
     "tools_app/test_worker.py",
 )
+_SHOWING = (
+    "admin",
+    "sessions_app/test_chat_actions.py",
+    "sessions_app/test_chat_files.py",
+    "sessions_app/test_chat_login.py",
+    "sessions_app/test_chat_pages.py",
+    "sessions_app/test_rest_agents.py",
+    "sessions_app/test_rest_auth.py",
+    "sessions_app/test_rest_credentials.py",
+    "sessions_app/test_rest_live.py",
+    "sessions_app/test_rest_mcp.py",
+    "sessions_app/test_rest_policy.py",
+    "sessions_app/test_rest_receipts.py",
+    "sessions_app/test_rest_sessions.py",
+    "sessions_app/test_rest_skills.py",
+    "sessions_app/test_staying.py",
+    "sessions_app/test_threads_socket.py",
+    "sessions_app/test_tickets.py",
+    "sessions_app/test_tool_choice.py",
+    "tools_app/test_mcp_servers.py",
+    "tools_app/test_skills.py",
+)
 _CHOSEN = "not sqlite_only and not browser and not chaos"
 
 
@@ -56,7 +79,8 @@ def main() -> int:
         sys.stdout.write(f"SKIPPED: there is no PostgreSQL for this platform; set {VARIABLE} to run these tests\n")
         return 0
     with nullcontext(given) if given else run_postgres() as url:
-        left_out = [f"--ignore=tests/integration/{name}" for name in _ELSEWHERE]
+        names = _ELSEWHERE if os.environ.get("KOMAND_ALL_ON_POSTGRES") else _ELSEWHERE + _SHOWING
+        left_out = [f"--ignore=tests/integration/{name}" for name in names]
         command = [sys.executable, "-m", "pytest", *_TESTS, *left_out, "-m", _CHOSEN, *sys.argv[1:]]
         return subprocess.run(command, env={**os.environ, VARIABLE: url}).returncode
 
