@@ -23,7 +23,7 @@ from tests.postgres import run_postgres
 from tests.sharing import SharingScheduler
 
 # Enough examples to see that a property holds at all; `make properties` looks for the rare ones.
-hypothesis_settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
+hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("quick")
 

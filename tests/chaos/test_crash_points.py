@@ -19,7 +19,8 @@ from tests.chaos.scenarios import SCENARIOS
 pytestmark = pytest.mark.django_db(transaction=True)
 
 _SEED = 2026
-_SAMPLE = 10
+_EVERYWHERE = bool(os.environ.get("KOMAND_EVERY_CUT"))
+_SAMPLE = 20 if _EVERYWHERE else 10
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_cut_at_any_point_changes_nothing(play: Play) -> None:
 
 def _is_cut_here(cut: int) -> bool:
     """All points where KOMAND_EVERY_CUT is set, as `make chaos` does on each database; else each has its own eighth."""
-    return bool(os.environ.get("KOMAND_EVERY_CUT")) or cut % 8 == (4 if connection.vendor == "postgresql" else 0)
+    return _EVERYWHERE or cut % 8 == (4 if connection.vendor == "postgresql" else 0)
 
 
 def test_the_points_are_all_kinds_of_acts(main_play: Play) -> None:
