@@ -21,6 +21,7 @@ from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.nudge import nudge
+from audit_app.kernel.prepared import PreparedInsert
 from audit_app.vocabulary import Fact
 from tools_app import selectors as tools
 from tools_app import services as tool_services
@@ -50,14 +51,15 @@ def start_run(
     run = Run(
         conversation_id=conversation_id, session_key=session_key, ordinal=ordinal, agent=agent, actor=actor,
         request_id=context.request_id.get(), words=words, session_policy=dict(session_policy or {}),
-        options=options.to_dict(),
-        created_at=timezone.now(),
-        ready_at=Now(),  # by the database's clock, as whoever claims it sees it
+        options=options.to_dict(), created_at=timezone.now(),
     )  # fmt: skip
-    run.save(force_insert=True)
+    _NEW_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
     queued = {"ordinal": ordinal, "agent_id": agent.agent_id}
     return run, [fact_of(run, events.RUN_QUEUED, queued)]
+
+
+_NEW_RUN = PreparedInsert(Run, ready_at=Now())  # by the database's clock, as whoever claims it sees it
 
 
 def delay_run(run_id: UUID, seconds: float) -> bool:

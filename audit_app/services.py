@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from audit_app import stream
 from audit_app.kernel import context, redact
+from audit_app.kernel.prepared import PreparedInsert
 from audit_app.models import AuditEntry, Event
 from audit_app.vocabulary import Fact
 
@@ -23,11 +24,16 @@ _TAKE_NUMBERS = """
 """
 
 
+_EVENTS = PreparedInsert(Event)
+_ENTRIES = PreparedInsert(AuditEntry)
+
+
 def emit(facts: Iterable[Fact]) -> list[Event]:
     """Write kept events as the last write of the caller's transaction; audited types write their entry too.
 
     All facts given out for one session get consecutive `seq` and rising `ts`. After commit one hint per session
-    tells the followers. Must run inside `atomic`; raises what the database raises, never for a broker.
+    tells the followers. The rows come back without ids. Must run inside `atomic`; raises what the database raises,
+    never for a broker.
     """
     by_session: dict[UUID, list[Fact]] = {}
     for fact in facts:
@@ -57,9 +63,8 @@ def _append(session_id: UUID, facts: Sequence[Fact]) -> list[Event]:
         if action := fact.type.audit_action(payload):
             details = {**payload, "run_id": str(fact.run_id)} if fact.run_id else payload
             entries.append(_entry(action, who, fact.agent_id, session_id, fact.session_key, now, details))
-    Event.objects.bulk_create(events)
-    if entries:
-        AuditEntry.objects.bulk_create(entries)
+    _EVENTS.run(events)
+    _ENTRIES.run(entries)
     transaction.on_commit(partial(stream.send_hint, session_id, seq), robust=True)
     return events
 
@@ -84,7 +89,7 @@ def record(
         redact.masked(details or {}),
     )
     with transaction.atomic(savepoint=False):
-        entry.save(force_insert=True)
+        _ENTRIES.run([entry])
 
 
 def _entry(

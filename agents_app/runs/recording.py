@@ -23,7 +23,7 @@ from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import ModelResponse, RunStatus, Said, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.kernel.prepared import PreparedInsert, PreparedQuery, PreparedUpdate
 from tools_app import services as tools
 from tools_app.trust import control
 
@@ -39,25 +39,25 @@ class Spent:
 def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelResponse, spent: Spent) -> Snapshot | None:
     """Record a whole model response and do at once what follows from it without the model: plan its calls, or end."""
     with transaction.atomic():
-        _hold(
-            claim, crashes=0, tries=0, error_code="", error_message="",
-            active_seconds=F("active_seconds") + spent.active_seconds,
-            input_tokens=F("input_tokens") + response.usage.input_tokens,
-            output_tokens=F("output_tokens") + response.usage.output_tokens,
-        )  # fmt: skip
+        usage = response.usage
+        if not _HOLD_ON.run(
+            claim.run.id, claim.fence, claim.owner, spent.active_seconds, usage.input_tokens, usage.output_tokens
+        ):
+            raise Fenced
         seen = len(snapshot.words)
-        Step.objects.create(
+        step_row = Step(
             run_id=claim.run.id, index=index, fence=claim.fence, words_seen=seen,
             text=response.text, reasoning=response.reasoning,
             tool_calls=[asdict(call) for call in response.tool_calls], finish_reason=response.finish_reason,
             model=claim.run.agent.model_id or claim.provider.default_model,
-            input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens,
+            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
             started_at=spent.started_at, ended_at=timezone.now(),
         )  # fmt: skip
+        _NEW_STEP.run([step_row])
         spending.charge(claim.run.agent, claim.provider, response)
         words, why_stopped = _asked_now(claim, snapshot)
         step = StepView(
-            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, response.usage, seen
+            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, seen
         )
         following = replace(
             snapshot,
@@ -84,6 +84,24 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str]:
     return words, control.why_stopped(agent_id)
 
 
+# As `_hold` would, with what a recorded step leaves in its run's row.
+_HOLD_ON = PreparedUpdate(
+    lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
+        Run.objects.filter(pk=run_id, status__in=[RunStatus.RUNNING.value], fence=fence, owner=owner),
+        {
+            "status": RunStatus.RUNNING.value, "crashes": 0, "tries": 0, "error_code": "", "error_message": "",
+            "active_seconds": F("active_seconds") + seconds, "input_tokens": F("input_tokens") + input_tokens,
+            "output_tokens": F("output_tokens") + output_tokens,
+        },
+    ),
+    uuid4(),
+    987_654_321,
+    uuid4(),
+    0.987_654_321,
+    987_654_322,
+    987_654_323,
+)  # fmt: skip
+_NEW_STEP = PreparedInsert(Step)
 _WORDS = PreparedQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("words"), uuid4())
 
 

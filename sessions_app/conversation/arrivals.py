@@ -10,11 +10,15 @@ from uuid import UUID
 from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at, new_id
+from audit_app.kernel.prepared import PreparedInsert
 from sessions_app.channels.messages import Attachment, Chat, Incoming
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
 _MOST_FILES = 10
+
+_KEYS = PreparedInsert(InboundKey)
+_MESSAGES = PreparedInsert(InboundMessage)
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ class Arrival:
         """In the caller's transaction; raises IntegrityError when the message has arrived before, or when its album has
         begun with another."""
         keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
-        InboundKey.objects.bulk_create(
-            InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys
+        _KEYS.run(
+            [InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys]
         )
 
     def store(self, *, turn: Turn | None = None, reason: str = "") -> None:
@@ -57,7 +61,7 @@ class Arrival:
         if turn is not None:
             row.turn, row.run_id, row.session_id = turn, turn.run_id, turn.session_id
         row.reason = reason
-        row.save(force_insert=True)
+        _MESSAGES.run([row])
 
     def find_earlier(self) -> InboundMessage | None:
         """The same message as it arrived the first time."""

@@ -12,7 +12,7 @@ from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.keys import SessionKey
@@ -21,7 +21,7 @@ from sessions_app.models import Session, Turn
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
     """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
-    session = Session.objects.select_related("agent").filter(key=str(key)).first()
+    session = _BY_KEY.first(str(key))
     if session is None:
         try:
             with transaction.atomic():
@@ -31,6 +31,9 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     if owner is not None and session.owner_id != owner.pk:
         raise NotFound("There is no such session.")
     return session, []
+
+
+_BY_KEY = PreparedObjects(lambda key: Session.objects.select_related("agent").filter(key=key), "key of a session")
 
 
 def open_new(

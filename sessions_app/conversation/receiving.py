@@ -18,7 +18,7 @@ from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app import services as audit
 from audit_app.kernel.errors import Forbidden, InvalidInput
-from audit_app.kernel.prepared import PreparedUpdate
+from audit_app.kernel.prepared import PreparedInsert, PreparedUpdate
 from audit_app.vocabulary import Fact
 from sessions_app import events
 from sessions_app.attachments import rows as attachments
@@ -150,7 +150,7 @@ def _store(
         session=session, run=run, ordinal=run.ordinal, part=part, role="user", content=message.text, created_at=now,
         idempotency_key=message.key, body_digest=message.digest, tool_call_ids=answers,
     )  # fmt: skip
-    turn.save(force_insert=True)
+    _NEW_TURN.run([turn])
     if message.arrival:
         message.arrival.store(turn=turn)
         if files := message.arrival.files:
@@ -165,6 +165,7 @@ def _store(
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
 
 
+_NEW_TURN = PreparedInsert(Turn)
 _COUNT_ON = PreparedUpdate(
     lambda session_id, ordinals, now, title: (
         Session.objects.filter(pk=session_id),

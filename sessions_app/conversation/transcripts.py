@@ -1,7 +1,7 @@
 """The port by which runs read and store conversations: turns in, turns out."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
+from audit_app.kernel.prepared import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
 from audit_app.vocabulary import EventType, Fact
 from sessions_app import citations, events
 from sessions_app.conversation.citing import cite
@@ -46,8 +46,8 @@ class StoredConversations:
         said = [turn for turn in turns if turn.role == "assistant"]
         for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
             turn.citations = [citation.to_dict() for citation in found]
-        Turn.objects.bulk_create(turns)
-        Session.objects.filter(pk=session.id).update(last_active_at=timezone.now())
+        _NEW_TURNS.run(turns)
+        _TOUCH.run(session.id, timezone.now())
         answer = turns[-1]
         told = {"turn_id": str(answer.id), "state": answer.state}
         words = citations.for_people(zip((turn.content for turn in said), cited, strict=True))
@@ -90,6 +90,12 @@ _STORED = PreparedQuery(
     ),
     uuid4(),
     987_654_321,
+)
+_NEW_TURNS = PreparedInsert(Turn)
+_TOUCH = PreparedUpdate(
+    lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now}),
+    uuid4(),
+    datetime(2001, 2, 3, tzinfo=UTC),
 )
 _EARLIER = PreparedObjects(
     lambda conversation_id, ordinal: (

@@ -60,13 +60,13 @@ def read_approval(approval_id: UUID, *, may_say: Collection[Decision]) -> Approv
 
 def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
     """The exchange of one run of the session, as it stands now."""
-    turns = list(Turn.objects.filter(session=session, run_id=run_id).order_by("ordinal", "part"))
+    turns = _OF_RUN.fetch(session.id, run_id)
     runs: tuple[RunView, ...] = ()
     if not any(turn.is_answer for turn in turns):
         runs = agents.list_open_runs(session.id)
         if run_id not in {run.id for run in runs}:
             # It has ended, now or without having been stored yet.
-            turns = list(Turn.objects.filter(session=session, run_id=run_id).order_by("ordinal", "part"))
+            turns = _OF_RUN.fetch(session.id, run_id)
     # Nothing is stored here: this runs at the end of every answer, when others wait to write.
     found = _exchanges(turns, runs, _html_of(turns)[0])
     return next((exchange for exchange in found if exchange.run_id == run_id), None)
@@ -83,6 +83,11 @@ def find_new_exchange(session: Session, run_id: UUID) -> Exchange | None:
     return open_exchange(run, turns, None, markdown.render, place=_place_of(run, runs))
 
 
+_OF_RUN = PreparedObjects(
+    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id).order_by("ordinal", "part"),
+    uuid4(),
+    uuid4(),
+)
 _ASKED = PreparedObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part"),
     uuid4(),

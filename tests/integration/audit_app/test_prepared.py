@@ -5,10 +5,13 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.db.models import F
+from django.db import IntegrityError, transaction
+from django.db.models import F, Value
+from django.db.models.functions import Now
+from django.utils import timezone
 
-from audit_app.kernel.prepared import PreparedObjects, PreparedQuery, PreparedUpdate
-from audit_app.models import AuditEntry
+from audit_app.kernel.prepared import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.models import AuditEntry, Event, ProcessLife
 
 pytestmark = pytest.mark.django_db
 
@@ -75,3 +78,56 @@ def test_an_update_changes_what_matches_and_counts_it() -> None:
 def test_a_query_of_columns_makes_no_objects() -> None:
     with pytest.raises(TypeError, match="PreparedQuery"):
         PreparedObjects(lambda: AuditEntry.objects.values_list("action")).fetch()
+
+
+def new_entry(action: str, **fields) -> AuditEntry:
+    return AuditEntry(action=action, actor="user:1", at=NOW, details={"n": [1, None, "é"]}, **fields)
+
+
+def test_inserted_rows_are_as_django_writes_them(django_assert_num_queries) -> None:
+    insert = PreparedInsert(AuditEntry)
+    rows = [new_entry("A", session_id=uuid4(), agent_id="x"), new_entry("B")]
+    with django_assert_num_queries(1):
+        insert.run(rows)
+    insert.run([])
+    assert not rows[0]._state.adding
+    for row in rows:
+        kept = AuditEntry.objects.get(pk=row.pk)
+        assert {field.attname: getattr(kept, field.attname) for field in AuditEntry._meta.fields} == {
+            field.attname: getattr(row, field.attname) for field in AuditEntry._meta.fields
+        }
+
+
+def test_many_rows_take_several_statements() -> None:
+    session_id = uuid4()
+    events = [Event(session_id=session_id, seq=n, ts=n, type="T", actor="a", payload={"n": n}) for n in range(1, 46)]
+    PreparedInsert(Event).run(events)
+    kept = Event.objects.filter(session_id=session_id)
+    assert [event.payload["n"] for event in kept.order_by("seq")] == list(range(1, 46))
+    assert len({event.pk for event in kept}) == 45  # made up by the database
+
+
+def test_a_key_that_is_taken_is_refused() -> None:
+    insert, row = PreparedInsert(AuditEntry), new_entry("A")
+    insert.run([row])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert.run([AuditEntry(id=row.id, action="B", actor="user:1", at=NOW)])
+    assert AuditEntry.objects.get(pk=row.pk).action == "A"
+
+
+def test_a_fixed_column_is_the_databases_to_fill() -> None:
+    before = timezone.now() - timedelta(seconds=5)
+    insert = PreparedInsert(AuditEntry, at=Now())
+    rows = [new_entry("A"), new_entry("B")]
+    insert.run(rows)
+    for row in rows:
+        row.refresh_from_db()
+        assert before < row.at < timezone.now() + timedelta(seconds=5)  # not the object's own
+    with pytest.raises(TypeError, match="action"):
+        PreparedInsert(AuditEntry, action=Value("A")).run([new_entry("A")])
+
+
+def test_what_a_field_fills_in_itself_is_filled_in() -> None:
+    life = ProcessLife(id=uuid4(), name="runs", host="here", pid=1, lock_key=987_654)
+    PreparedInsert(ProcessLife).run([life])
+    assert life.started_at == ProcessLife.objects.get(pk=life.pk).started_at
