@@ -11,9 +11,12 @@ if sys.version_info < (3, 11):  # noqa: UP036 - said here, before anything newer
 def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
     if len(sys.argv) > 1 and sys.argv[1] in ("up", "status", "restart"):
-        from komand.supervisor import cli  # noqa: PLC0415 - runs without Django
+        try:
+            from komand.supervisor import cli  # noqa: PLC0415 - runs without Django
 
-        return cli.main(sys.argv[1:])
+            return cli.main(sys.argv[1:])
+        except KeyboardInterrupt:  # before or after `up` listens to it: there is nothing to tell
+            return 130
     try:
         from django.core.management import execute_from_command_line  # noqa: PLC0415
     except ImportError:

@@ -36,12 +36,12 @@ async def stop() -> None:
 
 
 async def _run() -> None:
-    """The reaper, for ever: an error ends one turn of it, never the loop."""
-    await in_db(liveness.start, "web")
+    """The sign of life and the reaper, for ever: an error, of a full disk say, ends one turn of it, never the loop."""
     _tasks.add(asyncio.create_task(liveness.keep_pulse(), name="pulse"))
     while True:
         try:
+            await in_db(liveness.start, "web")
             await reaper.loop()
         except Exception:
-            logger.exception("the reaper's loop failed and starts again")
+            logger.exception("what runs beside the requests failed and starts again")
         await asyncio.sleep(_RESTART_SECONDS)

@@ -43,14 +43,20 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Every finding, the foundations first. Never raises."""
+    """Every finding, the foundations first. Never raises. What is in a database is left out when that is not well."""
     examinations: list[Callable[[], Iterator[Finding]]] = [
         _python, _settings, _data_folder, _database, _broker, _processes, _static, _providers,
     ]  # fmt: skip
+    in_database = {_providers} if connection.vendor == "sqlite" else {_providers, _processes}
+    has_database = True
     for examination in examinations:
+        if examination in in_database and not has_database:
+            continue
         name = examination.__name__.strip("_").replace("_", " ")
         try:
-            yield from examination()
+            for finding in examination():
+                has_database = has_database and (finding.name != "database" or finding.ok)
+                yield finding
         except Exception as error:  # a part that cannot even be examined is a finding too
             yield Finding(name, False, f"could not be examined: {error}", "see the logs of the processes")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
+_STARTED_BY = os.getppid()
 
 
 def tell_ready() -> None:
@@ -20,16 +21,18 @@ def tell_ready() -> None:
 
 def show_life(is_stuck: Callable[[], bool]) -> None:
     """Go on saying that this process is not stopped and does not hang, if whoever started it wants to know
-    (WATCHDOG_USEC, in systemd's own protocol). is_stuck: asked each time; it is not said while that is so."""
+    (WATCHDOG_USEC, in systemd's own protocol), and be killed when that ends: only Linux sees to it by itself.
+    is_stuck: asked each time; life is not shown while that is so."""
     if os.environ.get("WATCHDOG_USEC"):
         threading.Thread(target=_show_life, args=(is_stuck,), name="watchdog", daemon=True).start()
 
 
 def _show_life(is_stuck: Callable[[], bool]) -> None:
-    while True:
+    while os.getppid() == _STARTED_BY:
         if not is_stuck():
             _tell("WATCHDOG=1")
         time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _tell(message: str) -> None:

@@ -30,8 +30,12 @@ INSTALLED_APPS = [
     "komand",
 ]
 
-if env.text("DATABASE_URL"):
-    DATABASES = {"default": environ.Env.db_url_config(env.text("DATABASE_URL"))}
+if _database_url := env.database_url():
+    try:
+        DATABASES = {"default": environ.Env.db_url_config(_database_url)}
+    except ValueError:  # which would show a piece of the password
+        problem = "cannot be read: percent-encode what is special in its password (/ is %2F), and check the port"
+        raise env.BadSetting("DATABASE_URL", problem) from None
     DATABASES["default"]["CONN_MAX_AGE"] = 60
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 else:
@@ -112,7 +116,8 @@ KOMAND_TIMELINE_DAYS = env.days("KOMAND_TIMELINE_DAYS", 0, least=90)
 KOMAND_TIMELINE_MESSAGES = env.integer("KOMAND_TIMELINE_MESSAGES", 1000, least=1000)
 KOMAND_AUDIT_DAYS = env.days("KOMAND_AUDIT_DAYS", 0, least=90)
 KOMAND_STEP_DAYS = env.days("KOMAND_STEP_DAYS", 180, least=30)
-KOMAND_LOG_FORMAT = env.text("KOMAND_LOG_FORMAT", "text")
+KOMAND_LOG_FORMAT = env.choice("KOMAND_LOG_FORMAT", "text", ("text", "json"))
+_log_level = env.choice("KOMAND_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 
 KOMAND_PROVIDERS = {
     "openai": "agents_app.providers.openai.OpenAIProvider",
@@ -148,7 +153,7 @@ LOGGING = {
         "json": {"()": "komand.logs.JsonFormatter"},
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
-    "root": {"handlers": ["console"], "level": env.text("KOMAND_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": _log_level},
     "loggers": {
         name: {"level": "WARNING"} for name in ("httpx2", "mcp", "openai", "celery", "axes", "daphne", "asyncio")
     },

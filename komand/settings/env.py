@@ -17,14 +17,14 @@ class BadSetting(SystemExit):
 
 
 def text(name: str, default: str = "") -> str:
-    """A value; `NAME_FILE` names a file to read it from instead."""
+    """A value; `NAME_FILE` names a file to read it from instead. Empty is as good as not set."""
     file = os.environ.get(f"{name}_FILE")
     if file:
         try:
             return Path(file).read_text().strip()
         except OSError as error:
             raise BadSetting(f"{name}_FILE", f"cannot be read: {error}") from error
-    return os.environ.get(name, default)
+    return os.environ.get(name) or default
 
 
 def integer(name: str, default: int, *, least: int = 0) -> int:
@@ -99,11 +99,13 @@ def secret_file(name: str, variable: str, length: int = 48) -> str:
 
 
 def _make_secret(path: Path, value: str) -> None:
-    """Whole or not at all, by whoever is first: several processes may start at once."""
+    """Whole or not at all, by whoever is first: several processes may start at once, and the power may go."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(value)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
@@ -120,6 +122,21 @@ def embedded_socket() -> str:
         return str(data_dir() / "valkey" / "valkey.sock")
 
 
+def _url(name: str, schemes: tuple[str, ...], example: str) -> str:
+    """An address of one of these kinds, empty when it is not set. It may hold a password: no error repeats it."""
+    url = text(name)
+    scheme, separator, _ = url.partition("://")
+    if url and not (separator and scheme in schemes):
+        raise BadSetting(name, f"must read like {example}")
+    return url
+
+
+def database_url() -> str:
+    """Of a PostgreSQL server; empty for SQLite in the data folder."""
+    example = "postgresql://user:password@host:5432/name; leave it unset for SQLite in the data folder"
+    return _url("DATABASE_URL", ("postgresql", "postgres", "psql", "pgsql"), example)
+
+
 def is_embedded() -> bool:
     """Whether the supervisor runs a Valkey of its own: REDIS_URL is not set."""
     return not text("REDIS_URL")
@@ -127,7 +144,8 @@ def is_embedded() -> bool:
 
 def redis_url() -> str:
     """REDIS_URL in redis-py's own form; the embedded server's socket when it is not set."""
-    return text("REDIS_URL") or f"unix://{embedded_socket()}?db=0"
+    given = _url("REDIS_URL", ("redis", "rediss", "unix"), "redis://:password@host:6379/0")
+    return given or f"unix://{embedded_socket()}?db=0"
 
 
 def broker_url() -> str:

@@ -2,11 +2,10 @@
 
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Sequence
 
-from komand.supervisor import preflight, restart, status
+from komand.supervisor import preflight, restart, state, status
 from komand.supervisor.options import Options, parse_up
 from komand.supervisor.screen import Screen
 from komand.supervisor.supervisor import Supervisor
@@ -28,19 +27,21 @@ def up(options: Options) -> int:
         preflight.check_packages(options)
         preflight.open_data_dir(options.data_dir)
         lock = preflight.take_lock(options.data_dir)
+        state.remove(options.data_dir)  # of one that was killed: nobody may take its processes for ours
         listener = preflight.open_listener(options.host, options.port)
+        screen = Screen()
+        supervisor = Supervisor(options, listener, screen)
     except preflight.NotReady as problem:
         sys.stderr.write(f"komand: {problem}\n")
         return 1
-    screen = Screen()
+    except OSError as error:  # another user's file in it, say
+        place = error.filename or options.data_dir
+        sys.stderr.write(f"komand: {place} cannot be used ({error.strerror}); mend it, or choose a --data-dir\n")
+        return 1
     screen.say(f"\n  {screen.paint('Komand', 'bold')} starts on {options.data_dir}\n")
     try:
-        return asyncio.run(_run(options, listener, screen))
+        return asyncio.run(supervisor.run())
     finally:
         screen.close()
         listener.close()
         os.close(lock)
-
-
-async def _run(options: Options, listener: socket.socket, screen: Screen) -> int:
-    return await Supervisor(options, listener, screen).run()

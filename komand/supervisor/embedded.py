@@ -8,12 +8,15 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from komand.settings import env
 
 _LONGEST_SOCKET = 90  # bytes; the system's limit is 104 to 108 and other names in the folder are longer
+# In what Valkey says when it cannot load what it has stored.
+_UNREADABLE = ("append only file", "AOF", "RDB", "loading the DB")
 _MACHINES = {"amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
@@ -77,6 +80,23 @@ def command(binary: Path, data_dir: Path, socket: Path) -> list[str]:
         "loglevel": "warning",
     }
     return [str(binary), *(part for name, value in settings.items() for part in (f"--{name}", value))]
+
+
+def set_aside_unreadable(data_dir: Path, lines: Iterable[str]) -> str:
+    """What a power cut left of Valkey's files may be something that it refuses to start with, as its last lines then
+    say. None of it is the truth: it goes aside, and Valkey starts empty. Says so; empty when nothing was done."""
+    stored = data_dir / "valkey" / "appendonlydir"
+    if not any(word in line for line in lines for word in _UNREADABLE):
+        return ""
+    aside = stored.with_suffix(".unreadable")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        stored.rename(aside)
+    except OSError as error:
+        return f"{stored} cannot be read, nor moved away ({error.strerror}); remove it, nothing in it is needed"
+    return (
+        f"its files cannot be read and were moved to {aside}; nothing is lost: it starts empty, the database has it all"
+    )
 
 
 def _pidfile(data_dir: Path) -> Path:

@@ -75,6 +75,8 @@ def parse_up(argv: Sequence[str]) -> Options:
         parser.error(f"--port must be between 0 and 65535, not {given.port}")
     if given.server not in SERVERS:  # argparse does not check a default
         parser.error(f"KOMAND_SERVER must be daphne or uvicorn, not {given.server!r}")
+    if not given.host:  # to the system, that is every address
+        parser.error("--host must be an address, 127.0.0.1 or 0.0.0.0 for instance")
     if min(given.run_workers, given.tool_workers) < 1:
         parser.error("--run-workers and --tool-workers must be at least 1")
     data_dir = given.data_dir.expanduser().resolve()

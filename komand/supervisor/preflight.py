@@ -14,6 +14,7 @@ from komand.supervisor.options import Options
 
 _MODULES = ("sqlite3", "ssl", "ctypes")
 _SQLITE_LEAST = (3, 35, 0)
+_PROBE_BYTES = 64 * 1024
 
 
 class NotReady(Exception):
@@ -42,12 +43,14 @@ def check_packages(options: Options) -> None:
 
 
 def open_data_dir(folder: Path) -> None:
-    """Make the folder if needed and prove that it can be written."""
+    """Make the folder if needed and prove that it can be written, and is not full."""
+    probe = folder / ".probe"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        probe = folder / ".probe"
-        probe.write_text("")
-        probe.unlink()
+        try:
+            probe.write_bytes(bytes(_PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         raise NotReady(
             f"the data folder {folder} cannot be written ({error.strerror}); choose another with --data-dir"

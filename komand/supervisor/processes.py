@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -37,8 +37,9 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class Spec:
     """What to run. is_ready: asked until it says yes; shows_life: asked each second, for a process that does not show
-    by itself that it lives; adopt: the process id of one that runs already, if any; quiet: its lines are shown only
-    when it ends by itself."""
+    by itself that it lives; adopt: the process id of one that runs already, if any; mend: asked after an end before it
+    was ready, with its last lines: says what it did about that, if anything; quiet: its lines are shown only when it
+    ends by itself."""
 
     name: str
     command: Sequence[str]
@@ -46,6 +47,7 @@ class Spec:
     is_ready: Callable[["Child"], Awaitable[bool]]
     shows_life: Callable[[], Awaitable[bool]] | None = None
     adopt: Callable[[], Awaitable[int | None]] | None = None
+    mend: Callable[[Iterable[str]], str] | None = None
     pass_fds: Sequence[int] = ()
     death_signal: int = signal.SIGKILL
     quiet: bool = False
@@ -130,31 +132,36 @@ class Child:
             lasted = time.monotonic() - started
             if self._stopping:
                 return
+            mended = self.spec.mend(self._held_lines) if self.spec.mend and self.state is State.STARTING else ""
             if not self._settled.is_set() and self.restarts + 1 >= _QUICK_DEATHS:
                 self._show_held()
                 self._set(State.FAILED, None)
                 return
             delay = backoff.after(lasted)
             self._show_held()
-            self.screen.line(self.spec.name, f"{ending} after {lasted:.1f} s; starting again in {delay:.1f} s")
+            for line in filter(None, (mended, f"{ending} after {lasted:.1f} s; starting again in {delay:.1f} s")):
+                self.screen.line(self.spec.name, line)
             self.restarts += 1
             self._set(State.RESTARTING, None)
             await asyncio.sleep(delay)
 
     async def _run_once(self) -> str:
-        """Run it from start to end; says how it ended."""
+        """Run it from start to end; says how it ended, or why it did not begin."""
         self.said_ready, self.beat_at = False, None
         self._gone.clear()
         adopted = await self.spec.adopt() if self.spec.adopt and not self.restarts else None
         if adopted is not None:
             self.screen.line(self.spec.name, f"process {adopted} of an earlier start still runs and is taken over")
             return await self._watch(adopted, self._until_gone(adopted))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", str(LIFELINE), str(os.getpid()), str(int(self.spec.death_signal)),
-            *self.spec.command,
-            env=dict(self.spec.environment), pass_fds=self.spec.pass_fds, start_new_session=True, limit=_LINE_BYTES,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", str(LIFELINE), str(os.getpid()), str(int(self.spec.death_signal)),
+                *self.spec.command,
+                env=dict(self.spec.environment), pass_fds=self.spec.pass_fds, start_new_session=True, limit=_LINE_BYTES,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+        except OSError as error:  # no memory or no process to be had just now, or this Python was removed
+            return f"could not be started ({error.strerror})"
         reading = asyncio.create_task(self._read(process.stdout)) if process.stdout else None
         code = await self._watch(process.pid, process.wait())
         if reading:

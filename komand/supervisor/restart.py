@@ -45,7 +45,7 @@ def _wait(data_dir: Path, rolls_before: int) -> str:
     """Until it is done; how it failed, empty when it did not."""
     deadline = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < deadline:
-        note = state.read(data_dir)
+        note = state.read(data_dir) if preflight.is_locked(data_dir) else None
         if note is None:
             return "it was stopped meanwhile"
         if note.rolls > rolls_before:

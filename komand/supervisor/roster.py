@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from komand.supervisor import embedded, probes
@@ -22,6 +23,7 @@ _CELERY = (
 )
 _TASKS_PER_CHILD = 500  # then a tool child is replaced, so that what a tool leaks does not stay
 _PROBE_SECONDS = 5.0
+_PAUSE_SECONDS = 1.0
 
 
 async def _said_so(child: Child) -> bool:
@@ -38,14 +40,23 @@ def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, 
     async def shows_life() -> bool:
         return await embedded.answers(socket)
 
+    def mend(lines: Iterable[str]) -> str:
+        return embedded.set_aside_unreadable(options.data_dir, lines)
+
     command = embedded.command(binary, options.data_dir, socket)
-    return Spec("valkey", command, environment, is_ready, shows_life, adopt, death_signal=signal.SIGTERM, quiet=True)
+    return Spec(
+        "valkey", command, environment, is_ready, shows_life, adopt, mend, death_signal=signal.SIGTERM, quiet=True
+    )  # fmt: skip
 
 
 def web(options: Options, descriptor: int, port: int, environment: dict[str, str]) -> Spec:
     async def is_ready(child: Child) -> bool:
-        # Alone, the answer could be that of a process which this one is to replace.
-        return child.said_ready and await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS) == 200
+        if not child.said_ready:  # the answer would be that of a process which this one is to replace
+            return False
+        status = await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS)
+        if status != 200:
+            await asyncio.sleep(_PAUSE_SECONDS)  # it logs what it lacks: once a second can be read
+        return status == 200
 
     arguments = {
         "daphne": ("-m", "komand.web", "--fd", str(descriptor)),

@@ -20,7 +20,7 @@ class ProcessNote:
 @dataclass(frozen=True)
 class Note:
     """socket: of the embedded Valkey, empty when REDIS_URL is used; rolls: rolling restarts done so far, and how the
-    last of them failed, empty when it went well."""
+    last of them failed, empty when it went well; is_up: the start is over and everything worked then."""
 
     pid: int
     url: str
@@ -31,6 +31,7 @@ class Note:
     processes: tuple[ProcessNote, ...]
     rolls: int = 0
     roll_failure: str = ""
+    is_up: bool = True
 
 
 def _path(data_dir: Path) -> Path:

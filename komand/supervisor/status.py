@@ -82,7 +82,8 @@ async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
     if note is None:
         return None, []
     now = time.time()
-    parts = [Part("supervisor", note.pid, _life(note.pid), _memory(note.pid), 0, int(now - note.started_at))]
+    health = _life(note.pid) if note.is_up else "starting"
+    parts = [Part("supervisor", note.pid, health, _memory(note.pid), 0, int(now - note.started_at))]
     for process in note.processes:
         health = await _health(note, process)
         uptime = int(now - process.since)

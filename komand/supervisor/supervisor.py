@@ -54,9 +54,12 @@ class Supervisor:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Whoever starts it by nohup has SIGHUP ignored, and wants it to outlive the terminal.
+        stops_at_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if stops_at_hangup else [])):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGUSR1, self._on_roll)
+        self._note()  # instead of what one that was killed has left there
         messages = await probes.LifeMessages.listen(self._notify, self._on_ready, self._on_beat)
         try:
             return await self._until_stopped()
@@ -94,13 +97,15 @@ class Supervisor:
                 *roster.workers(self._options, self._environment),
             ]
             await asyncio.gather(*(self._start_child(spec) for spec in specs))
-        except StartFailed:
-            self._screen.say(welcome.login_line(prepared))  # a new password is shown this once, whatever else fails
+        except (StartFailed, asyncio.CancelledError):
+            if prepared["login"]:  # a new password is shown this once, whatever else fails, also by Ctrl-C
+                self._screen.say(welcome.login_line(prepared))
             raise
+        self._is_up = True
+        self._note()
         seconds = time.monotonic() - begun
         for line in welcome.block(self._options, self._port, prepared, seconds, self._screen):
             self._screen.say(line)
-        self._is_up = True
 
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
@@ -137,9 +142,9 @@ class Supervisor:
             await self._prepare()
             for child in [child for child in self._children if child.spec.name != "valkey"]:
                 await self._replace(child)
-        except StartFailed as failure:
-            problem = str(failure)
-            self._screen.fail(f"{failure}; what was not replaced yet goes on")
+        except Exception as failure:  # whatever it is: somebody waits to be told
+            problem = str(failure) if isinstance(failure, StartFailed) else repr(failure)
+            self._screen.fail(f"{problem}; what was not replaced yet goes on")
         self._end_roll(problem)
 
     def _end_roll(self, problem: str) -> None:
@@ -216,7 +221,8 @@ class Supervisor:
     def _on_beat(self, pid: int) -> None:
         for child in (*self._children, *self._passing):
             if child.pid == pid:
-                child.beat_at = time.monotonic()
+                # It shows life once it is ready. That it was may not have reached us: we were stopped, our socket full.
+                child.said_ready, child.beat_at = True, time.monotonic()
 
     def _note(self) -> None:
         processes = tuple(
@@ -226,6 +232,9 @@ class Supervisor:
         note = state.Note(
             os.getpid(), self._options.url(self._port), self._options.host, self._port,
             str(self._socket) if env.is_embedded() else "", self._started_at, processes, self._rolls,
-            self._roll_failure,
+            self._roll_failure, self._is_up,
         )  # fmt: skip
-        state.write(self._options.data_dir, note)
+        try:
+            state.write(self._options.data_dir, note)
+        except OSError as error:  # a full disk, say: processes are kept up all the same
+            self._screen.fail(f"`status` is out of date, its note cannot be written: {error.strerror}")

@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from django.conf import settings
+
 from tests.architecture.source import ROOT, Module, modules
 
 READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file", "days"}
@@ -19,6 +21,12 @@ def names_read(module: Module) -> Iterator[str]:
                 yield from (
                     text for text in constants if isinstance(text, str) and re.fullmatch("[A-Z]+(_[A-Z]+)+", text)
                 )
+
+
+def test_the_proxy_lets_through_what_may_be_uploaded() -> None:
+    proxy = (ROOT / "deploy" / "nginx.conf.example").read_text()
+    megabytes = re.search(r"client_max_body_size (\d+)m;", proxy)
+    assert megabytes and int(megabytes[1]) * 2**20 >= settings.KOMAND_ARTIFACT_MAX_BYTES
 
 
 def test_settings_and_their_list_agree() -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -82,7 +82,7 @@ class FileMarks:
         if not self._folder.is_dir():
             return
         for path in self._folder.iterdir():
-            if not path.name.startswith("."):  # a file that is just being made
+            with suppress(ValueError):  # a file that is just being made, or none of ours
                 yield UUID(path.name)
 
     @contextmanager

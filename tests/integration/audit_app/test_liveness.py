@@ -63,6 +63,13 @@ def test_processes_are_listed_with_who_they_are(marks):
     mark.close()
 
 
+def test_what_is_none_of_ours_is_passed_over(tmp_path):
+    folder = tmp_path / "alive"
+    folder.mkdir()
+    (folder / "README.txt").write_text("hello")
+    assert FileMarks(folder).list_processes() == []
+
+
 def test_a_mark_that_somebody_removed_comes_back_with_the_next_beat(marks, tmp_path):
     mark = marks.open(life_id := new_id(), "runs")
     if isinstance(marks, FileMarks):

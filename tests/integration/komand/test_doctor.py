@@ -48,6 +48,17 @@ def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: py
     assert not found["broken"].ok and found["static files"].ok
 
 
+def test_a_database_that_is_away_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at it would wait as long as the first one did."""
+
+    def away() -> Iterator[diagnosis.Finding]:
+        yield diagnosis.Finding("database", False, "no answer", "start it")
+
+    monkeypatch.setattr(diagnosis, "_database", away)
+    found = findings()
+    assert "provider demo" not in found and "providers" not in found and found["static files"].ok
+
+
 def test_a_secret_that_others_can_read_is_found(settings: Any, tmp_path: Path) -> None:
     settings.DATA_DIR = tmp_path
     (tmp_path / "secrets").mkdir()

@@ -72,6 +72,28 @@ def test_a_given_server_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not env.is_embedded()
 
 
+@pytest.mark.parametrize(
+    ("name", "read", "wrong"),
+    [
+        ("DATABASE_URL", env.database_url, "komand"),
+        ("DATABASE_URL", env.database_url, "mysql://u:secret@db/komand"),
+        ("DATABASE_URL", env.database_url, "sqlite:///komand.sqlite3"),
+        ("REDIS_URL", env.redis_url, "localhost:6379"),
+        ("REDIS_URL", env.broker_url, "http://:secret@cache:6380"),
+    ],
+)
+def test_an_address_of_the_wrong_kind_stops_the_start_without_its_password(name, read, wrong, monkeypatch):
+    monkeypatch.setenv(name, wrong)
+    with pytest.raises(env.BadSetting, match=f"{name} must read like .*://") as raised:
+        read()
+    assert "secret" not in str(raised.value)
+
+
+def test_an_empty_value_is_none(monkeypatch):
+    monkeypatch.setenv("KOMAND_HOST", "")
+    assert env.text("KOMAND_HOST", "127.0.0.1") == "127.0.0.1"
+
+
 @pytest.mark.parametrize("value", ["89", "1", "-1"])
 def test_a_time_to_keep_below_the_least_stops_the_start(monkeypatch, value):
     monkeypatch.setenv("KOMAND_TIMELINE_DAYS", value)

@@ -57,7 +57,7 @@ def test_each_flag_has_its_variable(
 
 
 @pytest.mark.parametrize(
-    "flags", [["--port", "70000"], ["--server", "apache"], ["--run-workers", "0"], ["--port", "x"]]
+    "flags", [["--host", ""], ["--port", "70000"], ["--server", "apache"], ["--run-workers", "0"], ["--port", "x"]]
 )
 def test_a_wrong_flag_is_refused(flags: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -2,17 +2,22 @@
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from komand.supervisor import processes
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec
 from komand.supervisor.screen import Screen
+from tests.live import wait_for
 
 
 async def ready(child: Child) -> bool:
@@ -101,6 +106,32 @@ async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path
     await asyncio.sleep(0)
     messages.close()
     assert told == [("ready", process.pid)]
+
+
+def test_a_process_that_shows_life_ends_with_whoever_started_it() -> None:
+    """Also where the system does not see to it."""
+    program = (
+        "import sys, time; from komand import parent; parent.show_life(bool); print('up', flush=True); time.sleep(60)"
+    )
+    starter = (
+        "import os, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-1);"
+        " child.stdout.readline(); print(child.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    command, environment = [sys.executable, "-c", starter, program], {**os.environ, "WATCHDOG_USEC": "1"}
+    found = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    pid = int(found.stdout)
+    try:
+        wait_for(lambda: not is_running(pid), 20, "its end")
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def test_a_process_that_does_not_speak_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
