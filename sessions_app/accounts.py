@@ -22,6 +22,7 @@ from sessions_app.channels.base import AccountSettings, ChannelAdapter, Checked
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
 from tools_app.trust import credentials, vault
+from tools_app.trust.vault import SealError
 
 
 class Adapters:
@@ -206,8 +207,9 @@ def try_out(account: ChannelAccount) -> tuple[str, ...]:
     except AppError as error:
         note_error(account, error.message)
         raise
-    if any(account.config.get(name) != value for name, value in checked.learned.items()):
-        change_account(account, config={**account.config, **checked.learned})
+    stored = get_account(account.channel, account.account_id)  # it may have been changed while it was tried
+    if any(stored.config.get(name) != value for name, value in checked.learned.items()):
+        change_account(stored, config={**stored.config, **checked.learned})
     ChannelAccount.objects.filter(pk=account.pk).update(last_error="", last_error_at=None)
     return checked.lines
 
@@ -228,11 +230,23 @@ def missing_secrets(channel: str, given: Mapping[str, str]) -> dict[str, str]:
 
 def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
     """The account's secrets with new ones added, sealed; an empty one removes it. Raises InvalidInput when an adapter
-    cannot be made from them and the account's configuration."""
-    whole = {name: str(secret) for name, secret in {**_secrets_of(account), **new}.items() if secret}
+    cannot be made from them and the account's configuration, and what `kept_secrets` raises."""
+    whole = {name: str(secret) for name, secret in {**kept_secrets(account, new), **new}.items() if secret}
     usable = _resolved(str(account), whole)
     channels.get(account.channel)(settings_for(account.channel, account.account_id, account.config, usable))
     return vault.seal(json.dumps(whole))
+
+
+def kept_secrets(account: ChannelAccount, new: Mapping[str, str]) -> dict[str, str]:
+    """Those stored that new ones do not take the place of. None that cannot be opened any more, when there are new ones
+    for them. Raises SealError when there are not."""
+    try:
+        stored = _secrets_of(account)
+    except SealError:
+        if not any(new.values()):
+            raise
+        return {}
+    return {name: secret for name, secret in stored.items() if name not in new}
 
 
 def leads_elsewhere(account: ChannelAccount, config: Mapping[str, Any]) -> bool:

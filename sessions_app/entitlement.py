@@ -47,7 +47,7 @@ def may_be_said_in(account: ChannelAccount, session: Session, *, is_alone: bool)
     """All that somebody in a chat of the account may say to a request of that session: its sender, or in a group, which
     nobody owns, those who are entitled by themselves. Nothing when there is no such person."""
     if is_alone:
-        actor = find_decider(account, session.sender_id, session)
+        actor = find_decider(account, session.sender_id, session, is_alone=True)
         if actor is None:
             return ()
         return _EVERYTHING if may_allow_always(actor, session.pk) else _FOR_NOW
@@ -60,8 +60,9 @@ def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
     return sees_all(user) or _owns(user, agent.owner_id)
 
 
-def find_decider(account: ChannelAccount, sender_id: str, session: Session | None) -> str | None:
-    """The actor as whom a sender decides what is asked in a chat of the account; None when they may not.
+def find_decider(account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool) -> str | None:
+    """The actor as whom a sender decides what is asked in a chat of the account; None when they may not. is_alone: two
+    talk there. In a group its admins may write as the group, which owns nothing.
 
     Entitled are senders who were paired as an operator, those that the account's `approvers` list, and with
     `KOMAND_APPROVERS=owners` whoever talks to us alone in that session.
@@ -69,7 +70,7 @@ def find_decider(account: ChannelAccount, sender_id: str, session: Session | Non
     pairing = Pairing.objects.select_related("user").filter(account=account, sender_id=sender_id).first()
     if pairing is not None and pairing.user is not None and sees_all(pairing.user):
         return f"user:{pairing.user.pk}"
-    is_own = session is not None and session.sender_id == sender_id and settings.KOMAND_APPROVERS == OWNERS
+    is_own = is_alone and session is not None and session.sender_id == sender_id and settings.KOMAND_APPROVERS == OWNERS
     if sender_id and (sender_id in _listed(account) or is_own):
         return f"sender:{session.channel if session else account.channel}:{sender_id}"
     return None

@@ -38,9 +38,10 @@ def add_webhook(server: WebhookReceiver, **options: Any) -> ChannelAccount:
 
 
 async def request(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
-    """The status and JSON body of the webhook's answer."""
+    """The status and body of the webhook's answer, read where it is JSON."""
+    path, _, query = path.partition("?")
     scope = {
-        "type": "http", "method": method, "path": path, "query_string": b"",
+        "type": "http", "method": method, "path": path, "query_string": query.encode(),
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
     }  # fmt: skip
     sent: list[Any] = []
@@ -53,7 +54,8 @@ async def request(path: str, body: bytes, headers: dict[str, str], method: str =
 
     await _application(scope, receive, send)
     answer = b"".join(message.get("body", b"") for message in sent)
-    return sent[0]["status"], json.loads(answer) if answer else None
+    is_json = (b"content-type", b"application/json") in sent[0]["headers"]
+    return sent[0]["status"], (json.loads(answer) if is_json else answer.decode()) if answer else None
 
 
 def post(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:

@@ -72,14 +72,16 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         account, secrets = self.instance, asked["new_secrets"]
         if problem := credentials.refuse_references(self.user, *map(str, secrets.values())):
             raise ValidationError({"new_secrets": problem})
-        # Otherwise whoever may edit addresses could have the stored secrets sent to a server of theirs.
-        if account.secrets_sealed and not secrets and accounts.leads_elsewhere(account, asked["config"]):
-            raise ValidationError({"new_secrets": "The address has changed. Enter the secrets for it."})
-        account.channel = asked.get("channel") or account.channel
-        account.account_id, account.config = asked.get("account_id") or account.account_id, asked["config"]
         try:
-            made = {} if account.secrets_sealed else accounts.missing_secrets(account.channel, secrets)
-            account.secrets_sealed = accounts.sealed_secrets(account, {**made, **secrets})
+            kept = accounts.kept_secrets(account, secrets)
+            # Otherwise whoever may edit addresses could have the stored secrets sent to a server of theirs.
+            if kept and accounts.leads_elsewhere(account, asked["config"]):
+                told = f"The address has changed. Enter these for it: {', '.join(sorted(kept))}."
+                raise ValidationError({"new_secrets": told})
+            account.channel = asked.get("channel") or account.channel
+            account.account_id, account.config = asked.get("account_id") or account.account_id, asked["config"]
+            self.made = {} if kept else accounts.missing_secrets(account.channel, secrets)
+            account.secrets_sealed = accounts.sealed_secrets(account, {**self.made, **secrets})
         except AppError as error:
             raise ValidationError(error.message) from None
         return asked
@@ -120,6 +122,8 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
+        for name, secret in form.made.items():
+            messages.warning(request, f"{name}, made now and not shown again: {secret}")
         if form.cleaned_data["new_secrets"]:
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])

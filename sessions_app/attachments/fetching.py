@@ -12,6 +12,7 @@ from django.utils import timezone
 from audit_app.kernel import liveness
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.persisting import persist
 from sessions_app.accounts import Adapters
 from sessions_app.attachments import rows, storing
 from sessions_app.attachments.describing import Content
@@ -99,14 +100,15 @@ class Fetcher:
         try:
             async with asyncio.timeout((row.until - timezone.now()).total_seconds()):
                 size, content = await self._try(row)
-            await in_db(rows.mark_stored, row, self._owner, storing.path_of(row.id), size, content)
         except TimeoutError:
-            await in_db(rows.mark_failed, row, self._owner, "it took too long")
+            await persist(rows.mark_failed, row, self._owner, "it took too long")
         except AppError as error:
-            await in_db(rows.mark_failed, row, self._owner, error.message)
+            await persist(rows.mark_failed, row, self._owner, error.message)
         except Exception as error:
             logger.exception("fetching attachment %s broke off", row.pk)
-            await in_db(rows.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})")
+            await persist(rows.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})")
+        else:
+            await persist(rows.mark_stored, row, self._owner, storing.path_of(row.id), size, content)
 
     async def _try(self, row: Attachment) -> tuple[int, Content]:
         for pause in (*_PAUSES, None):

@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
 from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from tools_app.rules.globs import PatternError
+from tools_app.rules.patterns import check_pattern
 
 MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What an account may be configured with. kind: text | flag | number | ids (a list) | url; help: for operators."""
+    """What an account may be configured with. kind: text | flag | number | ids (a list) | patterns (a list, of tool
+    calls) | url; help: for operators."""
 
     help: str
     kind: str = "text"
@@ -35,6 +38,8 @@ class Setting:
             case "ids":
                 is_ids = isinstance(value, list) and all(type(item) in (str, int) for item in value)
                 return "" if is_ids else "must be a list of ids"
+            case "patterns":
+                return _pattern_problem(value)
             case "url":
                 is_url = isinstance(value, str) and value.startswith(("https://", "http://"))
                 return "" if is_url else "must be an address such as https://example.org"
@@ -42,11 +47,22 @@ class Setting:
                 return "" if isinstance(value, str) else "must be text"
 
 
+def _pattern_problem(value: Any) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return "must be a list of patterns"
+    try:
+        for item in value:
+            check_pattern(item)
+    except PatternError as error:  # with a rule that nobody can read, every call would be refused
+        return f"must be a list of patterns: {error}"
+    return ""
+
+
 # What the configuration of every account may say.
 SHARED_SETTINGS = {
     "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
     "readonly": Setting("true: its sessions use no tool that may change something, whatever the agent may do", "flag"),
-    "denied_tools": Setting("patterns of tool calls that its sessions never make, whatever the agent may do", "ids"),
+    "denied_tools": Setting("patterns of tool calls that its sessions never make, whatever the agent may", "patterns"),
 }
 
 
@@ -67,10 +83,12 @@ class AccountSettings:
 
 @dataclass(frozen=True)
 class WebhookRequest:
-    """A request as it came in. headers: lower-case names, with every value that each was given."""
+    """A request as it came in. headers: lower-case names, with every value each was given; query: as in the URL."""
 
     body: bytes
     headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    method: str = "POST"
+    query: str = ""
 
     def header(self, name: str) -> str:
         """The value of a header that was sent exactly once; empty otherwise, since two values prove nothing."""
@@ -84,10 +102,11 @@ class WebhookRequest:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """What the platform is answered."""
+    """What the platform is answered. body: JSON, or a text of that content type."""
 
     status: int = 200
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | str | None = None
+    content_type: str = "application/json"
 
 
 @dataclass(frozen=True)
@@ -185,6 +204,8 @@ class ChannelAdapter(ABC):
     """As in session ids: `Telegram`."""
     summary: ClassVar[str]
     """One line for the docs: what it speaks."""
+    methods: ClassVar[Sequence[str]] = ("POST",)
+    """Of the requests that the platform makes; with GET where it first asks whether we are there."""
     max_body_bytes: ClassVar[int] = MIB
     config_fields: ClassVar[Mapping[str, Setting]] = {}
     secret_fields: ClassVar[Mapping[str, str]] = {}
@@ -219,6 +240,12 @@ class ChannelAdapter(ABC):
     @abstractmethod
     def verify(self, request: WebhookRequest, now: datetime) -> None:
         """Prove from the raw bytes that the platform sent it. Raises NotProven, whatever is wrong with the proof."""
+
+    async def refresh(self, request: WebhookRequest) -> bool:
+        """Fetch what `verify` may have lacked, such as the platform's newest public keys; whether it is worth another
+        try. Called for each request that is not proven, whoever sent it: it limits itself how often it fetches, and how
+        long. Raises nothing."""
+        return False
 
     @abstractmethod
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:

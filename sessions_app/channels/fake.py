@@ -5,9 +5,9 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from sessions_app.channels.base import ChannelAdapter, NotProven, SendError, WebhookRequest
+from sessions_app.channels.base import Acknowledgement, ChannelAdapter, NotProven, SendError, WebhookRequest
 from sessions_app.channels.bodies import read_object
 from sessions_app.channels.messages import Capabilities, Chat, Happening, Ignored, Incoming, Outgoing, Rendered, Target
 from sessions_app.channels.rendering import PlainText, render
@@ -19,10 +19,12 @@ _DIALECT = PlainText()
 
 @dataclass
 class FakePlatform:
-    """What one account's platform saw. faults: raised by the next calls, one each; None lets a call pass."""
+    """What one account's platform saw. references: what came with each message sent; faults: raised by the next calls,
+    one each; None lets a call pass."""
 
     messages: dict[str, str] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
+    references: list[Mapping[str, Any]] = field(default_factory=list)
     faults: deque[SendError | None] = field(default_factory=deque)
     seconds: float = 0.0
 
@@ -33,6 +35,7 @@ class Fake(ChannelAdapter):
     summary = "in memory, for tests"
     secret_fields: ClassVar[Mapping[str, str]] = {"token": "what callers send as x-fake-token"}
     required_secrets: ClassVar[Sequence[str]] = ("token",)
+    methods: ClassVar[Sequence[str]] = ("POST", "GET")
     platforms: ClassVar[defaultdict[str, FakePlatform]] = defaultdict(FakePlatform)
 
     @property
@@ -44,6 +47,8 @@ class Fake(ChannelAdapter):
             raise NotProven
 
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+        if request.method == "GET":
+            return [Ignored("handshake")]
         body = read_object(request)
         if not isinstance(body.get("id"), str) or not isinstance(body.get("sender"), str):
             return [Ignored("odd_shape")]
@@ -54,8 +59,13 @@ class Fake(ChannelAdapter):
                 text=str(body.get("text", "")), sent_at=datetime.fromtimestamp(0, UTC),
                 chat=Chat(chat, "direct" if chat == sender else "group", str(body.get("thread", ""))),
                 keys=(f"id:{body['id']}",), is_addressed=bool(body.get("addressed", True)), event_id=body["id"],
+                reference=body.get("reference") or {},
             )
         ]  # fmt: skip
+
+    def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
+        """A handshake is answered with what it says."""
+        return Acknowledgement(200, request.query, "text/plain") if request.method == "GET" else Acknowledgement()
 
     def capabilities(self, chat: Chat) -> Capabilities:
         return Capabilities(
@@ -70,6 +80,7 @@ class Fake(ChannelAdapter):
         await self._call("send", message.rendered.body)
         message_id = str(len(self.platform.messages) + 1)
         self.platform.messages[message_id] = message.rendered.body
+        self.platform.references.append(message.target.reference)
         return message_id
 
     async def edit(self, message: Outgoing, message_id: str) -> None:

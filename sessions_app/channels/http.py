@@ -3,7 +3,9 @@
 Error texts never hold a URL: for some platforms it contains the token.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -19,6 +21,7 @@ _TIMEOUT = httpx2.Timeout(20.0, connect=5.0, pool=5.0)
 # Shorter than what servers keep connections open for: a request on one that just closes is a message in doubt.
 _LIMITS = httpx2.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=4.0)
 _MOST_ANSWER_BYTES = 256 * 1024
+_BODY_SECONDS = 10.0
 
 _TRY_AGAIN = frozenset({408, 409, 412, 425, 429, 500, 502, 503, 504})
 _MOST_REDIRECTS = 3
@@ -36,17 +39,13 @@ def open_guarded_client(reachable: Collection[str]) -> httpx2.AsyncClient:
 
 
 async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[httpx2.Response, bytes]:
-    """The response and its body, whatever its status. Redirects are not followed. Raises SendError."""
+    """The response and its body, whatever its status; of a body that breaks off, or does not end, what came. Redirects
+    are not followed. Raises SendError."""
     try:
         request = client.build_request("POST", url, **content)
         response = await client.send(request, stream=True, follow_redirects=False)
         try:
-            body = bytearray()
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > _MOST_ANSWER_BYTES:
-                    break
-            return response, bytes(body[:_MOST_ANSWER_BYTES])
+            return response, await _read(response)
         finally:
             await response.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
@@ -60,6 +59,18 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
         raise SendError("The address to send to is not valid.", Fate.REFUSED) from None
     except httpx2.HTTPError as error:
         raise SendError(f"The connection broke before an answer came ({type(error).__name__}).", Fate.UNKNOWN) from None
+
+
+async def _read(response: httpx2.Response) -> bytes:
+    """The body as far as it comes: once there is a status, it alone says what became of the message."""
+    body = bytearray()
+    with suppress(httpx2.HTTPError, TimeoutError):
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > _MOST_ANSWER_BYTES:
+                    break
+    return bytes(body[:_MOST_ANSWER_BYTES])
 
 
 def fate_of(status: int) -> Fate:

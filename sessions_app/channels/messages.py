@@ -38,11 +38,13 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Incoming:
-    """A message that somebody wrote. message_id: unique within the account; keys: by which the platform may repeat it.
+    """A message that somebody wrote. message_id: unique within the account; keys: by which the platform may repeat it;
+    chat_title: what people call the group.
 
     is_addressed: in a group, whether it is meant for us (mention, reply to us, command); text: what the person wrote,
-    without our own mention; album_id: the same for messages that people see as one, unique within the account;
-    unreadable: what it is, when it has neither words nor files.
+    without our own mention; is_from_bot: no person wrote it; album_id: the same for messages that people see as one,
+    unique within the account; unreadable: what it is, when it has neither words nor files; reference: what an answer
+    needs beyond the ids, such as an address or a token of the platform's, as JSON.
     """
 
     message_id: str
@@ -54,17 +56,21 @@ class Incoming:
     keys: tuple[str, ...]
     is_addressed: bool = True
     mentions_bot: bool = False
+    is_from_bot: bool = False
+    chat_title: str = ""
     reply_to_message_id: str = ""
     event_id: str = ""
     attachments: tuple[Attachment, ...] = ()
     album_id: str = ""
     unreadable: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    reference: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Press:
-    """A pressed button. press_id: names the press when it is acknowledged; message_id: the message with the button."""
+    """A pressed button. press_id: names the press when it is acknowledged; message_id: the message with the button;
+    reference: what acknowledging it needs beyond the ids, as JSON."""
 
     action_id: str
     sender_id: str
@@ -73,6 +79,7 @@ class Press:
     message_id: str
     press_id: str
     keys: tuple[str, ...]
+    reference: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -115,22 +122,25 @@ Happening = Incoming | Press | StopAsked | ChatMoved | ChatNoted | Ignored
 
 @dataclass(frozen=True)
 class Target:
-    """Where something goes. reply_to: the platform's id of the message it answers; press_id: the press it answers."""
+    """Where something goes. reply_to: the platform's id of the message it answers; press_id: the press it answers;
+    reference: as the adapter gave it with that message or press."""
 
     chat: Chat
     reply_to: str = ""
     press_id: str = ""
+    reference: Mapping[str, Any] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "chat": self.chat.id, "type": self.chat.type, "thread": self.chat.thread_id,
             "reply_to": self.reply_to, "press": self.press_id,
+            **({"reference": dict(self.reference)} if self.reference else {}),
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: Mapping[str, str]) -> "Target":
+    def from_json(cls, data: Mapping[str, Any]) -> "Target":
         chat = Chat(data["chat"], data["type"], data["thread"])
-        return cls(chat, data.get("reply_to", ""), data.get("press", ""))
+        return cls(chat, data.get("reply_to", ""), data.get("press", ""), data.get("reference") or {})
 
 
 @dataclass(frozen=True)

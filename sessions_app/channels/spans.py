@@ -13,6 +13,8 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 _SCHEMES = ("http", "https", "mailto", "tel")
+# A longer one is no language but text behind the signs, which must not be repeated in each part.
+_LONGEST_INFO = 100
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -54,7 +56,7 @@ def read_fences(markdown: str) -> tuple[Span, ...]:
     spans: list[Span] = []
     done = 0
     for token in _parser().parse(markdown):
-        if token.type == "fence" and token.level == 0 and token.map:
+        if token.type == "fence" and token.level == 0 and token.map and len(token.info) <= _LONGEST_INFO:
             start, end = token.map
             spans.append(Span("".join(f"{line}\n" for line in lines[done:start])))
             spans.append(Span(token.content.removesuffix("\n"), (Mark("pre", token.info.strip()),)))

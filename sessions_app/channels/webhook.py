@@ -48,6 +48,7 @@ _LONGEST_ID = 200
 # Of the account, the sender and the conversation together a session's id is made, which has an end too.
 _LONGEST_PLACE = 180
 _MOST_FILES = 10
+_LARGEST_SIZE = 2**53  # up to which every JSON reader has whole numbers
 _TYPES = {"failure": "run.failed"}
 
 
@@ -217,8 +218,8 @@ class _Fields:
             self.problems[f"data.attachments.{number}.url"] = "must be text"
         if not all(text is None or isinstance(text, str) for text in (name, kind)):
             self.problems[f"data.attachments.{number}"] = "filename and mimeType must be text"
-        if not (size is None or type(size) is int):
-            self.problems[f"data.attachments.{number}.sizeBytes"] = "must be a whole number"
+        if not (size is None or (type(size) is int and 0 <= size <= _LARGEST_SIZE)):
+            self.problems[f"data.attachments.{number}.sizeBytes"] = "must be a whole number, the file's size"
         return Attachment(str(url), _kind_of(str(kind)), name, kind, size, str(url))
 
     def check(self) -> None:

@@ -36,9 +36,12 @@ class Arrival:
     def of_message(cls, account: ChannelAccount, incoming: Incoming, raw: bytes) -> Self:
         chat = incoming.chat
         metadata = {
+            **incoming.metadata,
             "chatId": chat.id, "chatType": chat.type, "threadId": chat.thread_id or None,
             "replyToMessageId": incoming.reply_to_message_id or None, "mentionsBot": incoming.mentions_bot,
-            "eventId": incoming.event_id, "albumId": incoming.album_id or None, **incoming.metadata,
+            "fromBot": incoming.is_from_bot, "chatTitle": incoming.chat_title or None,
+            "eventId": incoming.event_id, "albumId": incoming.album_id or None,
+            **({"reference": dict(incoming.reference)} if incoming.reference else {}),
         }  # fmt: skip
         row = new_row(
             account, chat, incoming.sender_id, incoming.sender_name, incoming.message_id, metadata, raw,
@@ -56,11 +59,12 @@ class Arrival:
         )
 
     def store(self, *, turn: Turn | None = None, reason: str = "") -> None:
-        """In the same transaction: what became of it, a user turn with its run or the reason why there is none."""
+        """In the same transaction: what became of it, a user turn with its run or the reason why there is none. What an
+        earlier try made of it, which was rolled back, is forgotten."""
         row = self.row
+        row.turn, row.run_id, row.reason = turn, turn.run_id if turn else None, reason
         if turn is not None:
-            row.turn, row.run_id, row.session_id = turn, turn.run_id, turn.session_id
-        row.reason = reason
+            row.session_id = turn.session_id
         _MESSAGES.run([row])
 
     def find_earlier(self) -> InboundMessage | None:

@@ -40,7 +40,7 @@ def decide(
     if capabilities.retries and tries > len(capabilities.retries):
         return Verdict("failed")
     seconds = _pause(capabilities, tries, chance)
-    if retry_after_seconds is not None:
+    if retry_after_seconds:  # "at once" is no wait: a platform that says so each time would be asked without a pause
         seconds = max(retry_after_seconds, seconds if capabilities.retries else 0.0)
     if now + timedelta(seconds=seconds) >= expires_at:
         return Verdict("expired")

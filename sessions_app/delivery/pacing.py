@@ -15,6 +15,8 @@ from sessions_app.channels.messages import Capabilities
 LOOP_MESSAGES, LOOP_SECONDS = 20, 60.0
 # So many chats of an account told to wait within so short a time, and it is the account that is too fast.
 _CHATS_HELD, _HELD_WITHIN_SECONDS = 3, 10.0
+# A platform that asks for more is asked again then: it may have been mistaken, and been set right since.
+_LONGEST_HOLD_SECONDS = 3600.0
 _MOST_CHATS = 10_000
 
 ChatKey = tuple[UUID, str]
@@ -56,8 +58,9 @@ class Pacing:
         return self._wait(self._account(account, capabilities.account_rate, now), capabilities, 0.0, now)
 
     def hold(self, chat: ChatKey, seconds: float, *, whole_account: bool = False) -> None:
-        """The platform wants to be left alone that long: by the chat or, if it says so to several, by the account."""
-        now, (account_id, chat_id) = self._clock(), chat
+        """The platform wants to be left alone that long: by the chat or, if it says so to several, by the account. An
+        hour at most."""
+        now, (account_id, chat_id), seconds = self._clock(), chat, min(seconds, _LONGEST_HOLD_SECONDS)
         pace = self._chat(chat)
         pace.held_until = max(pace.held_until, now + seconds)
         account = self._accounts.setdefault(account_id, _AccountPace(1.0, now))

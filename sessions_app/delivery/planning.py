@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.db import DatabaseError, InterfaceError
 from django.db.models.functions import Now
 
-from audit_app.kernel.errors import AppError
 from sessions_app import accounts
 from sessions_app.bells import deliveries as bell
 from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
@@ -55,7 +55,8 @@ def find_destination(session: Session, run_id: UUID) -> Destination | None:
         return None
     metadata = origin.metadata
     chat = Chat(origin.chat_id, metadata.get("chatType") or "direct", metadata.get("threadId") or "")
-    return Destination(origin.account, Target(chat, reply_to=origin.message_id))
+    target = Target(chat, reply_to=origin.message_id, reference=metadata.get("reference") or {})
+    return Destination(origin.account, target)
 
 
 def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:
@@ -67,7 +68,7 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     destination = find_destination(session, run_id)
     if destination is None:
         return 0
-    draft = Delivery.objects.filter(dedupe_key=dedupe_key(run_id, 0, destination.lane)).first()
+    draft = Delivery.objects.filter(dedupe_key=draft_key(destination, run_id)).first()
     if draft is not None and draft.status != "draft":
         return draft.parts
     said = [part for part in (markdown.strip(), f"⚠️ {failure}" if failure else "") if part]
@@ -79,11 +80,12 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
              kind="failure" if failure else "answer", part=index, parts=len(parts))
         for index, rendered in enumerate(parts)
     ]  # fmt: skip
-    if draft is not None:
-        first = rows.pop(0)
+    first, is_edited = rows[0], capabilities.drafts == "edit"
+    Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
+    if draft is not None or is_edited:  # a preview may have been begun since we looked
         fields = ("kind", "parts", "text", "body", "filename", "ready_at", "expires_at", "status")
-        Delivery.objects.filter(pk=draft.pk, status="draft").update(**{name: getattr(first, name) for name in fields})
-    Delivery.objects.bulk_create(rows)
+        shown = Delivery.objects.filter(dedupe_key=first.dedupe_key, status="draft")
+        shown.update(**{name: getattr(first, name) for name in fields})
     bell.ring()
     return len(parts)
 
@@ -131,8 +133,8 @@ def is_lane_busy(lane: str) -> bool:
 
 def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
     """The row in whose place this process may show a preview of the run's answer; None: another one does, or it is
-    over. Owns it until `release_draft`."""
-    key = dedupe_key(run_id, 0, destination.lane)
+    over. Owns it until `release_draft`: until then nothing goes out in its lane."""
+    key = draft_key(destination, run_id)
     row = _row(destination, Capabilities(), Rendered("", ""), key, run_id, session, kind="answer", part=0, parts=1)
     row.status = "draft"
     Delivery.objects.bulk_create([row], ignore_conflicts=True)
@@ -146,13 +148,24 @@ def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
     Delivery.objects.filter(pk=delivery_id, owner=owner).update(provider_message_id=provider_message_id)
 
 
-def release_draft(delivery_id: int, owner: UUID) -> None:
-    """This process shows no more previews there; the sender may go on."""
-    rows = Delivery.objects.filter(pk=delivery_id)
-    if not rows.filter(owner=owner, status__in=["draft", "pending"]).update(owner=None):
+def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
+    """This process shows no more previews there; the sender may go on. provider_message_id: of the message in which it
+    showed some, empty if there is none; it may not have been noted yet. False: it is to be asked again in a moment."""
+    rows = Delivery.objects.filter(dedupe_key=key)
+    shown = {"provider_message_id": provider_message_id} if provider_message_id else {}
+    is_ours = rows.filter(owner=owner, status__in=["draft", "pending"]).update(owner=None, **shown)
+    if shown and not is_ours:
         # It was taken from us while we stood still, and our last preview may have gone over the answer: once more.
-        rows.filter(status="sent").update(status="pending", ready_at=Now())
+        is_sent = rows.filter(status="sent").update(status="pending", ready_at=Now())
+        if not is_sent and rows.filter(status="sending").exists():
+            return False
     bell.ring()
+    return True
+
+
+def draft_key(destination: Destination, run_id: UUID) -> str:
+    """Names the row in whose place a run's previews are shown: the first part of its answer."""
+    return dedupe_key(run_id, 0, destination.lane)
 
 
 def draft_id_of(run_id: UUID) -> int:
@@ -169,8 +182,10 @@ def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered]
     try:
         adapter = accounts.pure.get(destination.account)
         return adapter.render(markdown, chat), adapter.capabilities(chat)
-    except AppError as error:  # an account that is broken must not keep a run from ending; the sender tells
-        logger.warning("%s cannot be used: %s", destination.account, error.message)
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception as error:  # an account or adapter that is broken must not keep a run from ending; the sender tells
+        logger.warning("%s cannot be used", destination.account, exc_info=error)
         return [Rendered(markdown, markdown)], Capabilities()
 
 

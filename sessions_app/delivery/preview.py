@@ -16,6 +16,7 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from audit_app.kernel.database import in_db
+from audit_app.kernel.persisting import persist
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError, Unsupported
 from sessions_app.channels.messages import Outgoing, Rendered
 from sessions_app.channels.rendering import close_open_marks, latest
@@ -26,11 +27,12 @@ from sessions_app.delivery.planning import Destination
 from sessions_app.delivery.sender import outgoing_of
 from sessions_app.models import Delivery, Session
 from sessions_app.watch import Seen, Viewer
-from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED
+from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
 
 logger = logging.getLogger(__name__)
 
 _CALL_SECONDS = 15.0
+_AGAIN_SECONDS = 1.0
 _ENDS = (RUN_COMPLETED.name, RUN_FAILED.name, RUN_CANCELLED.name, RUN_TIMED_OUT.name)
 
 
@@ -59,6 +61,10 @@ class RunText:
             self._asks.add(fact.payload["approval_id"])
         elif fact.type == APPROVAL_DECIDED.name:
             self._asks.discard(fact.payload["approval_id"])
+        elif fact.type == INPUT_REQUESTED.name:
+            self._asks.add(fact.payload["execution_id"])
+        elif fact.type in (TOOL_COMPLETED.name, TOOL_FAILED.name):
+            self._asks.discard(fact.payload["execution_id"])
         elif fact.type in _ENDS:
             self.is_over = True
         else:
@@ -95,6 +101,7 @@ class Preview:
         self._text = RunText(run_id)
         self._changed, self._over = asyncio.Event(), asyncio.Event()
         self._row: Delivery | None = None
+        self._opening: asyncio.Task[Delivery | None] | None = None
         self._last = ""
         self._shown_at = self._typed_at = float("-inf")
 
@@ -112,8 +119,13 @@ class Preview:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            if self._row is not None:
-                await asyncio.shield(in_db(planning.release_draft, self._row.pk, self._owner))
+            if self._opening is not None:
+                releasing = asyncio.create_task(self._release(self._opening))
+                try:
+                    await asyncio.shield(releasing)
+                except asyncio.CancelledError:  # the process ends just then
+                    await releasing
+                    raise
 
     async def _watch(self, cursor: str) -> None:
         try:
@@ -199,7 +211,9 @@ class Preview:
     async def _write(self, rendered: Rendered) -> bool:
         """Into our message there, sent now if there is none. False: another process shows this run."""
         if self._row is None:
-            self._row = await in_db(planning.open_draft, self._destination, self._session, self._run_id, self._owner)
+            opening = in_db(planning.open_draft, self._destination, self._session, self._run_id, self._owner)
+            self._opening = asyncio.create_task(opening)
+            self._row = await asyncio.shield(self._opening)  # it goes on when this takes too long
             if self._row is None:
                 return False
         message = outgoing_of(self._row, rendered)
@@ -209,6 +223,16 @@ class Preview:
         self._row.provider_message_id = await self._adapter.send(message)
         await in_db(planning.note_draft, self._row.pk, self._owner, self._row.provider_message_id)
         return True
+
+    async def _release(self, opening: asyncio.Task[Delivery | None]) -> None:
+        """Whatever broke off: as long as the row is ours, nothing goes out there."""
+        with suppress(Exception):
+            if await opening is None:
+                return  # it is another's
+        key = planning.draft_key(self._destination, self._run_id)
+        shown_id = self._row.provider_message_id if self._row else ""
+        while not await persist(planning.release_draft, key, self._owner, shown_id):
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     @property
     def _chat(self) -> tuple[UUID, str]:

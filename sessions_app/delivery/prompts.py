@@ -6,10 +6,10 @@ The rows are the truth: the sweep asks what was not asked yet and closes whateve
 from collections.abc import Iterable
 from uuid import UUID
 
-from django.db import transaction
+from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import QuerySet
 
-from audit_app.kernel.errors import AppError, NotFound
+from audit_app.kernel.errors import NotFound
 from sessions_app import accounts, asking
 from sessions_app.channels.messages import Capabilities, Target
 from sessions_app.delivery import planning, transitions
@@ -85,7 +85,9 @@ def _ask(approval: ApprovalView, session: Session) -> None:
 def _capabilities_of(destination: Destination) -> Capabilities:
     try:
         return accounts.pure.get(destination.account).capabilities(destination.target.chat)
-    except AppError:  # the sender tells what is wrong with the account
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:  # the sender tells what is wrong with the account or its adapter
         return Capabilities()
 
 

@@ -6,22 +6,23 @@ It holds nothing that is not in the database. Dying in mid-send leaves the messa
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.persisting import persist
 from sessions_app import accounts
 from sessions_app.accounts import Adapters
 from sessions_app.bells import deliveries as bell
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError
-from sessions_app.channels.messages import Button, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.delivery import moving, transitions
 from sessions_app.delivery.deciding import decide, may_repeat
 from sessions_app.delivery.pacing import LOOP_SECONDS, Pacing
@@ -29,7 +30,6 @@ from sessions_app.models import Delivery
 
 logger = logging.getLogger(__name__)
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _POLL_SECONDS = 1.0
@@ -37,10 +37,14 @@ _POLL_SECONDS = 1.0
 _MOST_AT_ONCE, _MOST_OF_ACCOUNT = 100, 25
 _LOOK_AT = 200
 _GRACE_SECONDS = 2.5
-_LONGEST_DATABASE_PAUSE = 5.0
 _LONGEST_ID = 200
 _NOTED_SECONDS = 30.0
 _CLOSE_SECONDS = 120.0
+_UNUSABLE_SECONDS = 60.0
+
+
+class _TakenOver(Exception):
+    """This process stood still, and another has gone on with the message."""
 
 
 class Sender:
@@ -82,13 +86,23 @@ class Sender:
 
     async def _send_due(self) -> None:
         ready = await self._find_ready()
-        claimed = await in_db(transitions.claim, [row.pk for row in ready], self._owner) if ready else set()
+        claimed = await self._claim(ready) if ready else set()
         for row in ready:
             if row.pk in claimed:
                 row.tries += 1
                 self._busy[row.account_id] += 1
-                task = self._sending[row.lane] = self._loop.create_task(self._send(row))
+                task = self._sending[row.lane] = self._loop.create_task(self._carry(row))
                 task.add_done_callback(partial(self._end, row.lane, row.account_id))
+
+    async def _claim(self, ready: Sequence[Delivery]) -> set[int]:
+        claiming = self._loop.create_task(in_db(transitions.claim, [row.pk for row in ready], self._owner))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # It is claimed all the same, and nobody sends it: left so, it would be in doubt.
+            with suppress(Exception):
+                await persist(transitions.unclaim, await claiming, self._owner)
+            raise
 
     def _end(self, lane: str, account_id: UUID, task: asyncio.Task[None]) -> None:
         del self._sending[lane]
@@ -118,8 +132,10 @@ class Sender:
         target = Target.from_json(row.target)
         try:
             capabilities = self._adapters.get(row.account).capabilities(target.chat)
-        except AppError:
-            return True  # so that it fails, and is told
+        except (DatabaseError, InterfaceError):
+            raise
+        except Exception:  # of whatever kind: one account must not keep the others from sending
+            return True  # so that it is put off, and told
         if target.press_id:
             return True  # platforms do not count what answers a press
         wait = self._pacing.take((row.account_id, target.chat.id), capabilities)
@@ -129,102 +145,118 @@ class Sender:
                 full.add(row.account_id)
         return wait == 0
 
+    async def _carry(self, row: Delivery) -> None:
+        """Send it and store what became of it, whatever breaks: nothing else goes out in its lane until then."""
+        try:
+            await self._send(row)
+        except _TakenOver:
+            logger.warning("delivery %s was taken over by another process", row.pk)
+        except Exception as error:
+            logger.exception("what became of delivery %s could not be stored", row.pk)
+            told = f"What became of it could not be stored ({type(error).__name__})."
+            await persist(transitions.give_up, row, self._owner, "unknown", told)
+
     async def _send(self, row: Delivery) -> None:
         try:
             adapter = self._adapters.get(row.account)
-            message_id = await self._transmit(adapter, row)
+            can = adapter.capabilities(Target.from_json(row.target).chat)
+        except Exception as error:
+            await self._put_off(row, error)
+            return
+        try:
+            message_id = await self._transmit(adapter, can, row)
         except SendError as error:
-            await self._after_error(row, error)
+            await self._after_error(row, can, error)
         except AppError as error:
-            await self._after_error(row, SendError(error.message, Fate.REFUSED))
+            await self._after_error(row, can, SendError(error.message, Fate.REFUSED))
+        except _TakenOver:
+            raise
         except Exception as error:
             logger.exception("sending delivery %s broke off", row.pk)
-            await self._after_error(row, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
+            await self._after_error(row, can, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
         else:
             message_id = message_id[:_LONGEST_ID]
-            if not await self._persist(transitions.mark_sent, row, self._owner, message_id):
+            if not await persist(transitions.mark_sent, row, self._owner, message_id):
                 logger.warning("delivery %s was sent after it had been given up", row.pk)
             await self._note_sent(row)
+
+    async def _put_off(self, row: Delivery, error: Exception) -> None:
+        """The account cannot be used as it is stored, or its adapter breaks: what is to go out waits until an operator
+        has set that right, or it expires."""
+        told = error.message if isinstance(error, AppError) else f"The channel cannot be used ({type(error).__name__})."
+        logger.error("%s: %s", row.account, told, exc_info=None if isinstance(error, AppError) else error)
+        await persist(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, told, is_try=False)
+        await persist(accounts.note_error, row.account, told)
 
     async def _note_sent(self, row: Delivery) -> None:
         """For the operator's view. Seldom, so that it costs busy accounts nothing."""
         now = self._loop.time()
         if now - self._noted.get(row.account_id, float("-inf")) >= _NOTED_SECONDS:
             self._noted[row.account_id] = now
-            await self._persist(accounts.note_sent, row.account)
+            await persist(accounts.note_sent, row.account)
 
-    async def _transmit(self, adapter: ChannelAdapter, row: Delivery) -> str:
+    async def _transmit(self, adapter: ChannelAdapter, can: Capabilities, row: Delivery) -> str:
         message = outgoing_of(row)
         chat = (row.account_id, message.target.chat.id)
-        is_counted = not message.target.press_id
+        is_counted = not message.target.press_id and row.tries == 1
         if (
             is_counted
             and self._pacing.is_looping(chat)
-            and not await in_db(transitions.has_inbound_since, row, LOOP_SECONDS)
+            and not await persist(transitions.is_for_person, row, LOOP_SECONDS)
         ):
             logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
             raise SendError("Too many messages into a chat where nobody writes: it looks like a loop.", Fate.REFUSED)
-        try:
-            async with asyncio.timeout(adapter.capabilities(message.target.chat).send_seconds + 5.0):
-                return await self._edit_or_send(adapter, message, row)
-        except TimeoutError:
-            raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
+        return await self._edit_or_send(adapter, can, message, row)
 
-    async def _edit_or_send(self, adapter: ChannelAdapter, message: Outgoing, row: Delivery) -> str:
+    async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
         """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
-        shown_id, can_edit = row.provider_message_id, adapter.capabilities(message.target.chat).edit_sent
-        if shown_id and can_edit and not message.rendered.filename:
+        shown_id = row.provider_message_id
+        if shown_id and can.edit_sent and not message.rendered.filename:
             try:
-                await adapter.edit(message, shown_id)
+                await _in_time(adapter.edit(message, shown_id), can)
                 return shown_id
             except SendError as error:
                 if error.fate is not Fate.REFUSED or error.ends_account or error.moved_to:
                     raise
                 logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
             row.provider_message_id = ""
-            await self._persist(transitions.forget_shown, row, self._owner)
-        return await adapter.send(message)
+            if not await persist(transitions.forget_shown, row, self._owner):
+                raise _TakenOver
+        return await _in_time(adapter.send(message), can)
 
-    async def _after_error(self, row: Delivery, error: SendError) -> None:
+    async def _after_error(self, row: Delivery, can: Capabilities, error: SendError) -> None:
         target = Target.from_json(row.target)
-        try:
-            capabilities = self._adapters.get(row.account).capabilities(target.chat)
-        except AppError:
-            await self._persist(transitions.give_up, row, self._owner, "failed", error.message)
-            return
         if error.moved_to:
-            await self._persist(transitions.put_back, row, self._owner, 0.0, error.message)
-            await self._persist(moving.move_chat, row.account, target.chat.id, error.moved_to)
+            await persist(transitions.put_back, row, self._owner, 0.0, error.message)
+            await persist(moving.move_chat, row.account, target.chat.id, error.moved_to)
             return
         if error.retry_after_seconds:
             chat = (row.account_id, target.chat.id)
             self._pacing.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
         verdict = decide(
-            error.fate, capabilities, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
-            is_repeatable=may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename),
+            error.fate, can, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
+            is_repeatable=may_repeat(can, shown_id=row.provider_message_id, filename=row.filename),
             retry_after_seconds=error.retry_after_seconds,
         )  # fmt: skip
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
         if verdict.status == "pending":
-            await self._persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
+            await persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
             self._loop.call_later(verdict.seconds + 0.02, self._woken.set)
         else:
-            await self._persist(transitions.give_up, row, self._owner, verdict.status, error.message)
+            await persist(transitions.give_up, row, self._owner, verdict.status, error.message)
         if error.ends_account:
-            await self._persist(accounts.set_enabled, row.account, False, why=error.message)
+            await persist(accounts.set_enabled, row.account, False, why=error.message)
         else:
-            await self._persist(accounts.note_error, row.account, error.message)
+            await persist(accounts.note_error, row.account, error.message)
 
-    async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A write that must not be lost: while the database is away, wait and try again."""
-        pause = 0.25
-        while True:
-            try:
-                return await in_db(write, *args, **kwargs)
-            except (OperationalError, InterfaceError) as error:
-                logger.error("the database does not take a write, trying again in %.1f s: %s", pause, error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_DATABASE_PAUSE)
+
+async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
+    """What the platform answers. Raises SendError when that takes too long."""
+    try:
+        async with asyncio.timeout(capabilities.send_seconds + 5.0):
+            return await call
+    except TimeoutError:
+        raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
 
 
 def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:

@@ -1,10 +1,12 @@
 """The outbox's part of the reaper: what dead processes were sending, what nobody sent in time;
 and questions that wait to be asked or closed."""
 
-from django.db import transaction
-from django.db.models.functions import Now
+from datetime import timedelta
 
-from audit_app.kernel.errors import AppError
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
 from audit_app.kernel.liveness import Observer
 from sessions_app import accounts
 from sessions_app.bells import deliveries as bell
@@ -14,6 +16,8 @@ from sessions_app.delivery.deciding import may_repeat
 from sessions_app.models import Delivery
 
 _AT_ONCE = 100
+# So long after an answer was stored a living process may still be busy with its preview.
+_PREVIEW_GRACE = timedelta(seconds=30)
 
 
 def sweep(observer: Observer) -> None:
@@ -27,9 +31,11 @@ def sweep(observer: Observer) -> None:
 def _free_dead(observer: Observer) -> None:
     owned = list(Delivery.objects.filter(owner__isnull=False).select_related("account", "session__agent").order_by())
     dead = observer.dead({row.owner for row in owned if row.owner})
+    edge = timezone.now() - _PREVIEW_GRACE
     freed = False
     for row in owned:
-        if row.owner not in dead:
+        is_forgotten = row.status == "pending" and row.ready_at < edge
+        if row.owner not in dead and not is_forgotten:
             continue
         if row.status == "sending" and not _may_repeat(row):
             error = "The process that was sending it died."
@@ -44,7 +50,9 @@ def _free_dead(observer: Observer) -> None:
 def _may_repeat(row: Delivery) -> bool:
     try:
         capabilities = accounts.pure.get(row.account).capabilities(Target.from_json(row.target).chat)
-    except AppError:
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:  # whatever is wrong with the account or its adapter: the others' messages are to be looked after
         return False
     return may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename)
 

@@ -51,6 +51,13 @@ def _take(pk: int, owner: UUID) -> bool:
     return rows.update(status="sending", owner=owner, tries=F("tries") + 1) == 1
 
 
+def unclaim(delivery_ids: Collection[int], owner: UUID) -> None:
+    """They were claimed, and this process ends before it begins to send them: others may."""
+    with transaction.atomic():
+        rows = Delivery.objects.filter(pk__in=delivery_ids, status="sending", owner=owner)
+        rows.update(status="pending", owner=None, tries=F("tries") - 1)
+
+
 def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool:
     """The platform has taken it; what was in doubt meanwhile is not any more. False: it was given up, or is another's.
 
@@ -71,24 +78,28 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         return True
 
 
-def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str) -> bool:
-    """It was not sent; it may be tried again after that long."""
-    ready_at = Now() + timedelta(seconds=seconds)
+def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str, *, is_try: bool = True) -> bool:
+    """It was not sent; it may be tried again after that long. is_try: the platform was asked."""
+    ready_at, tries = Now() + timedelta(seconds=seconds), F("tries") - (0 if is_try else 1)
     with transaction.atomic():
-        return bool(_ours(delivery, owner).update(status="pending", owner=None, ready_at=ready_at, error=error[:500]))
+        rows = _ours(delivery, owner)
+        return bool(rows.update(status="pending", owner=None, tries=tries, ready_at=ready_at, error=error[:500]))
 
 
-def forget_shown(delivery: Delivery, owner: UUID) -> None:
-    """The message that it was to go into is gone: it goes out as a new one, which must not happen twice."""
+def forget_shown(delivery: Delivery, owner: UUID) -> bool:
+    """The message that it was to go into is gone: it goes out as a new one, which must not happen twice. False: another
+    process does that."""
     with transaction.atomic():
-        _ours(delivery, owner).update(provider_message_id="")
+        return bool(_ours(delivery, owner).update(provider_message_id=""))
 
 
 def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> bool:
     """Nothing more is done for it: failed, unknown or expired. Later parts of the same answer go with it, unless it
-    may have arrived. Tells `delivery.failed`."""
+    may have arrived. Tells `delivery.failed`. What was sent, and could not be written once more, stays sent."""
     with transaction.atomic():
         rows = Delivery.objects.filter(pk=delivery.pk, owner=owner, status__in=Delivery.OPEN)
+        if delivery.sent_at is not None:
+            return bool(rows.update(status="sent", owner=None, error=error[:500]))
         if not rows.update(status=status, owner=None, error=error[:500]):
             return False
         if status != "unknown" and delivery.parts > 1:
@@ -124,11 +135,15 @@ def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
         return count
 
 
-def has_inbound_since(delivery: Delivery, seconds: float) -> bool:
-    """Whether a person wrote in that chat lately."""
+def is_for_person(delivery: Delivery, seconds: float) -> bool:
+    """Whether a person wrote in that chat within so many seconds, or what it answers, however long that had to wait."""
+    of_account = InboundMessage.objects.filter(account_id=delivery.account_id)
+    # Not `exclude`: it leaves out as well what does not say, such as the press of a button.
+    by_people = of_account.filter(Q(metadata__fromBot__isnull=True) | Q(metadata__fromBot=False))
     since = first_id_at(timezone.now() - timedelta(seconds=seconds))
-    rows = InboundMessage.objects.filter(account_id=delivery.account_id, id__gte=since)
-    return rows.filter(chat_id=delivery.target["chat"]).exclude(metadata__fromBot=True).exists()
+    if by_people.filter(id__gte=since, chat_id=delivery.target["chat"]).exists():
+        return True
+    return delivery.run_id is not None and by_people.filter(run_id=delivery.run_id).exists()
 
 
 def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
@@ -82,7 +82,9 @@ class _Case:
 
     @property
     def destination(self) -> Destination:
-        return Destination(self.account, Target(self.incoming.chat, reply_to=self.incoming.message_id))
+        incoming = self.incoming
+        target = Target(incoming.chat, reply_to=incoming.message_id, reference=incoming.reference)
+        return Destination(self.account, target)
 
     @property
     def key(self) -> SessionKey:
@@ -167,8 +169,7 @@ def _names(arrival: Arrival) -> str:
 
 
 def _party(incoming: Incoming) -> str:
-    title = incoming.metadata.get("chatTitle")
-    return clean_name(str(title) if incoming.chat.type != "direct" and title else incoming.sender_name)
+    return clean_name((incoming.chat_title if incoming.chat.type != "direct" else "") or incoming.sender_name)
 
 
 def _refuse(case: _Case) -> None:
@@ -187,10 +188,12 @@ def _pair(case: _Case, code: str) -> None:
     account, sender_id = case.account, case.incoming.sender_id
     if not pairing.may_try(account, sender_id):
         case.record("pairing_closed", "")
-    elif pairing.use_code(account, code, sender_id, case.incoming.sender_name):
-        case.record("paired", "You are paired. Write me anything; /help lists commands.")
-    else:
-        case.record(pairing.FAILED, _WRONG_CODE)
+        return
+    with transaction.atomic():  # a code works once: what was not kept must not have used it
+        if pairing.use_code(account, code, sender_id, case.incoming.sender_name):
+            case.record("paired", "You are paired. Write me anything; /help lists commands.")
+        else:
+            case.record(pairing.FAILED, _WRONG_CODE)
 
 
 def _note(account: ChannelAccount, noted: ChatNoted, raw: bytes) -> None:

@@ -28,7 +28,8 @@ def take_press(account: ChannelAccount, press: Press, raw: bytes) -> None:
     """A pressed button: decide what it is about, or say why not. A repetition changes nothing."""
     row = new_row(account, press.chat, press.sender_id, press.sender_name, press.press_id,
                   {"actionId": press.action_id, "cardMessageId": press.message_id}, raw)  # fmt: skip
-    arrival, destination = Arrival(row, press.keys), Destination(account, Target(press.chat, press_id=press.press_id))
+    target = Target(press.chat, press_id=press.press_id, reference=press.reference)
+    arrival, destination = Arrival(row, press.keys), Destination(account, target)
     if not asking.is_ours(press.action_id):
         record(arrival, "unknown_action", destination, _NOT_OURS, kind="press")
         return
@@ -66,7 +67,8 @@ def _decide(
 ) -> None:
     """Raises Forbidden, and what `approvals.decide` raises; then nothing is stored."""
     session = Session.objects.filter(pk=approval.session_id).first()
-    actor = find_decider(destination.account, arrival.row.sender_id, session)
+    is_alone = destination.target.chat.type == "direct"
+    actor = find_decider(destination.account, arrival.row.sender_id, session, is_alone=is_alone)
     if actor is None:
         raise Forbidden(_NOT_YOU, code="not_entitled")
     record(

@@ -1,4 +1,4 @@
-"""The one webhook of all channels: `POST /channels/<channel>/<account_id>/webhook`.
+"""The one webhook of all channels: `POST /channels/<channel>/<account_id>/webhook`, and what else an adapter takes.
 
 The order is fixed: account (404), method and size (405, 413), proof of origin over the raw bytes (401), reading
 (415, 400, 422), taking in (503 when the database is away, 429 where the sender can wait), acknowledgement. What is
@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ from sessions_app.channels.base import (
     WrongMediaType,
     WrongShape,
 )
-from sessions_app.channels.messages import Chat
+from sessions_app.channels.messages import Chat, Happening
 from sessions_app.inbound import intake
 from sessions_app.models import ChannelAccount
 from sessions_app.surfaces.request_ids import HEADER as REQUEST_ID_HEADER
@@ -40,7 +40,7 @@ from sessions_app.surfaces.request_ids import request_id_from
 logger = logging.getLogger(__name__)
 access_log = logging.getLogger("komand.access")
 
-_STATUS: dict[type[AppError], int] = {NotProven: 401, NotReadable: 400, WrongMediaType: 415, WrongShape: 422}
+_STATUS: dict[type[AppError], int] = {NotReadable: 400, WrongMediaType: 415, WrongShape: 422}
 # An account is looked up this seldom: switching one off, or a new secret, works after as long.
 _KNOWN_SECONDS = 1.0
 _MOST_KNOWN = 1000
@@ -56,6 +56,10 @@ class Refused(AppError):
         super().__init__(message, code=code)
         self.status = status
         self.headers = headers or {}
+
+
+def _unavailable() -> Refused:
+    return Refused(503, "unavailable", "Try again.", {"Retry-After": _SOON_SECONDS})
 
 
 class Accounts:
@@ -111,7 +115,7 @@ class WebhookConsumer(AsyncHttpConsumer):
         with context.bind(request_id=request_id, actor=f"channel:{names['channel']}"):
             extra: Mapping[str, str] = {}
             try:
-                answer = await self._answer(scope["method"], names, headers, receive)
+                answer = await self._answer(scope, names, headers, receive)
             except Refused as refusal:
                 answer, extra = _problem(refusal.status, refusal), refusal.headers
             took_ms = (time.monotonic() - started) * 1000
@@ -120,42 +124,76 @@ class WebhookConsumer(AsyncHttpConsumer):
 
     async def _answer(
         self,
-        method: str,
+        scope: Mapping[str, Any],
         names: Mapping[str, str],
         headers: Mapping[str, list[str]],
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
     ) -> Acknowledgement:
-        account, adapter = await _find(names["channel"], names["account_id"])
-        if method != "POST":
-            raise Refused(405, "method_not_allowed", "Only POST is answered here.", {"Allow": "POST"})
+        try:
+            account, adapter = await _find(names["channel"], names["account_id"])
+        except (DatabaseError, InterfaceError) as error:
+            logger.error("an account could not be looked up: %s", error)
+            raise _unavailable() from error
+        method, allowed = scope["method"], ", ".join(adapter.methods)
+        if method not in adapter.methods:
+            raise Refused(405, "method_not_allowed", f"Only {allowed} is answered here.", {"Allow": allowed})
         try:
             async with asyncio.timeout(_BODY_SECONDS):
-                request = WebhookRequest(await _read_body(headers, receive, adapter.max_body_bytes), headers)
+                body = await _read_body(headers, receive, adapter.max_body_bytes)
         except TimeoutError as error:
             raise Refused(408, "too_slow", "The body did not come in time.") from error
+        request = WebhookRequest(body, headers, method, scope.get("query_string", b"").decode("latin-1"))
         now = datetime.now(UTC)
+        if not _is_proven(adapter, request, now) and not (
+            await adapter.refresh(request) and _is_proven(adapter, request, now)
+        ):
+            raise Refused(401, NotProven.code, NotProven().message)
+        happenings: Sequence[Happening] = ()
         try:
-            adapter.verify(request, now)
             happenings = adapter.parse(request, now)
         except AppError as error:
             raise Refused(_STATUS.get(type(error), 400), error.code, error.message) from error
-        try:
-            await in_db(_take_in, account, adapter, happenings, request.body)
-        except RateLimited as error:
-            seconds = str(error.retry_after_seconds)
-            raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
-        except Unavailable as error:
-            raise Refused(503, error.code, error.message, {"Retry-After": _SOON_SECONDS}) from error
         except Exception as error:
-            logger.exception("%s: a message could not be taken in", account)
-            if isinstance(error, DatabaseError | InterfaceError) and not isinstance(error, DataError):
-                raise Refused(503, "unavailable", "Try again.", {"Retry-After": _SOON_SECONDS}) from error
-            # What fails each time is acknowledged, unless its sender can do something about it: a platform that sends
-            # it again and again holds back all that comes after it.
-            await in_db(accounts.note_error, account, f"A message could not be taken in ({type(error).__name__}).")
-            if adapter.capabilities(Chat("")).pushes_back:
-                raise Refused(500, "internal_error", "This message could not be taken in.") from error
+            await _give_up(account, adapter, error, "read")
+        else:
+            await _take(account, adapter, happenings, request.body)
         return adapter.acknowledge(request, happenings)
+
+
+def _is_proven(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) -> bool:
+    """A proof by which the adapter breaks is none."""
+    try:
+        adapter.verify(request, now)
+    except AppError:
+        return False
+    except Exception:
+        logger.exception("%s: a proof of origin could not be read", adapter.name)
+        return False
+    return True
+
+
+async def _take(account: ChannelAccount, adapter: ChannelAdapter, happenings: Sequence[Happening], raw: bytes) -> None:
+    try:
+        await in_db(_take_in, account, adapter, happenings, raw)
+    except RateLimited as error:
+        seconds = str(error.retry_after_seconds)
+        raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
+    except Unavailable as error:
+        raise Refused(503, error.code, error.message, {"Retry-After": _SOON_SECONDS}) from error
+    except Exception as error:
+        if isinstance(error, DatabaseError | InterfaceError) and not isinstance(error, DataError):
+            logger.exception("%s: a message could not be taken in", account)
+            raise _unavailable() from error
+        await _give_up(account, adapter, error, "taken in")
+
+
+async def _give_up(account: ChannelAccount, adapter: ChannelAdapter, error: Exception, what: str) -> None:
+    """What fails each time is acknowledged, unless its sender can do something about it: a platform that sends it again
+    and again holds back all that comes after it. Raises Refused (500) where the sender can. what: could not be done."""
+    logger.error("%s: a message could not be %s", account, what, exc_info=error)
+    await in_db(accounts.note_error, account, f"A message could not be {what} ({type(error).__name__}).")
+    if adapter.capabilities(Chat("")).pushes_back:
+        raise Refused(500, "internal_error", f"This message could not be {what}.") from error
 
 
 def _take_in(account: ChannelAccount, adapter: ChannelAdapter, happenings: Any, raw: bytes) -> None:
@@ -209,8 +247,9 @@ def _problem(status: int, error: AppError) -> Acknowledgement:
 async def _send(
     send: Callable[[Mapping[str, Any]], Awaitable[None]], answer: Acknowledgement, headers: Mapping[str, str]
 ) -> None:
-    body = b"" if answer.body is None else json.dumps(answer.body, ensure_ascii=False).encode()
-    fields = {"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, ensure_ascii=False)
+    body = b"" if answer.body is None else text.encode()
+    fields = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     all_headers = {**fields, "Content-Length": str(len(body)), **headers}
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in all_headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": raw})

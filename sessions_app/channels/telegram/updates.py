@@ -38,6 +38,8 @@ _FILES = {
     "video_note": "video", "sticker": "sticker",
 }  # fmt: skip
 
+_LARGEST_FILE = 2**53  # ids and sizes have so many bits at most
+
 
 @dataclass(frozen=True)
 class Bot:
@@ -89,13 +91,13 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
         message_id=native, sender_id=str(sender["id"] if sender else author["id"]), sender_name=_name(message),
         text=text, sent_at=_moment(message["date"]), chat=chat, keys=(key, f"message:{native}"),
         is_addressed=is_addressed, mentions_bot=addressing.mentions or is_reply,
+        is_from_bot=bool(author.get("is_bot")) and not sender, chat_title=str(message["chat"].get("title") or ""),
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
         event_id=key.removeprefix("update:"), attachments=_attachments(message), album_id=_album(message, chat),
         unreadable=next((kind for kind in _UNREADABLE if kind in message), ""),
         metadata={
-            "telegramChatId": chat.id, "chatTitle": message["chat"].get("title"), "userId": str(author.get("id", "")),
+            "telegramChatId": chat.id, "userId": str(author.get("id", "")),
             "languageCode": author.get("language_code"), "mediaGroupId": message.get("media_group_id"),
-            "fromBot": bool(author.get("is_bot")) and not sender,
         },
     )  # fmt: skip
 
@@ -190,17 +192,20 @@ def _is_mention(entity: Json, words: str, bot: Bot) -> bool:
 def _attachments(message: Json) -> tuple[Attachment, ...]:
     found = []
     if photos := message.get("photo"):
-        largest = photos[-1]
-        found.append(Attachment(largest["file_id"], "image", size_bytes=largest.get("file_size"), auth="bot"))
+        found.append(_attachment(photos[-1], "image"))
     for key, kind in _FILES.items():
         if (file := message.get(key)) and not (key == "document" and "animation" in message):
-            found.append(
-                Attachment(
-                    file["file_id"], kind, file.get("file_name") or file.get("emoji"), file.get("mime_type"),
-                    file.get("file_size"), auth="bot",
-                )
-            )  # fmt: skip
+            found.append(_attachment(file, kind))
     return tuple(found)
+
+
+def _attachment(file: Json, kind: str) -> Attachment:
+    name, mime_type, size = file.get("file_name") or file.get("emoji"), file.get("mime_type"), file.get("file_size")
+    if not isinstance(file["file_id"], str) or not isinstance(size, int | None) or (size or 0) > _LARGEST_FILE:
+        raise TypeError("the file is none")
+    if not isinstance(name, str | None) or not isinstance(mime_type, str | None):
+        raise TypeError("the file is described by no words")
+    return Attachment(file["file_id"], kind, name, mime_type, size, auth="bot")
 
 
 def _name(message: Json) -> str:

@@ -116,6 +116,8 @@ def _read(path: str | None) -> dict[str, Any]:
         return accounts.checked_json_object(Path(path).read_text(), path)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise CommandError(f"{path} is no text.") from None
 
 
 def _at(moment: datetime | None) -> str:

@@ -39,7 +39,7 @@ def delivery(account):
 
 
 def test_an_account_is_made_and_its_secrets_are_not_shown_again(pages):
-    pages.post(f"{ACCOUNTS}add/", fields())
+    pages.post(f"{ACCOUNTS}add/", fields(), follow=True)
     account = ChannelAccount.objects.get()
     assert set(accounts.secret_names(account)) == {"bot_token", "webhook_secret"}
     secret = accounts.make_adapter(account).account.secrets["webhook_secret"]
@@ -107,11 +107,39 @@ def test_who_may_only_look_sends_nothing_again(staff, delivery):
     assert Delivery.objects.get().status == "unknown"
 
 
-def test_stored_secrets_are_not_sent_to_another_address(pages, account):
-    elsewhere = fields(new_secrets="{}", config='{"api_url": "https://evil.test"}')
-    assert "Enter the secrets for it" in pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
+@pytest.mark.parametrize("secrets", [{}, {"webhook_secret": "another-secret-of-ours"}, {"bot_token": ""}])
+def test_stored_secrets_are_not_sent_to_another_address(pages, account, secrets):
+    elsewhere = fields(new_secrets=json.dumps(secrets), config='{"api_url": "https://evil.test"}')
+    told = pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
+    assert "The address has changed. Enter these for it:" in told
     account.refresh_from_db()
     assert account.config == {}
+
+
+def test_an_account_may_move_with_all_its_secrets_entered_anew(pages, account):
+    secrets = {"bot_token": TOKEN, "webhook_secret": "another-secret-of-ours"}
+    moved = fields(new_secrets=json.dumps(secrets), config='{"api_url": "https://a.test"}')
+    pages.post(f"{ACCOUNTS}{account.pk}/change/", moved)
+    account.refresh_from_db()
+    assert account.config == {"api_url": "https://a.test"}
+
+
+def test_secrets_that_cannot_be_opened_any_more_are_entered_again(pages, account):
+    ChannelAccount.objects.update(secrets_sealed="sealed-with-a-key-that-is-gone")
+    page = f"{ACCOUNTS}{account.pk}/change/"
+    assert "Enter it again" in pages.post(page, fields(new_secrets="{}")).content.decode()
+    pages.post(page, fields())
+    account.refresh_from_db()
+    assert set(accounts.secret_names(account)) == {"bot_token", "webhook_secret"}
+
+
+def test_a_secret_that_was_made_is_shown_once(pages):
+    config = '{"callback_url": "https://example.org/in"}'
+    given = fields(channel="webhook", account_id="crm", config=config, new_secrets="{}")
+    told = pages.post(f"{ACCOUNTS}add/", given, follow=True).content.decode()
+    [account] = ChannelAccount.objects.all()
+    secret = accounts.make_adapter(account).account.secrets["secret"]
+    assert secret in told and secret not in pages.get(ACCOUNTS).content.decode()
 
 
 def test_only_who_may_change_credentials_names_one_of_the_installation(staff, account):

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from django.conf import settings
+from django.db import OperationalError
 from django.utils import timezone
 
 from agents_app.models import Run
@@ -292,3 +293,21 @@ def test_what_has_neither_words_nor_files_is_told(rig: EngineRig, platform: Fake
     telegram(private_update(1, "", location={"latitude": 1.0, "longitude": 2.0}))
     assert settle(rig) == ["sent"] and "no location" in platform.chat(501)[0]
     until(lambda: InboundMessage.objects.get().reason == "no_text")
+
+
+def test_a_database_that_is_away_when_a_file_has_come_costs_no_file(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, errors = rows.mark_stored, [OperationalError("away")]
+
+    def mark_stored(*args: object) -> None:
+        if errors:
+            raise errors.pop()
+        real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows, "mark_stored", mark_stored)
+    script = rig.agent(Reply(("read",)))
+    platform.files["notes"] = b"what the file says"
+    add_telegram(platform)
+    telegram(document(1, "notes"))
+    assert settle(rig) == ["sent"] and "what the file says" in script.requests[0].messages[-1].content

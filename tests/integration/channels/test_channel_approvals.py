@@ -16,7 +16,7 @@ from sessions_app.models import Delivery, InboundMessage, Pairing
 from tests.approval_rig import Launch, asked, wants_to_launch
 from tests.channel_rig import add_telegram, add_webhook, post, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
-from tests.fakes.telegram import FakeTelegram, group_update, press_update, private_update
+from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
 from tools_app.models import Approval, Grant
 from tools_app.registry import tools
@@ -218,3 +218,15 @@ def test_a_program_gets_the_buttons_as_data_and_presses_them(rig: EngineRig, rec
     assert post("/channels/webhook/crm/webhook", body, signed_headers("press-1", body))[0] == 202
     until(lambda: any("Over." in text for text in receiver.messages))
     assert Launch.launched == ["moon"] and any("Allowed once by" in text for text in receiver.messages)
+
+
+def test_an_anonymous_admin_does_not_own_what_is_asked_in_their_group(
+    rig: EngineRig, platform: FakeTelegram, settings: Any
+) -> None:
+    settings.KOMAND_APPROVERS = "owners"
+    add_telegram(platform, config={"drafts": False})
+    telegram(group_update(1, "launch it", reply_to_message={"message_id": 1, "from": {"id": BOT_ID}}))
+    until(lambda: platform.chat(-100777))
+    anonymous = {"sender_chat": {"id": -100777, "title": "Team"}, "from": {"id": 1087968824, "is_bot": True}}
+    telegram(group_update(2, "/approve", **anonymous))
+    assert asked().status == "pending" and InboundMessage.objects.get(text="/approve").reason == "not_entitled"

@@ -153,6 +153,6 @@ def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
     assert settle(rig) == ["sent"]
     [shown] = platform.messages[-100777]
     platform.messages[-100777][shown] = "Begun"  # what it still had to say
-    planning.release_draft(Delivery.objects.get().pk, stopped)
+    planning.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
     until(lambda: platform.chat(-100777) == ["Begun and done"])
     assert AuditEntry.objects.filter(action="MessageSent").count() == 1

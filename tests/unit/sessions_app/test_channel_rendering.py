@@ -173,3 +173,8 @@ def test_closing_marks_loses_no_words(partial):
     assert re.sub(r"[^ab]", "", re.sub(r"<[^>]*>", "", shown)) == re.sub(
         r"[^ab]", "", re.sub(r"<[^>]*>", "", html(partial))
     )
+
+
+def test_what_follows_the_signs_of_a_code_block_is_not_repeated_in_each_part():
+    parts = render(f"```{'x' * 500}\n{'y ' * 2000}", MarkdownSource(), 1000)
+    assert all(len(part.body) <= 1000 for part in parts) and sum(part.body.count("x") for part in parts) == 500

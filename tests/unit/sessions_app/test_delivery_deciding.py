@@ -35,6 +35,7 @@ def verdict(fate, capabilities=CHAT, *, tries=1, repeatable=False, wait=None, le
         (verdict(Fate.NOT_SENT, tries=3), Verdict("pending", 8.0)),
         (verdict(Fate.NOT_SENT, tries=40), Verdict("pending", 60.0)),
         (verdict(Fate.NOT_SENT, wait=17.0), Verdict("pending", 17.0)),
+        (verdict(Fate.NOT_SENT, wait=0.0), Verdict("pending", 2.0)),
         (verdict(Fate.NOT_SENT, left=1.0), Verdict("expired")),
         (verdict(Fate.NOT_SENT, wait=7200.0), Verdict("expired")),
         (verdict(Fate.NOT_SENT, HOOK, tries=1, left=1e6), Verdict("pending", 5.0)),
@@ -96,6 +97,14 @@ def test_a_platform_may_slow_the_whole_account():
     pacing = Pacing(Clock())
     pacing.hold(A, 5.0, whole_account=True)
     assert pacing.take(B, CHAT) == pytest.approx(5.0)
+
+
+def test_no_platform_silences_an_account_for_longer_than_an_hour():
+    clock = Clock()
+    pacing = Pacing(clock)
+    pacing.hold(A, 999_999_999.0, whole_account=True)
+    clock.now += 3600.0
+    assert pacing.take(A, CHAT) == 0.0, "it is asked again: who told to wait may be set right since"
 
 
 def test_previews_leave_half_of_the_rate_to_messages():

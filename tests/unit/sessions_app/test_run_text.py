@@ -23,6 +23,17 @@ def test_a_run_that_waits_for_a_person_is_not_shown_as_writing() -> None:
     assert not text.waits_for_person
 
 
+def test_a_run_that_asks_its_person_something_is_not_shown_as_writing() -> None:
+    text = RunText(RUN)
+    assert text.see(seen("input.requested", 0, request_id="q", execution_id="x")) and text.waits_for_person
+    text.see(seen("tool.completed", 0, execution_id="other"))
+    assert text.waits_for_person
+    assert text.see(seen("tool.completed", 0, execution_id="x")) and not text.waits_for_person
+    text.see(seen("input.requested", 1, request_id="r", execution_id="y"))
+    text.see(seen("tool.failed", 1, execution_id="y"))
+    assert not text.waits_for_person
+
+
 def test_the_text_of_steps_is_put_together() -> None:
     text = RunText(RUN)
     for fact in (

@@ -77,6 +77,9 @@ def test_a_topic_is_a_thread_and_a_chain_of_replies_is_none():
         ({"text": 7}, "odd_shape"),
         ({"entities": [{"type": "mention"}]}, "odd_shape"),
         ({"date": "soon"}, "odd_shape"),
+        ({"photo": [{"file_id": None}]}, "odd_shape"),
+        ({"document": {"file_id": "d", "file_size": 2**64}}, "odd_shape"),
+        ({"document": {"file_id": "d", "file_name": 7}}, "odd_shape"),
     ],
 )
 def test_what_is_not_for_us_is_ignored(extra, why):

@@ -1,0 +1,61 @@
+"""What an adapter may ask of the gateway beside what the shipped ones do: a handshake by GET, an answer that is no
+JSON, and a reference that comes back with whatever is sent."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents_app.providers.scripted import Reply
+from sessions_app import accounts
+from sessions_app.channels.base import WebhookRequest
+from sessions_app.channels.fake import Fake, FakePlatform
+from sessions_app.channels.registry import channels
+from tests.channel_rig import post, settle
+from tests.engine_rig import EngineRig
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATH = "/channels/fake/main/webhook"
+HEADERS = {"content-type": "application/json", "x-fake-token": "secret"}
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePlatform]:
+    monkeypatch.setitem(channels._items, "fake", Fake)
+    Fake.platforms.clear()
+    accounts.add_account("fake", "main", config={}, secrets={"token": "secret"}, access="open")
+    yield Fake.platforms["main"]
+    Fake.platforms.clear()
+
+
+def test_an_answer_and_a_notice_carry_the_reference_of_what_they_answer(rig: EngineRig, fake: FakePlatform) -> None:
+    rig.agent(Reply(("fine",)))
+    for number, text in enumerate(("hi", "/status")):
+        body: dict[str, Any] = {"id": f"m{number}", "sender": "u", "text": text, "reference": {"url": f"/{number}"}}
+        assert post(PATH, json.dumps(body).encode(), HEADERS) == (200, None)
+        settle(rig, number + 1)
+    assert fake.references == [{"url": "/0"}, {"url": "/1"}]
+
+
+def test_a_handshake_is_answered_in_words(valkey: object, fake: FakePlatform) -> None:
+    assert post(f"{PATH}?challenge=1", b"", HEADERS, "GET") == (200, "challenge=1")
+    assert post(PATH, b"", HEADERS, "PUT")[0] == 405 and post(PATH, b"", {}, "GET")[0] == 401
+
+
+def test_keys_that_changed_are_fetched_when_a_proof_fails(
+    valkey: object, fake: FakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def refresh(self: Fake, incoming: WebhookRequest) -> bool:
+        asked.append(incoming.query)
+        monkeypatch.setattr(self, "account", replace(self.account, secrets={"token": "newest"}))
+        return len(asked) == 1
+
+    monkeypatch.setattr(Fake, "refresh", refresh)
+    newest = {**HEADERS, "x-fake-token": "newest"}
+    assert [post(f"{PATH}?{n}", b"", newest, "GET")[0] for n in range(2)] == [200, 200] and asked == ["0"]
+    assert post(f"{PATH}?2", b"", HEADERS, "GET")[0] == 401 and asked == ["0", "2"]
