@@ -18,6 +18,7 @@ from rest_framework.exceptions import MethodNotAllowed, UnsupportedMediaType
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import Unavailable
 from sessions_app.identity import limits
 from sessions_app.identity.admission import admit
 from sessions_app.identity.authenticate import request_from_scope
@@ -45,7 +46,8 @@ class ClientGone(Exception):
 class LiveConsumer(AsyncHttpConsumer):
     """One HTTP request that waits or streams. Subclasses set `methods`, write `respond` and `shape_failure`.
 
-    When the client leaves, `respond` is cancelled; what it had begun in the database is finished there.
+    When the client leaves, `respond` is cancelled; what it had begun in the database is finished there. It is
+    cancelled when the server ends, too: `has_left` tells the two apart.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
@@ -53,6 +55,8 @@ class LiveConsumer(AsyncHttpConsumer):
 
     request: HttpRequest
     principal: Principal
+    has_left = False  # the client, before it had its answer
+    _is_complete = False  # the answer
 
     def limit(self) -> limits.Limit:
         """What requests are counted against, by user."""
@@ -70,6 +74,10 @@ class LiveConsumer(AsyncHttpConsumer):
     def shape_failure(self, failure: Failure) -> Any:
         """The JSON body that the surface's protocol has for an error."""
         raise NotImplementedError
+
+    async def break_off(self, failure: Failure) -> None:
+        """End an answer that has begun and cannot go on."""
+        await self.send({"type": "http.response.body", "body": b""})
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         # Instead of the dispatch loop of Channels: that would open a channel per request, and would not see
@@ -94,6 +102,8 @@ class LiveConsumer(AsyncHttpConsumer):
             self._status = message["status"]
             headers = [*_encoded(message.get("headers", ())), *_encoded(self._common_headers().items())]
             message = {**message, "headers": headers}
+        elif message["type"] == "http.response.body":
+            self._is_complete = not message.get("more_body")
         await self.base_send(message)
 
     async def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
@@ -115,6 +125,10 @@ class LiveConsumer(AsyncHttpConsumer):
             body = await self._read_body()
             await self._until_gone(self.respond(body))
         except ClientGone:
+            raise
+        except asyncio.CancelledError:
+            if not self._is_complete:
+                await self._fail(Unavailable("The server restarts. Ask again.", code="restarting"))
             raise
         except Exception as error:
             await self._fail(error)
@@ -149,6 +163,7 @@ class LiveConsumer(AsyncHttpConsumer):
         try:
             await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
+                self.has_left = True
                 raise ClientGone
             working.result()
         finally:
@@ -162,9 +177,9 @@ class LiveConsumer(AsyncHttpConsumer):
 
     async def _fail(self, error: Exception) -> None:
         failure = failure_of(error)
-        if self._status:  # too late for another status: end the body, the log has the error
+        if self._status:  # too late for another status
             access_log.warning("the answer broke off: %s", failure.message)
-            await self.send({"type": "http.response.body", "body": b""})
+            await self.break_off(failure)
             return
         headers = dict(failure.headers)
         if failure.status == 405:

@@ -106,19 +106,29 @@ def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: Li
     expect(chat.page.locator("#note")).to_be_empty()
 
 
-def test_the_page_gives_up_after_ten_tries_and_offers_to_reconnect(chat: ChatPage) -> None:
+def test_the_page_gives_up_after_ten_tries_until_the_network_is_back(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
+    is_away = True
+
+    def connect(socket: WebSocketRoute) -> None:
+        if is_away:
+            socket.close(code=4000)
+        else:
+            socket.connect_to_server()
+
     chat.page.clock.install()
-    chat.page.route_web_socket(re.compile(r"/ws/chat/"), lambda socket: socket.close(code=4000))
+    chat.page.route_web_socket(re.compile(r"/ws/chat/"), connect)
     chat.page.reload()
     for _ in range(60):
         chat.page.clock.run_for(5_000)
         if chat.page.get_by_role("button", name="Reconnect").is_visible():
             break
     expect(chat.banner).to_contain_text("The connection is lost.")
-    chat.page.unroute_all()
     expect(chat.page.get_by_role("button", name="Reconnect")).to_be_visible()
+    is_away = False
+    chat.page.evaluate("dispatchEvent(new Event('online'))")
+    expect(chat.banner).to_be_hidden(timeout=SOON)
 
 
 def test_two_tabs_show_the_same(chat: ChatPage, new_tab: NewTab) -> None:

@@ -134,7 +134,9 @@ class Projection:
                 if growing is not None and growing is not step:
                     acts += growing.news()
                 growing = step
-                step.grow(seen.payload["offset"], seen.payload["text"])
+                if not step.grow(seen.payload["offset"], seen.payload["text"]):
+                    acts += self._part_from_shared(step, seen.payload["offset"], seen.payload["text"])
+                    growing = None
                 continue
             if growing is not None:
                 acts += growing.news()
@@ -151,7 +153,8 @@ class Projection:
         if run_id is None:
             return []
         if seen.step is not None and seen.type in ("message.reset", "snapshot"):
-            return self._replace(run_id, seen.step, seen.cursor, payload.get("text", ""))
+            live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", seen.step)
+            return self._replace(run_id, seen.step, live, payload.get("text", ""))
         match seen.type:
             case "message.received":
                 self._asked.add(run_id)
@@ -202,18 +205,23 @@ class Projection:
             self._refused.add(payload["execution_id"])
         return [shown, ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))]
 
-    def _replace(self, run_id: UUID, step: int, cursor: str, text: str) -> list[Act]:
+    def _replace(self, run_id: UUID, step: int, live: LiveText, text: str) -> list[Act]:
         """Begin a step's text anew, with what it is now."""
-        self._steps.pop((run_id, step), None)
-        shown = self._step(run_id, step, cursor)
-        if text:
-            shown.grow(0, text)
+        shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
+        if text and not shown.grow(0, text):
+            return self._replace(run_id, step, LiveText(), text)
         return [ForgetText(run_id, step), *shown.news()]
+
+    def _part_from_shared(self, shown: "_StepShown", offset: int, text: str) -> list[Act]:
+        """Others were told another text of this step: from here on this viewer has one of its own."""
+        if offset > len(shown.seen):  # the page knows that something is missing
+            return [*shown.news(), ShowText(shown.run_id, shown.step, offset, text)]
+        return self._replace(shown.run_id, shown.step, LiveText(), shown.seen[:offset] + text)
 
     def _step(self, run_id: UUID, step: int, cursor: str) -> "_StepShown":
         shown = self._steps.get((run_id, step))
         if shown is None:
-            live = self._texts.open(run_id, _fence_of(cursor), step)
+            live = self._texts.open(run_id, _live_part(cursor).partition("-")[0], step)
             shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
         return shown
 
@@ -228,31 +236,33 @@ class _StepShown:
     """How much of one step's text this viewer was told."""
 
     def __init__(self, run_id: UUID, step: int, live: LiveText) -> None:
-        self._run_id, self._step, self._live = run_id, step, live
+        self.run_id, self.step, self._live = run_id, step, live
         self._told = 0  # code points of text, or of finished blocks if those reach further
         self._blocks_told = 0
         self._draft_told = 0  # where the last told draft ended
         self._reached = 0
-        self._loose: list[ShowText] = []
 
-    def grow(self, offset: int, text: str) -> None:
-        if not self._live.feed(offset, text):
-            # Not the text that was shared so far: tell it as it is, the page knows whether it fits.
-            self._loose.append(ShowText(self._run_id, self._step, offset, text))
-            return
+    @property
+    def seen(self) -> str:
+        return self._live.text[: self._reached]
+
+    def grow(self, offset: int, text: str) -> bool:
+        """False, and nothing is taken: this is not the text that is shared."""
+        if offset > self._reached or not self._live.feed(offset, text):
+            return False
         self._reached = max(self._reached, offset + len(text))
+        return True
 
     def news(self) -> list[Act]:
         """What was not told yet."""
-        loose, self._loose = self._loose, []
         blocks = tuple(block for block in self._live.blocks[self._blocks_told :] if block.end <= self._reached)
         self._blocks_told += len(blocks)
         begin = max(self._told, blocks[-1].end) if blocks else self._told
         text = self._live.text[begin : self._reached]
         self._told = max(begin, self._reached)
         if not blocks and not text:
-            return [*loose]
-        return [ShowText(self._run_id, self._step, begin, text, blocks, self._new_draft()), *loose]
+            return []
+        return [ShowText(self.run_id, self.step, begin, text, blocks, self._new_draft())]
 
     def _new_draft(self) -> RenderedBlock | None:
         draft = self._live.draft
@@ -276,6 +286,6 @@ def _waiting(payload: dict[str, Any]) -> Status:
     return Status(RETRYING, until=datetime.fromisoformat(until) if until else None, detail=reason)
 
 
-def _fence_of(cursor: str) -> str:
-    """The claim in a cursor `<seq>.<fence>-<n>`; empty when the cursor names none."""
-    return cursor.partition(".")[2].partition("-")[0]
+def _live_part(cursor: str) -> str:
+    """`<fence>-<n>` of a cursor `<seq>.<fence>-<n>`; empty when the cursor names none."""
+    return cursor.partition(".")[2]

@@ -122,7 +122,11 @@ class ChatSocket(AsyncWebsocketConsumer):
         """Look now and then whether the viewer may still watch; the message shows the page that we are there."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            refusal = await self._check()
+            try:
+                refusal = await self._check()
+            except Exception as error:  # nobody can tell, as when the database is away: the viewer stays
+                logger.warning("whether a viewer may go on watching could not be looked up: %r", error)
+                refusal = None
             if refusal:
                 return refusal
             await self._send({})

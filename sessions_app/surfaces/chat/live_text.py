@@ -57,14 +57,14 @@ def _not_known_yet(source_id: UUID) -> str:
 
 
 class LiveTexts:
-    """The newest live texts of this process by run, claim and step. Viewers of the same stream share one."""
+    """The newest live texts of this process by run, beginning and step. Viewers of the same stream share one."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[UUID, str, int], LiveText] = OrderedDict()
 
-    def open(self, run_id: UUID, fence: str, step: int) -> LiveText:
-        """fence: of the claim that writes the text, since another claim may write another text for the same step."""
-        key = (run_id, fence, step)
+    def open(self, run_id: UUID, beginning: str, step: int) -> LiveText:
+        """beginning: what tells this text of the step from others: its claim, and where in that it began anew."""
+        key = (run_id, beginning, step)
         text = self._texts.setdefault(key, LiveText())
         self._texts.move_to_end(key)
         if len(self._texts) > _STEPS_KEPT:

@@ -1,11 +1,12 @@
 """POST /api/webchat/message: takes a message in and waits for its answer.
 
-200: the answer. 504: the wait is over; the work goes on and its answer comes into the session. 502: the model
-provider failed; 409: somebody stopped the run; 500: the run failed otherwise - each with the readable reason that
-the session keeps too. 202 with the run id for `?wait=0` or `Prefer: respond-async`. `meta.runId` names the run in
-every case once the message is stored. A client that leaves stops nothing.
+200: the answer. 504: the wait is over, or the server ends; the work goes on and its answer comes into the session.
+502: the model provider failed; 409: somebody stopped the run; 500: the run failed otherwise - each with the readable
+reason that the session keeps too. 202 with the run id for `?wait=0` or `Prefer: respond-async`. `meta.runId` names the
+run in every case once the message is stored. A client that leaves stops nothing.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,12 +54,24 @@ class WebChatMessage(LiveConsumer):
             await self.send_json(
                 202, envelope.success(data, {"runId": run_id}), {"Preference-Applied": "respond-async"}
             )
-        elif await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
+        else:
+            try:
+                await self._wait(accepted, seconds)
+            except asyncio.CancelledError:
+                if not self.has_left:
+                    await self._tell_unfinished(accepted, "restarting", "The server restarts; the work goes on.")
+                raise
+
+    async def _wait(self, accepted: Accepted, seconds: int) -> None:
+        if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
             outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
             await self.send_json(outcome.status, outcome.body)
         else:
-            meta = {"runId": run_id, "sessionId": accepted.session_key, "code": "timeout"}
-            await self.send_json(504, envelope.failure(f"Request timed out after {seconds} seconds", meta))
+            await self._tell_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
+
+    async def _tell_unfinished(self, accepted: Accepted, code: str, message: str) -> None:
+        meta = {"runId": str(accepted.run_id), "sessionId": accepted.session_key, "code": code}
+        await self.send_json(504, envelope.failure(message, meta))
 
     def _wait_seconds(self) -> int:
         """How long the caller wants to wait, at most KOMAND_WAIT_SECONDS."""

@@ -111,9 +111,7 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
 
 def _answer(transcript: RunTranscript) -> str:
     """As people read it: programs hand it on to them, or to a model that does not know our ids."""
-    steps = transcript.steps
-    step = len(steps) - 1 if steps and not steps[-1].tool_calls else len(steps)
-    cited = selectors.citations_by_step(transcript.run.id).get(step, ())
+    cited = selectors.citations_by_step(transcript.run.id).get(transcript.answering_step, ())
     return for_people([(transcript.answer, cited)])
 
 

@@ -1,6 +1,7 @@
 """What waits or streams: chat completions and responses.
 
-A client that leaves its request stops the run, as it would stop a model; a response in the background goes on.
+A client that leaves its request stops the run, as it would stop a model; a response in the background goes on, and so
+does every run whose request was cut because the server ended: a client that asks again under its key gets the answer.
 """
 
 import asyncio
@@ -48,10 +49,20 @@ class _Endpoint(EventStreamConsumer):
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)
 
+    async def break_off(self, failure: Failure) -> None:
+        """A body that merely ended would be taken for a whole answer."""
+        await self.send_event(_text(self.shape_failure(failure)), event="error")
+        await super().break_off(failure)
+
     async def take_in(self, question: Question) -> Asked:
         key = self.request.headers.get("Idempotency-Key", "")
         async with accepting.turn():
-            return await in_db(ask, self.principal, question, key)
+            asking = asyncio.ensure_future(in_db(ask, self.principal, question, key))
+            try:
+                return await asyncio.shield(asking)
+            except asyncio.CancelledError:
+                await self.end_early(await asking, question)  # it is stored all the same
+                raise
 
     async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[Seen]:
         """What happens in the run, until it ends or asks its person something."""
@@ -72,8 +83,10 @@ class _Endpoint(EventStreamConsumer):
         except TimeoutError:
             return None
 
-    async def stop(self, asked: Asked) -> None:
-        await in_db(runs.cancel_run, asked.accepted.run_id, reason="The client left.")
+    async def end_early(self, asked: Asked, question: Question) -> None:
+        """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on."""
+        if self.has_left and not question.background:
+            await asyncio.shield(in_db(runs.cancel_run, asked.accepted.run_id, reason="The client left."))
 
     async def send_timeout(self) -> None:
         message = "The answer took too long. It goes on; ask for it in the background to fetch it later."
@@ -94,7 +107,7 @@ class ChatCompletions(_Endpoint):
             else:
                 await self._answer(asked, answer, headers)
         except asyncio.CancelledError:
-            await asyncio.shield(self.stop(asked))
+            await self.end_early(asked, question)
             raise
 
     async def _answer(self, asked: Asked, answer: Completion, headers: dict[str, str]) -> None:
@@ -155,8 +168,7 @@ class Responses(_Endpoint):
                 told = await in_db(_read, asked.accepted.run_id)
                 await self.send_json(200, response_objects.of_transcript(asking, *told))
         except asyncio.CancelledError:
-            if not question.background:
-                await asyncio.shield(self.stop(asked))
+            await self.end_early(asked, question)
             raise
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Usage
+from agents_app.types import RunOptions, RunStatus, RunTranscript, Usage
 from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
 from sessions_app.surfaces.openai.requests import NAME
 from tools_app.types import ExecutionStatus, ExecutionView
@@ -141,6 +141,5 @@ def as_json(value: Any) -> str:
 
 def _has_more(transcript: RunTranscript) -> bool:
     """Whether the run kept text of a step that it did not record: it was stopped in the midst of it."""
-    run: RunView = transcript.run
-    recorded = transcript.steps[-1].text if transcript.steps and not transcript.steps[-1].tool_calls else ""
-    return run.status.is_terminal and bool(transcript.answer) and transcript.answer != recorded
+    is_open = transcript.answering_step == len(transcript.steps)
+    return transcript.run.status.is_terminal and bool(transcript.answer) and is_open

@@ -22,7 +22,7 @@ _MOST_WAITING = 1_000  # frames that a client has not fetched
 @dataclass
 class Connection:
     """token: secret of the client; connection_id: what it may show; is_open: a transport was chosen. waiting: frames
-    that the client of plain HTTP has not fetched yet."""
+    that the client of plain HTTP has not fetched yet; polls: its requests that wait for some."""
 
     principal: Principal
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -31,7 +31,8 @@ class Connection:
     waiting: list[str] = field(default_factory=list)
     has_frames: asyncio.Event = field(default_factory=asyncio.Event)
     seen_at: float = field(default_factory=time.monotonic)
-    is_polling: bool = False
+    polls: int = 0
+    _newest: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.principal, self.queue)
@@ -45,18 +46,21 @@ class Connection:
         self.has_frames.set()
 
     async def take(self, seconds: float) -> str:
-        """What waits, as soon as something does; empty when nothing came in time or the connection ended."""
+        """What waits, as soon as something does; empty when nothing came in time or the connection ended, and for a
+        request that is not the newest: its client has lost it, or it would not ask again."""
+        older, self._newest = self._newest, asyncio.Event()
+        older.set()
+        is_older = self._newest
         if not self.waiting and not self.hub.closed.is_set():
             self.has_frames.clear()
-            frames, closed = (
-                asyncio.ensure_future(self.has_frames.wait()),
-                asyncio.ensure_future(self.hub.closed.wait()),
-            )
+            ends = {asyncio.ensure_future(end.wait()) for end in (self.has_frames, self.hub.closed, is_older)}
             try:
-                await asyncio.wait({frames, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                frames.cancel()
-                closed.cancel()
+                for end in ends:
+                    end.cancel()
+        if is_older.is_set():
+            return ""
         frames_now, self.waiting = self.waiting, []
         return "".join(frames_now)
 

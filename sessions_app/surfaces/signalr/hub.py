@@ -13,7 +13,7 @@ from uuid import UUID
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.errors import AppError, InvalidInput
+from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces import accepting
 from sessions_app.surfaces.failures import failure_of
@@ -115,12 +115,10 @@ class Hub:
             await self._tell(protocol.completion(invocation_id, result=result))
 
     async def _call(self, record: Record) -> Any:
-        arguments = record.get("arguments", [])
         method = _METHODS.get(str(record.get("target")).lower())
         if method is None:
             raise InvalidInput(f"The hub has no method {record.get('target')!r}.", code="unknown_method")
-        if not isinstance(arguments, list) or not method.fewest <= len(arguments) <= method.most:
-            raise InvalidInput(f"{record.get('target')} takes {method.takes}.", code="invalid_argument")
+        arguments = method.arguments_of(record)
         context.actor.set(self._principal.actor)
         return await method.work(self, *arguments)
 
@@ -158,9 +156,10 @@ class Hub:
         try:
             if str(record.get("target")).lower() != "streammessage":
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
+            arguments = _METHODS["sendmessage"].arguments_of(record)
             context.actor.set(self._principal.actor)
             async with accepting.turn():
-                watched = await in_db(acting.send_message, self._principal, *record.get("arguments", [])[:3])
+                watched = await in_db(acting.send_message, self._principal, *arguments)
             await self._stream_run(invocation_id, watched)
             await self._tell(protocol.completion(invocation_id))
         except asyncio.CancelledError:
@@ -169,17 +168,22 @@ class Hub:
             await self._tell(protocol.completion(invocation_id, error=failure_of(error).message))
 
     async def _stream_run(self, invocation_id: str, watched: Watched) -> None:
-        projection = HubProjection(watched.key, watched.agent_id, watched.may_say)
-        async with Viewer(watched.session_id, watched.cursor) as viewer:
-            async for facts in viewer.frames():
-                for fact in facts:
-                    if fact.run_id != watched.run_id:
-                        continue
-                    for target, arguments in await self._calls_of(projection, watched, fact):
-                        item = {"event": target, "arguments": arguments}
-                        await self._tell(protocol.stream_item(invocation_id, item))
-                    if fact.type in ENDS:
-                        return
+        """To its end. A client that reads too slowly is held back by its own connection and goes on where it stands."""
+        projection, cursor = HubProjection(watched.key, watched.agent_id, watched.may_say), watched.cursor
+        while True:
+            async with Viewer(watched.session_id, cursor) as viewer:
+                async for facts in viewer.frames():
+                    for fact in facts:
+                        if fact.run_id != watched.run_id:
+                            continue
+                        for target, arguments in await self._calls_of(projection, watched, fact):
+                            item = {"event": target, "arguments": arguments}
+                            await self._tell(protocol.stream_item(invocation_id, item))
+                        if fact.type in ENDS:
+                            return
+                    cursor = facts[-1].cursor
+                if not viewer.overflowed:
+                    raise Unavailable("The server ends. Resume the session to see the rest.", code="restarting")
 
     # Being told.
 
@@ -234,6 +238,13 @@ class _Method:
 
     def __init__(self, work: Callable[..., Awaitable[Any]], takes: str, fewest: int, most: int) -> None:
         self.work, self.takes, self.fewest, self.most = work, takes, fewest, most
+
+    def arguments_of(self, record: Record) -> list[Any]:
+        """Raises InvalidInput when there are too few or too many."""
+        arguments = record.get("arguments", [])
+        if not isinstance(arguments, list) or not self.fewest <= len(arguments) <= self.most:
+            raise InvalidInput(f"{record.get('target')} takes {self.takes}.", code="invalid_argument")
+        return arguments
 
 
 _METHODS = {

@@ -123,11 +123,12 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
             asyncio.get_running_loop().create_task(_look_after(connection))
             await self._answer(200)  # the first poll opens the connection
             return
-        connection.is_polling = True
+        connection.polls += 1
         try:
             frames = await connection.take(connections.POLL_SECONDS)
         finally:
-            connection.is_polling, connection.seen_at = False, time.monotonic()
+            connection.polls -= 1
+            connection.seen_at = time.monotonic()
         if not frames and connection.hub.closed.is_set():
             await self._answer(204)
         else:
@@ -144,7 +145,7 @@ async def _look_after(connection: Connection) -> None:
     """End a polled connection when it was closed and fetched, or when its client is gone."""
     while True:
         await asyncio.sleep(1)
-        is_gone = not connection.is_polling and time.monotonic() - connection.seen_at > connections.GONE_SECONDS
+        is_gone = not connection.polls and time.monotonic() - connection.seen_at > connections.GONE_SECONDS
         if is_gone or (connection.hub.closed.is_set() and not connection.waiting):
             break
     await asyncio.sleep(1)  # the client may still ask for the end

@@ -62,10 +62,12 @@ class _Asking(EventStreamConsumer):
             async with asyncio.timeout(settings.KOMAND_ASK_SECONDS):
                 answer = await self.answer(session, fields["prompt"], options)
         except TimeoutError:
-            await in_db(_stop, session)
+            await in_db(_stop, session, "It took too long.")
             raise errors.TookTooLong from None
         except asyncio.CancelledError:
-            await asyncio.shield(in_db(_stop, session))
+            # Whoever left, nobody can ever fetch the answer.
+            why = "The client left." if self.has_left else "The server restarted."
+            await asyncio.shield(in_db(_stop, session, why))
             raise
         await self.send_json(200, answer)
 
@@ -83,7 +85,12 @@ class _Asking(EventStreamConsumer):
         Raises Unanswered, Conflict when the run was stopped.
         """
         async with accepting.turn():
-            accepted, cursor = await in_db(_send, session, text, options)
+            sending = asyncio.ensure_future(in_db(_send, session, text, options))
+            try:
+                accepted, cursor = await asyncio.shield(sending)
+            except asyncio.CancelledError:
+                await sending  # it is stored all the same, and has to be stopped
+                raise
         async for frame in self.watch(session.id, cursor):
             for fact in frame:
                 if fact.run_id == accepted.run_id and fact.type in _STOPS:
@@ -178,5 +185,5 @@ def _send(session: Session, text: str, options: RunOptions) -> tuple[Accepted, s
     return accepted, cursor
 
 
-def _stop(session: Session) -> int:
-    return services.cancel_session_runs(session, reason="The client left.")
+def _stop(session: Session, why: str) -> int:
+    return services.cancel_session_runs(session, reason=why)

@@ -28,6 +28,7 @@ class Follower {
   #attempt = 0;
   #gaps = 0;
   #retryAt = 0;
+  #isOver = false;
   #timer = 0;
   #silence = 0;
   #standing = 0;
@@ -74,9 +75,10 @@ class Follower {
 
   #lost(code) {
     this.#drop();
+    this.#isOver = code >= FOR_GOOD && code < 4500;
     if (code === LOGIN) {
       location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
-    } else if (code >= FOR_GOOD && code < 4500) {
+    } else if (this.#isOver) {
       banner("This chat is no longer here.");
     } else if (this.#attempt >= TRIES) {
       banner("The connection is lost.", true);
@@ -95,9 +97,9 @@ class Follower {
     this.connect();
   }
 
-  // The network or the tab is back: no need to wait for the next try.
+  // The network or the tab is back: no need to wait for the next try, and one more after the last.
   #wake() {
-    if (this.#retryAt) this.connect();
+    if (!this.#socket && !this.#isOver) this.connect();
   }
 
   #expectLife() {

@@ -13,6 +13,7 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session as Login
+from django.db import OperationalError
 from django.test import Client
 
 from agents_app.providers.scripted import Reply
@@ -244,6 +245,24 @@ async def test_a_deleted_session_is_not_watched_on(
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         await in_db(delete_session, session)
         assert await _closed(tab) == live.NOT_YOURS
+
+
+async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
+    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
+    look, looks = live._gate, 0
+
+    def away_at_second_look(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise OperationalError("server closed the connection unexpectedly")
+        return look(*arguments)
+
+    monkeypatch.setattr(live, "_gate", away_at_second_look)
+    async with Tab(session, await in_db(_cookie, session.owner)) as tab:
+        assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
 
 async def test_a_viewer_that_is_too_slow_is_asked_to_come_back(

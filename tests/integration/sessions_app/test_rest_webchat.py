@@ -13,9 +13,10 @@ from sessions_app import services
 from sessions_app.identity import tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
+from sessions_app.surfaces.komand import live
 from sessions_app.surfaces.komand.live import WebChatMessage
 from tests.engine_rig import EngineRig
-from tests.rest_rig import LiveCaller, RestCaller, make_session, make_user
+from tests.rest_rig import LiveCaller, RestCaller, make_session, make_user, read_envelope
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 
@@ -88,6 +89,25 @@ async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
     assert answer.meta["runId"] == str(run_id)
     late = await _seen(Turn.objects.filter(run_id=run_id, is_answer=True).first)
     assert late.content == "Hello there."
+
+
+async def test_a_server_that_ends_says_that_the_work_goes_on(idle, monkeypatch):
+    waits = asyncio.Event()
+
+    async def wait(*_):
+        waits.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(live, "wait_until_ended", wait)
+    caller = await in_db(_caller, idle)
+    request = asyncio.create_task(caller("POST", PATH, _message(idle)))
+    async with asyncio.timeout(20):
+        await waits.wait()
+    run = await in_db(Run.objects.get)
+    request.cancel()
+    await asyncio.gather(request, return_exceptions=True)
+    answer = read_envelope(*caller._received()[::2], {"Content-Type": "application/json"})
+    assert (answer.status, answer.meta["code"], answer.meta["runId"]) == (504, "restarting", str(run.pk))
 
 
 @pytest.mark.parametrize(("path", "headers"), [("?wait=0", {}), ("", {"Prefer": "respond-async"})])

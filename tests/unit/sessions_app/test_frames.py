@@ -95,6 +95,35 @@ def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
     assert _texts(acts) == [(4, "\n", ["<p>new</p>\n"])]
 
 
+def _page_text(acts: list[Act]) -> str:
+    """What the page's open text is after the acts, by its own rules."""
+    text = ""
+    for act in acts:
+        if isinstance(act, ForgetText):
+            text = ""
+        if isinstance(act, ShowText):
+            text += act.text[len(text) - act.offset :]
+    return text
+
+
+@pytest.mark.parametrize("kind", ["message.reset", "snapshot"])
+def test_a_second_try_of_the_same_claim_shares_nothing_with_the_first(projection: Projection, kind: str) -> None:
+    """Its pieces are compared with no other try's, however alike the two are at some offset."""
+    acts = projection.acts([_delta(0, "Hello Alice!\n\nOld")])
+    acts += projection.acts([_seen(kind, 0, "5.1-4", text="", reason="retry"), _delta(0, "Hello "), _delta(6, "Bobbi")])
+    acts += projection.acts([_delta(11, "!")])
+    assert _page_text(acts) == "Hello Bobbi!"
+    assert _texts(projection.acts([_delta(12, "\n\n")])) == [(13, "\n", ["<p>Hello Bobbi!</p>\n"])]
+
+
+def test_who_sees_another_text_than_others_has_one_of_its_own() -> None:
+    texts = LiveTexts()
+    Projection(texts).acts([_delta(0, "Hello Alice! More")])
+    mine = Projection(texts)
+    acts = mine.acts([_delta(0, "Hello "), _delta(6, "Bobbi"), _delta(11, "! M")])
+    assert _page_text(acts) == "Hello Bobbi! M"
+
+
 def test_a_snapshot_replaces_the_text(projection: Projection) -> None:
     projection.acts([_delta(0, "one")])
     acts = projection.acts([_seen("snapshot", 0, text="one\n\ntwo"), _delta(8, "!")])

@@ -58,8 +58,10 @@ class Engine:
         attempt = 0
         while self._maybe(4):  # a crash or a failed try: another claim thinks the step again
             attempt += 1
-            self._claim()
-            if self._maybe(2):
+            is_same_claim = self._maybe(2)
+            if not is_same_claim:
+                self._claim()
+            if is_same_claim or self._maybe(2):
                 self._write("message.reset", step, reason="crash")
             self._stream_text(step, attempt)
 

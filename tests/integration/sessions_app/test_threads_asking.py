@@ -1,0 +1,68 @@
+"""What becomes of a question of `/v1/agent/ask` whose request is cut: by its client, or because the server ends."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+from channels.routing import URLRouter
+
+from agents_app.models import Run
+from audit_app.kernel.database import in_db
+from sessions_app.identity.api_keys import create_api_key
+from sessions_app.surfaces.threads import asking, live
+from tests.rest_rig import LiveCaller, make_agent, make_user
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+QUESTION = ("POST", "/v1/agent/ask", {"agent_id": "default", "prompt": "Hi"})
+
+
+class Held:
+    """Storing the question, which waits until it may."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._is_storing, self._may_store, self._send = threading.Event(), threading.Event(), asking._send
+        monkeypatch.setattr(asking, "_send", self._hold)
+
+    def _hold(self, *arguments: Any) -> Any:
+        self._is_storing.set()
+        assert self._may_store.wait(20)
+        return self._send(*arguments)
+
+    async def let_go_after(self, caller: LiveCaller, cut: Any) -> None:
+        """Cut the request while it stores, and let that go on once the request has noticed."""
+        request = asyncio.create_task(caller.ask(*QUESTION))
+        assert await asyncio.to_thread(self._is_storing.wait, 20)
+        cut(request)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self._may_store.set()
+        await asyncio.gather(request, return_exceptions=True)
+
+
+@pytest.fixture
+def caller() -> LiveCaller:
+    agent = make_agent()
+    user = make_user("alice")
+    assert agent.agent_id == "default"
+    return LiveCaller(URLRouter(live.live_routes), bearer=create_api_key(user, "k").key)
+
+
+async def test_who_leaves_while_the_question_is_being_stored_stops_its_run(
+    caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await Held(monkeypatch).let_go_after(caller, lambda request: caller.leave())
+    run = await in_db(Run.objects.get)
+    assert (run.status, run.error_message) == ("cancelled", "The client left.")
+
+
+async def test_a_server_that_ends_says_so_and_stops_what_nobody_can_fetch(
+    caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await Held(monkeypatch).let_go_after(caller, lambda request: request.cancel())
+    run = await in_db(Run.objects.get)
+    assert (run.status, run.error_message) == ("cancelled", "The server restarted.")
+    status, _, body = caller._received()
+    assert status == 503 and "restarts" in json.dumps(json.loads(body))
