@@ -23,6 +23,6 @@ RUN_TIMED_OUT = _end("run.timed_out", audit="RunFailed")
 # Entries of a run's live stream: {"type", "step", …}. Offsets and lengths count code points of the step's text.
 TEXT_DELTA = declare("text.delta", kept=False, offset="where it begins in the step's text", text="the piece")
 REASONING_DELTA = declare("reasoning.delta", kept=False, offset="where it begins", text="the piece")
-MESSAGE_RESET = declare("message.reset", kept=False, reason="crash | retry | handover: forget this step's text")
+MESSAGE_RESET = declare("message.reset", kept=False, reason="retry | resumed: forget this step's text")
 SNAPSHOT = declare("snapshot", kept=False, text="the whole text of the step so far: replace what you have")
 CLAIMED = declare("run.claimed", kept=False, fence="the claim's number; first entry of each claim")

@@ -1,6 +1,7 @@
 """What other apps may ask of runs (start, cancel, retry) and of agents (create, update, retire, restore)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -78,7 +79,8 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
     """Ask a run to end. One that nobody holds ends at once; the holder of another sees it within a second and keeps
     its partial text. Asking twice changes nothing. False when the run was over already; raises NotFound."""
     with transaction.atomic():
-        run = Run.objects.select_related("agent").filter(pk=run_id).first()
+        # Locked: a holder that lets it go meanwhile would leave it parked, with nobody to see that it was asked to end.
+        run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
         if run is None:
             raise NotFound("There is no such run.")
         asked = Run.objects.filter(pk=run_id, status__in=OPEN).update(cancel_requested_at=Now())
@@ -149,18 +151,21 @@ def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> 
 
 
 def retry_run(run_id: UUID, *, actor: str) -> UUID:
-    """Try an ended run's message again as a new run, last in its conversation. Raises NotFound, or Conflict when it
-    has not ended or has ended well."""
+    """Try an ended run's message again as a new run, last in its conversation; as long as that is open, asking again
+    gives the same. Raises NotFound, or Conflict when it has not ended or has ended well."""
     with transaction.atomic():
-        run = Run.objects.select_related("agent").filter(pk=run_id).first()
+        run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
         if run is None:
             raise NotFound("There is no such run.")
+        same = Run.objects.filter(IS_OPEN, conversation_id=run.conversation_id, options__retry_of=str(run_id))
+        if under_way := same.values_list("pk", flat=True).first():
+            return under_way
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         again, facts = start_run(
             conversation_id=run.conversation_id, session_key=run.session_key, agent=run.agent, actor=actor,
             ordinal=conversations.get().take_ordinal(run.conversation_id), words=0, session_policy=run.session_policy,
-            options=RunOptions.from_dict(run.options),
+            options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
         )  # fmt: skip
         audit.emit(facts)
         return again.id

@@ -55,7 +55,8 @@ class Usage:
 class RunOptions:
     """What one message asks of its run beyond the agent's set-up. instructions: added to the system prompt;
     output_schema: JSON Schema that the answer, as JSON, has to fit; temperature and max_output_tokens go to the model;
-    note: what a surface keeps beside the run for itself, as JSON under its own name.
+    note: what a surface keeps beside the run for itself, as JSON under its own name; retry_of: the run whose message it
+    tries again.
 
     tools, mcp_servers: those that the run may use; may_widen: whoever asks might change the agent, so what they list
     counts where the agent has it not, too. Else it only takes away."""
@@ -68,6 +69,7 @@ class RunOptions:
     tools: Scope = INHERIT
     mcp_servers: Scope = INHERIT
     may_widen: bool = False
+    retry_of: str = ""
 
     @property
     def chooses_tools(self) -> bool:
@@ -217,6 +219,13 @@ class RunTranscript:
     steps: tuple[StepView, ...]
     executions: tuple[ExecutionView, ...]
     answer: str
+
+    @property
+    def answering_step(self) -> int:
+        """The step whose text the answer is: the last recorded one, or the one that was open when the run ended."""
+        last = self.steps[-1] if self.steps else None
+        is_recorded = last is not None and not last.tool_calls and last.text == self.answer
+        return len(self.steps) - 1 if is_recorded else len(self.steps)
 
 
 JSON = dict[str, Any]

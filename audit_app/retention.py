@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
-from audit_app.kernel.ids import new_id
+from audit_app.kernel.ids import FIRST_MOMENT, new_id
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,9 @@ def list_rules() -> tuple[Rule, ...]:
 
 
 def days_ago(days: int) -> datetime:
-    return datetime.now(UTC) - timedelta(days=days)
+    """That moment, or the first that ids know, when there was nothing to keep yet."""
+    now = datetime.now(UTC)
+    return now - timedelta(days=min(days, (now - FIRST_MOMENT).days))
 
 
 @dataclass
@@ -101,9 +103,9 @@ class Pruner:
                 return
             self._next_round = self.clock() + _ROUND_SECONDS
             self._due = list(self.rules())
-        rule = self._due[-1]
-        if not self._may_work_on(rule) or self._apply(rule) < BATCH:
-            self._due.pop()
+        rule = self._due.pop()  # one that fails is not tried again before the next round
+        if self._may_work_on(rule) and self._apply(rule) >= BATCH:
+            self._due.append(rule)
 
     @staticmethod
     def _apply(rule: Rule) -> int:
@@ -115,15 +117,18 @@ class Pruner:
     def _may_work_on(self, rule: Rule) -> bool:
         """Two processes at one rule would do no harm, only the same work; so nobody waits for a lock to be free."""
         key = f"{settings.KOMAND_REDIS_PREFIX}prune:{rule.name}"
-        try:
-            client = valkey.sync_client()
-            if client.set(key, self.token, nx=True, ex=_TURN_SECONDS):
-                return True
-            if client.get(key) != self.token.encode():
-                return False
-            client.expire(key, _TURN_SECONDS)
-        except RedisError:
+        if valkey.breaker.is_open:
             return False  # next round
+        try:
+            with valkey.breaker.watch():
+                client = valkey.sync_client()
+                if client.set(key, self.token, nx=True, ex=_TURN_SECONDS):
+                    return True
+                if client.get(key) != self.token.encode():
+                    return False
+                client.expire(key, _TURN_SECONDS)
+        except RedisError:
+            return False
         return True
 
 

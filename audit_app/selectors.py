@@ -1,16 +1,16 @@
 """Read the audit log at a steady cost, whatever its size: time ranges use the time-ordered key, counts are capped."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
 
+from audit_app.kernel.ids import FIRST_MOMENT
 from audit_app.models import AuditEntry
 from audit_app.pagination import first_id_at
 
 MOST_COUNTED = 10_000
-_FIRST_MOMENT = datetime.fromtimestamp(0, UTC)  # ids know no earlier time
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
         "actor": wanted.actor,
         "agent_id": wanted.agent_id,
         "session_id": wanted.session_id,
-        "id__gte": first_id_at(max(wanted.since, _FIRST_MOMENT)) if wanted.since else None,
-        "id__lt": first_id_at(max(wanted.until, _FIRST_MOMENT)) if wanted.until else None,
+        "id__gte": first_id_at(max(wanted.since, FIRST_MOMENT)) if wanted.since else None,
+        "id__lt": first_id_at(max(wanted.until, FIRST_MOMENT)) if wanted.until else None,
     }
     return AuditEntry.objects.filter(**{field: value for field, value in given.items() if value})

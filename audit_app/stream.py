@@ -75,8 +75,8 @@ class LiveStream:
     """The live stream of one claim of one run. Only the holder of the fence writes through it.
 
     Nothing here blocks or raises: live text is a convenience, the stored step is the truth. `lost`: the stream was
-    flushed or could not be reached, so the next entry should be a `snapshot`, which creates it anew. `fenced`: Valkey
-    refused an entry because a newer claim has written, so the writer should stop.
+    flushed or could not be reached, so what follows has to be a `snapshot`, which creates it anew, until one arrives.
+    `fenced`: Valkey refused an entry because a newer claim has written, so the writer should stop.
     """
 
     def __init__(self, writer: "StreamWriter", run_id: UUID, fence: int) -> None:
@@ -84,24 +84,29 @@ class LiveStream:
         self.key = run_key(run_id)
         self._fence = fence
         self._n = 0
-        self._open_text: _Entry | None = None
+        self._open: _Entry | None = None
         self.lost = False
         self.fenced = False
 
     def append(self, fields: dict[str, Any], *, create: bool = False) -> None:
-        """fields: {"type", "step", ...}, JSON."""
-        self._open_text = None
-        self._post(fields, create or (self.lost and fields["type"] == "snapshot"))
+        """fields: {"type", "step", ...}, JSON. A snapshot takes the place of one of its step that has not been sent."""
+        entry, self._open = self._open, None
+        if fields["type"] != "snapshot":
+            self._post(fields, create)
+        elif entry and (entry.fields["type"], entry.fields["step"]) == ("snapshot", fields["step"]):
+            entry.fields, self._open = fields, entry
+        else:
+            self._open = self._post(fields, create or self.lost)
 
     def append_text(self, event_type: str, step: int, offset: int, text: str) -> None:
         """A piece of text. It joins the piece before it as long as that one has not been sent."""
-        entry = self._open_text
+        entry = self._open
         if entry and entry.fields["type"] == event_type and entry.fields["step"] == step:
             entry.fields["text"] += text
             if len(entry.fields["text"]) >= _TEXT_AT_ONCE:
                 self._writer.hurry()
             return
-        self._open_text = self._post({"type": event_type, "step": step, "offset": offset, "text": text}, False)
+        self._open = self._post({"type": event_type, "step": step, "offset": offset, "text": text}, False)
         if offset == 0:
             self._writer.hurry()  # somebody waits for the first word; later ones may be gathered
 
@@ -113,13 +118,15 @@ class LiveStream:
         """The writer's report: `answer` is the entry's id, None for a missing stream, or an error."""
         if isinstance(answer, ResponseError) and "equal or smaller" in str(answer):
             self.fenced = True
-        else:
-            self.lost = answer is None or isinstance(answer, Exception)
+        elif answer is None or isinstance(answer, Exception):
+            self.lost = True
+        elif entry.fields["type"] == "snapshot":  # anything else that arrives again does not bring back what is missing
+            self.lost = False
 
     def closing(self, entry: _Entry) -> None:
         """The entry is on its way: later text must not join it."""
-        if entry is self._open_text:
-            self._open_text = None
+        if entry is self._open:
+            self._open = None
 
     def _post(self, fields: dict[str, Any], create: bool) -> _Entry:
         self._n += 1
@@ -205,7 +212,9 @@ class StreamWriter:
         renewed = self._due_for_renewal({entry.stream.key for entry in batch})
         async with self._client.pipeline(transaction=False) as pipe:
             for entry in batch:
-                data = json.dumps(entry.fields, ensure_ascii=False, separators=(",", ":"))
+                text = json.dumps(entry.fields, ensure_ascii=False, separators=(",", ":"))
+                # Half a surrogate pair must not end the sending for all runs of this process.
+                data = text.encode(errors="replace")
                 pipe.xadd(entry.stream.key, {"e": data}, id=entry.id, nomkstream=not entry.create)
             for key in renewed:
                 pipe.expire(key, KEEP_SECONDS)

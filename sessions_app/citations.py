@@ -104,9 +104,7 @@ def joined(parts: Iterable[tuple[str, Sequence[Citation]]]) -> tuple[str, tuple[
 
 def said(transcript: RunTranscript, cited: Mapping[int, Sequence[Citation]]) -> tuple[str, tuple[Citation, ...]]:
     """Everything a run said as one text, and what that cites. cited: by the step that said it."""
-    steps = transcript.steps
-    is_answered = bool(steps) and not steps[-1].tool_calls
-    texts = [*(step.text for step in (steps[:-1] if is_answered else steps)), transcript.answer]
+    texts = [*(step.text for step in transcript.steps[: transcript.answering_step]), transcript.answer]
     return joined((text, cited.get(step, ())) for step, text in enumerate(texts))
 
 

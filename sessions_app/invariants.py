@@ -81,7 +81,8 @@ INVARIANTS = (
         2, "an open call has a process, a bell or a person to wait for", "nothing will move execution {0} ({1})",
         "SELECT id, status FROM komand_tool_execution x WHERE (status = 'Running' AND owner IS NULL)"
         " OR (status = 'Pending' AND ring_at IS NULL AND NOT EXISTS"
-        " (SELECT 1 FROM komand_approval a WHERE a.execution_id = x.id AND a.status = 'pending'))",
+        " (SELECT 1 FROM komand_approval a WHERE a.execution_id = x.id AND a.status = 'pending') AND NOT EXISTS"
+        " (SELECT 1 FROM komand_input_request q WHERE q.execution_id = x.id AND q.status = 'pending'))",
     ),
     Invariant(
         3, "an ended run has exactly one answer", "run {0} ({1}) has {2} answers",
@@ -169,7 +170,8 @@ INVARIANTS = (
     ),
     Invariant(
         7, "the steps of a run have no hole", "run {0} has {1} steps, the last of them is number {2}",
-        "SELECT run_id, COUNT(*), MAX({index}) FROM komand_step GROUP BY run_id HAVING COUNT(*) <> MAX({index}) + 1",
+        "SELECT r.id, COUNT(*), MAX(s.{index}) FROM komand_step s JOIN komand_run r ON r.id = s.run_id"
+        " WHERE {kept_steps} GROUP BY r.id HAVING COUNT(*) <> MAX(s.{index}) + 1",
     ),
     Invariant(
         7, "fences never go down", "step {1} of run {0} has fence {2}, which is not its turn",
@@ -191,7 +193,10 @@ INVARIANTS = (
     Invariant(
         8, "each message has its run", "turn {0} of session {1} has no run of its session and place",
         "SELECT t.id, t.session_id FROM komand_turn t LEFT JOIN komand_run r ON r.id = t.run_id"
-        " AND r.conversation_id = t.session_id AND r.ordinal = t.ordinal WHERE r.id IS NULL",
+        " AND r.conversation_id = t.session_id AND r.ordinal = t.ordinal WHERE r.id IS NULL"
+        # What was said elsewhere, before the session began, was brought along and has a place without a run.
+        " AND (t.run_id IS NOT NULL OR EXISTS (SELECT 1 FROM komand_run o"
+        " WHERE o.conversation_id = t.session_id AND o.ordinal = t.ordinal))",
     ),
     Invariant(
         8, "a run answers the messages it counts", "run {0} should answer {1} messages and has {2}",

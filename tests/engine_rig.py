@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import connections
+from django.db import connection, connections
 
 from agents_app import selectors
 from agents_app.models import Agent, ModelProvider
@@ -95,6 +95,18 @@ class EngineRig:
             tools.execute(execution_id)
         finally:
             connections.close_all()
+
+
+def until_someone_waits(or_done: Callable[[], bool] = lambda: False) -> None:
+    """For a row that this transaction has locked. On SQLite whoever writes waits before it can read."""
+    if connection.vendor == "postgresql":
+        until(lambda: or_done() or _waiting())
+
+
+def _waiting() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM pg_locks WHERE NOT granted")
+        return int(cursor.fetchone()[0])
 
 
 def until(look: Callable[[], Any], seconds: float = 30) -> Any:

@@ -24,7 +24,8 @@ _MAX_STEPS = 50_000
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _REGULAR = frozenset({"pattern", "patternProperties"})
 _NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+# A NUL character as JSON text spells it, behind any escaped backslashes.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -214,6 +215,11 @@ def _finite(digits: str) -> float:
     if math.isinf(value):
         raise ValueError(f"the number {digits[:40]} is too large")
     return value
+
+
+def without_nul(text: str) -> str:
+    """The JSON text without the NUL characters in its strings, which no JSON column of PostgreSQL takes."""
+    return _NUL.sub(r"\1", text)
 
 
 def _refuse_unstorable(arguments: dict[str, Any]) -> None:

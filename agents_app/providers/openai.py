@@ -15,6 +15,7 @@ import httpx2
 import openai
 from openai import AsyncAPIResponse, AsyncOpenAI
 
+from agents_app.providers import reading
 from agents_app.providers.base import Provider
 from agents_app.providers.chat_completions import faults
 from agents_app.providers.chat_completions.assembling import Assembly
@@ -83,6 +84,8 @@ class OpenAIProvider(Provider):
             raise faults.of_status(endpoint, error.status_code, error.body, wait=wait) from error
         except openai.APIConnectionError as error:
             raise faults.unreachable(endpoint, error) from error
+        except reading.BROKEN_BODY as error:  # of an error that the server was telling; the SDK lets it through
+            raise faults.stream_cut(endpoint, reading.BROKE_OFF) from error
 
     async def _send_first(self, request: ModelRequest, endpoint: faults.Endpoint, opened: AsyncExitStack) -> _Response:
         """Ask for the usage too; a server that refuses the option is asked without it, now and ever after."""

@@ -10,6 +10,9 @@ from agents_app.providers.chat_completions import faults
 from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 from agents_app.types import ModelRequest
 
+# How a body fails that the server does not send whole.
+BROKEN_BODY = (httpx2.TransportError, httpx2.DecodingError)
+BROKE_OFF = "broke the connection in the middle of its answer"
 # After the last event only the end of the body is missing: waiting for it lets the connection be used again.
 _END_SECONDS = 0.2
 
@@ -69,7 +72,7 @@ class AnswerReader:
             async with asyncio.timeout(_END_SECONDS):
                 while await anext(self._body, None) is not None:
                     pass
-        except (TimeoutError, httpx2.TransportError):
+        except (TimeoutError, *BROKEN_BODY):
             return
 
     async def _receive(self) -> bytes | None:
@@ -78,8 +81,8 @@ class AnswerReader:
                 return await anext(self._body, None)
         except TimeoutError as error:
             raise self._clock.fault() from error
-        except (httpx2.TransportError, httpx2.DecodingError) as error:
-            raise faults.stream_cut(self._endpoint, "broke the connection in the middle of its answer") from error
+        except BROKEN_BODY as error:
+            raise faults.stream_cut(self._endpoint, BROKE_OFF) from error
 
     def _recognise(self, received: bytes) -> None:
         start = received.lstrip()[:1]

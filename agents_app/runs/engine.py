@@ -5,6 +5,7 @@ It holds nothing that is not in the database: dying at any point costs the open 
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,16 +14,17 @@ from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils import timezone
 
 from agents_app.errors import Fenced
+from agents_app.models import Run
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
 from agents_app.runs import hooks, lease, recording
-from agents_app.runs.lease import Claim
+from agents_app.runs.lease import Claim, Held
 from agents_app.runs.live import LiveText
-from agents_app.runs.loop import Cancel, Fail, Think, next_step, out_of_time, stopped
+from agents_app.runs.loop import Cancel, Fail, Think, defect, next_step, out_of_time, stopped
 from agents_app.runs.recording import Spent
 from agents_app.runs.retrying import retry_delay
 from agents_app.runs.steps.think import Interrupted, ModelCall, build_request
@@ -34,6 +36,7 @@ from tools_app.trust import control
 
 logger = logging.getLogger(__name__)
 
+_FIRST_PAUSE_SECONDS = 0.25  # before a write that the database did not take is tried again
 _STOPPED_SECONDS = 2.0  # that runs take to note that their model calls were stopped
 
 P = ParamSpec("P")
@@ -72,7 +75,9 @@ class Engine:
         self._writer = StreamWriter(self._valkey)
         self._sending = self._loop.create_task(self._writer.run())
         self._drives: dict[UUID, _Drive] = {}
-        self._strays: set[UUID] = set()
+        self._claims: list[float] = []  # when those that are still being made were begun, by the loop's clock
+        self._strays: dict[tuple[UUID, int], float] = {}  # run and fence: when it was first seen not to be driven
+        self._broken_off = self._looked_for = 0  # drives, each of which may have left a stray; so many at the last look
         self._tasks: set[asyncio.Task[bool]] = set()
         self._draining = False
         self._time_is_up = False  # of the drain: no model call may go on
@@ -100,10 +105,13 @@ class Engine:
     async def look_after(self) -> None:
         """Stop model calls that someone cancelled or stopped, or that another process took over; give back what nobody
         drives."""
-        if not self._drives and not self._strays and not self._tasks:
+        broken_off = self._broken_off
+        if not (self._drives or self._tasks or self._strays) and broken_off == self._looked_for:
             return
+        drives = list(self._drives.items())  # before the look: one that begins meanwhile may not be in it
         held = await in_db(lease.list_held, self._owner)
-        for run_id, drive in list(self._drives.items()):
+        self._looked_for = broken_off
+        for run_id, drive in drives:
             seen = held.get(run_id)
             if drive.call is None:
                 continue
@@ -113,11 +121,20 @@ class Engine:
                 drive.call.stop("cancelled")
             elif seen.is_stopped:
                 drive.call.stop("stopped")
-        # Twice seen and not driven: a claim whose drive broke off, say because the database went away.
-        undriven = {run_id for run_id in held if run_id not in self._drives}
-        for run_id in undriven & self._strays:
-            await in_db(lease.release, held[run_id].run, self._owner, active_seconds=0.0)
-        self._strays = undriven
+        for run in self._find_strays(held):
+            await in_db(lease.release, run, self._owner, active_seconds=0.0)
+
+    def _find_strays(self, held: dict[UUID, Held]) -> list[Run]:
+        """Twice seen and not driven: claims whose drive broke off, say because the database went away. Not one that is
+        still being loaded, which was begun before it could be seen."""
+        now, oldest_claim = self._loop.time(), min(self._claims, default=math.inf)
+        before, self._strays = self._strays, {}
+        for run_id, seen in held.items():
+            if run_id not in self._drives:
+                stray = run_id, seen.run.fence
+                self._strays[stray] = before.get(stray, now)
+        lost = [stray for stray, since in self._strays.items() if stray in before and since <= oldest_claim]
+        return [held[run_id].run for run_id, _ in lost]
 
     async def drain(self, seconds: float) -> None:
         """Take nothing new; let each run reach its step border within the time, then give the rest back."""
@@ -137,7 +154,7 @@ class Engine:
     async def _work(self, run_id: UUID | None) -> bool:
         """Claim and drive. Whether it is worth looking for a further run."""
         try:
-            claim = await in_db(lease.claim, self._owner, run_id)
+            claim = await self._claim(run_id)
             if claim is None:
                 return run_id is not None  # another bell may have been ignored meanwhile
             for tell in hooks.on_claim:
@@ -148,10 +165,20 @@ class Engine:
             ):  # fmt: skip
                 await self._drive_to_rest(claim)
         except Fenced:
+            self._broken_off += 1
             logger.info("run %s was taken over; this claim stops", run_id)
         except Exception:
+            self._broken_off += 1
             logger.exception("driving run %s broke off", run_id)
         return True
+
+    async def _claim(self, run_id: UUID | None) -> Claim | None:
+        began = self._loop.time()
+        self._claims.append(began)
+        try:
+            return await in_db(lease.claim, self._owner, run_id)
+        finally:
+            self._claims.remove(began)
 
     async def _drive_to_rest(self, claim: Claim) -> None:
         live = LiveText(self._writer, claim.run.id, claim.fence)
@@ -169,12 +196,11 @@ class Engine:
                     return
                 else:
                     snapshot = await self._think(drive, snapshot, step)
-        except Fenced:
-            raise
+        except (Fenced, OperationalError, InterfaceError):
+            raise  # what a database that is away interrupts is no fault of the run: `look_after` gives it back
         except Exception:
-            failure = Fail("internal_error", "Something went wrong inside Komand while it worked on this. Try again.")
             partial = drive.call.text if drive.call else ""
-            await in_db(recording.end_early, claim, failure, partial=partial, spent=drive.spend(timezone.now()))
+            await in_db(recording.end_early, claim, defect(), partial=partial, spent=drive.spend(timezone.now()))
             raise
         finally:
             del self._drives[claim.run.id]
@@ -234,16 +260,23 @@ class Engine:
             await self._persist(recording.end_early, drive.claim, failure, partial=partial, spent=spent)
             return
         await self._persist(
-            recording.park_for_retry, drive.claim, delay, code=error.code, reason=error.message, spent=spent
-        )
+            recording.park_for_retry, drive.claim, delay,
+            code=error.code, reason=error.message, partial=partial, spent=spent,
+        )  # fmt: skip
         self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """A write that must not be lost: while the database is away, wait and try again; the fence decides then."""
-        pause = 0.25
+        pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await in_db(write, *args, **kwargs)
+            except IntegrityError:
+                if pause == _FIRST_PAUSE_SECONDS:
+                    raise
+                # It is there already: an earlier try was stored, and the database went away before it said so. Whoever
+                # claims the run next reads it.
+                raise Fenced from None
             except (OperationalError, InterfaceError) as error:
                 if self._draining:
                     raise

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
 from agents_app.runs import spending
+from agents_app.runs.loop import defect
 from agents_app.runs.rules import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
@@ -68,18 +69,33 @@ def claimable() -> QuerySet[Run]:
 
 _THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
 _WITH_AGENT = PreparedObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
+# What has begun goes first. Not by the order: null stands first in SQLite and last in PostgreSQL.
+_BEGUN_CLAIMABLE = PreparedQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
 _OLDEST_CLAIMABLE = PreparedQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 
 
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
     """Take the given run, or the oldest claimable one, and load it. None when there is nothing to take.
 
-    Synchronous; one short transaction and a few reads.
+    Synchronous; one short transaction and a few reads. A run that cannot be loaded, for a reason that no waiting
+    mends, ends: it would be claimed and given back for ever.
     """
     taken = _take(owner, run_id)
     if taken is None:
         return None
     run, resumes = taken
+    try:
+        return _load(run, owner, resumes=resumes)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        failure = defect()
+        with transaction.atomic():
+            end(run, RunStatus.FAILED, held_by=owner, code=failure.code, message=failure.message)
+        raise
+
+
+def _load(run: Run, owner: UUID, *, resumes: bool) -> Claim:
     history = tuple(conversations.get().history(selectors.run_view(run)))
     offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
     return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
@@ -87,7 +103,7 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
 
 def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
     for _ in range(_LOOKS):
-        found = _THIS_CLAIMABLE.rows(run_id) if run_id else _OLDEST_CLAIMABLE.rows()
+        found = _THIS_CLAIMABLE.rows(run_id) if run_id else _BEGUN_CLAIMABLE.rows() or _OLDEST_CLAIMABLE.rows()
         if not found:
             return None
         run = _WITH_AGENT.fetch(found[0][0])[0]

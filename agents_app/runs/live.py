@@ -21,7 +21,7 @@ class LiveText:
         return self._stream.fenced
 
     def begin(self, step: int, *, reset: str = "") -> None:
-        """Start step `step`. reset: why text of it that viewers may have seen is void (crash | retry | handover)."""
+        """Start step `step`. reset: why text of it that viewers may have seen is void (retry | resumed)."""
         self._step, self._text, self._length, self._reasoning_length = step, [], 0, 0
         if reset:
             self._stream.append({"type": events.MESSAGE_RESET.name, "step": step, "reason": reset})

@@ -111,6 +111,11 @@ def out_of_time(snapshot: Snapshot) -> Fail:
     )
 
 
+def defect() -> Fail:
+    """The end of a run over a fault of our own."""
+    return Fail("internal_error", "Something went wrong inside Komand while it worked on this. Try again.")
+
+
 def _answer(text: str, finish_reason: str) -> NextStep:
     if not text.strip():
         return Fail("empty_answer", "The model ended without saying anything. Try again, or check the agent's model.")

@@ -7,9 +7,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models.functions import Now
 
 from agents_app import selectors
@@ -44,13 +45,18 @@ class Reaper:
         self._ring = ring
 
     def sweep(self) -> None:
-        self._free_dead()
-        stopping.end_stopped()
-        tools.sweep(self._observer)
-        self._ring_forgotten()
-        self._tell_untold()
-        for sweep in hooks.sweeps:
-            sweep(self._observer)
+        """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
+        parts: list[Callable[[], object]] = [
+            self._free_dead, stopping.end_stopped, partial(tools.sweep, self._observer),
+            self._ring_forgotten, self._tell_untold, *(partial(sweep, self._observer) for sweep in hooks.sweeps),
+        ]  # fmt: skip
+        for part in parts:
+            try:
+                part()
+            except (OperationalError, InterfaceError):
+                raise
+            except Exception:
+                logger.exception("a part of a sweep failed; again in a second")
 
     def _free_dead(self) -> None:
         # Unordered: in the order of its ids the planner would walk through all the runs there are.
@@ -61,11 +67,14 @@ class Reaper:
                 logger.warning("run %s lost its worker %s; it goes on elsewhere", run.id, run.owner)
 
     def _ring_forgotten(self) -> None:
-        """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost."""
+        """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost. What has begun goes
+        first."""
         due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
-        forgotten = lease.claimable().exclude(ready_at__gt=due).order_by("ready_at").values_list("id", flat=True)
-        for run_id in forgotten[:_AT_ONCE]:
-            self._ring(run_id)
+        begun = lease.claimable().filter(ready_at=None).order_by()
+        waiting = lease.claimable().filter(ready_at__lte=due).order_by("ready_at")
+        for forgotten in (begun, waiting):
+            for run_id in forgotten.values_list("id", flat=True)[:_AT_ONCE]:
+                self._ring(run_id)
 
     def _tell_untold(self) -> None:
         untold = Run.objects.filter(

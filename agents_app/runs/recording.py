@@ -4,8 +4,10 @@ A function returns the claim's next snapshot when the claim goes on, or None whe
 Raises Fenced when the run is no longer this claim's.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
@@ -21,9 +23,10 @@ from agents_app.runs.lease import Claim
 from agents_app.runs.loop import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
 from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
-from agents_app.types import ModelResponse, RunStatus, Said, Snapshot, StepView, WaitingOn
+from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.prepared import PreparedInsert, PreparedQuery, PreparedUpdate
+from audit_app.vocabulary import Fact
 from tools_app import services as tools
 from tools_app.trust import control
 
@@ -55,7 +58,7 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
         )  # fmt: skip
         _NEW_STEP.run([step_row])
         spending.charge(claim.run.agent, claim.provider, response)
-        words, why_stopped = _asked_now(claim, snapshot)
+        words, why_stopped, is_cancelled = _asked_now(claim, snapshot)
         step = StepView(
             index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, seen
         )
@@ -64,24 +67,26 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             words=words,
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
+            cancel_requested=is_cancelled and (bool(response.tool_calls) or len(words) > seen),  # else it has answered
             stopped=why_stopped,
             spent_out=spending.spent_out(claim.run.agent),
         )
         decision = next_step(following)
-        if isinstance(decision, Think):
-            # Nothing else closes this step: it neither called tools nor ended the run, because the person went on.
+        told = []
+        if isinstance(decision, Think) or (response.tool_calls and not isinstance(decision, Act)):
+            # Nothing else closes this step: the person went on, or the run ends instead of making its calls.
             said = {"text_length": len(response.text)}
-            audit.emit([fact_of(claim.run, events.STEP_COMPLETED, said, step=index)])
-        return settle(claim, following, decision)
+            told = [fact_of(claim.run, events.STEP_COMPLETED, said, step=index)]
+        return settle(claim, following, decision, told)
 
 
-def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str]:
-    """The run's user turns, with those that came while the model spoke, and why it is stopped, if it is. Its row is
-    locked: no further turn can come."""
+def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, bool]:
+    """The run's user turns, with those that came while the model spoke; why it is stopped, if it is; whether it was
+    asked to end. Its row is locked: no further turn can come, and who asks it to end from now on sees it parked."""
     run, agent_id = claim.run, claim.run.agent.agent_id
-    [(count,)] = _WORDS.rows(run.id)
+    [(count, cancel_requested_at)] = _ASKED.rows(run.id)
     words = snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(run.id))
-    return words, control.why_stopped(agent_id)
+    return words, control.why_stopped(agent_id), cancel_requested_at is not None
 
 
 # As `_hold` would, with what a recorded step leaves in its run's row.
@@ -102,14 +107,18 @@ _HOLD_ON = PreparedUpdate(
     987_654_323,
 )  # fmt: skip
 _NEW_STEP = PreparedInsert(Step)
-_WORDS = PreparedQuery(lambda run_id: Run.objects.filter(pk=run_id).values_list("words"), uuid4())
+_ASKED = PreparedQuery(
+    lambda run_id: Run.objects.filter(pk=run_id).values_list("words", "cancel_requested_at"), uuid4()
+)
 
 
-def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
-    """Do what a decision asks of the database, in one transaction (the caller's, if there is one)."""
+def settle(claim: Claim, snapshot: Snapshot, step: NextStep, told: Sequence[Fact] = ()) -> Snapshot | None:
+    """Do what a decision asks of the database, in one transaction (the caller's, if there is one). told: facts of what
+    led to it; they are the last to be written here as everywhere, behind the conversation's rows."""
     with transaction.atomic(savepoint=False):
         match step:
             case Think():
+                audit.emit(told)
                 return snapshot
             case Act():
                 return _plan(claim, snapshot, step)
@@ -118,11 +127,10 @@ def settle(claim: Claim, snapshot: Snapshot, step: NextStep) -> Snapshot | None:
             case Answer():
                 said = snapshot.steps, snapshot.executions
                 _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason, said=said)
-            case Cancel():
-                _end(claim, RunStatus.CANCELLED, message=step.message, code=step.code)
-            case Fail():
-                to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
-                _end(claim, to, code=step.code, message=step.message)
+            case Cancel() | Fail():
+                last = snapshot.steps[-1] if snapshot.steps else None
+                words = last.text if last and not last.tool_calls else ""  # said before somebody joined
+                _end(claim, _status_after(step), answer=words, code=step.code, message=step.message, told=told)
         return None
 
 
@@ -130,20 +138,29 @@ def end_early(claim: Claim, step: Cancel | Fail, *, partial: str, spent: Spent) 
     """End a run in the middle of a model call, keeping the text that it had streamed."""
     with transaction.atomic():
         _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
-        if isinstance(step, Cancel):
-            _end(claim, RunStatus.CANCELLED, answer=partial, code=step.code, message=step.message)
-        else:
-            to = RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
-            _end(claim, to, answer=partial, code=step.code, message=step.message)
+        _end(claim, _status_after(step), answer=partial, code=step.code, message=step.message)
 
 
-def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str, spent: Spent) -> None:
-    """Wait, holding nothing, until the model may be asked again."""
+def _status_after(step: Cancel | Fail) -> RunStatus:
+    if isinstance(step, Cancel):
+        return RunStatus.CANCELLED
+    return RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
+
+
+def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str, partial: str, spent: Spent) -> None:
+    """Wait, holding nothing, until the model may be asked again. A run that was asked to end meanwhile ends, keeping
+    the text that it had streamed."""
     until = timezone.now() + timedelta(seconds=delay_seconds)
     with transaction.atomic():
+        _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
+        [(_, cancel_requested_at)] = _ASKED.rows(claim.run.id)
+        if cancel_requested_at is not None:
+            stop = Cancel()
+            _end(claim, RunStatus.CANCELLED, answer=partial, code=stop.code, message=stop.message)
+            return
         _park(
             claim, WaitingOn.RETRY, ready_at=Now() + timedelta(seconds=delay_seconds), tries=F("tries") + 1,
-            active_seconds=F("active_seconds") + spent.active_seconds, error_code=code, error_message=reason,
+            error_code=code, error_message=reason,
         )  # fmt: skip
         payload = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
         audit.emit([fact_of(claim.run, events.RUN_WAITING, payload)])
@@ -159,13 +176,14 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
     )  # fmt: skip
     following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
     decision = next_step(following)
-    if isinstance(decision, WaitForTools):
-        on_person = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT if planned.questions else None
-        _park(claim, on_person or WaitingOn.TOOLS)
+    if not isinstance(decision, WaitForTools):
+        return settle(claim, following, decision, planned.facts)
+    on_person = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT if planned.questions else None
+    _park(claim, on_person or WaitingOn.TOOLS)
     audit.emit(planned.facts)
-    for told in hooks.on_ask if planned.asks or planned.questions else ():
-        transaction.on_commit(told, robust=True)
-    return None if isinstance(decision, WaitForTools) else settle(claim, following, decision)
+    for tell in hooks.on_ask if on_person else ():
+        transaction.on_commit(tell, robust=True)
+    return None
 
 
 def _hold(claim: Claim, **changes: object) -> None:
@@ -191,8 +209,7 @@ def _park(claim: Claim, on: WaitingOn, **changes: object) -> None:
         raise Fenced
 
 
-def _end(
-    claim: Claim, to: RunStatus, *, answer: str = "", code: str = "", message: str = "", said: Said | None = None
-) -> None:
-    if not end(claim.run, to, held_by=claim.owner, answer=answer, code=code, message=message, said=said):
+def _end(claim: Claim, to: RunStatus, **said: Any) -> None:
+    """said: as `transitions.end` takes it."""
+    if not end(claim.run, to, held_by=claim.owner, **said):
         raise Fenced

@@ -5,6 +5,7 @@ import random
 from agents_app.types import Limits
 
 _JITTER = 0.1
+_MOST_DOUBLINGS = 64  # of a millisecond: longer than any limit; a float has an end
 
 
 def retry_delay(limits: Limits, tries: int, *, retryable: bool, retry_after_seconds: float | None) -> float | None:
@@ -15,6 +16,7 @@ def retry_delay(limits: Limits, tries: int, *, retryable: bool, retry_after_seco
     """
     if not retryable or tries >= limits.tries:
         return None
-    delay = min(limits.retry_first_seconds * limits.retry_factor ** (tries - 1), limits.retry_max_seconds)
+    doublings = min(tries - 1, _MOST_DOUBLINGS)
+    delay = min(limits.retry_first_seconds * limits.retry_factor**doublings, limits.retry_max_seconds)
     delay *= 1 + random.uniform(-_JITTER, _JITTER)  # noqa: S311 - spreads retries, guards nothing
     return max(delay, retry_after_seconds or 0.0)

@@ -52,12 +52,14 @@ def end(
     code: str = "",
     message: str = "",
     said: Said | None = None,
+    told: Sequence[Fact] = (),
     **changes: Any,
 ) -> bool:
     """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
 
     held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part; said: its steps and
-    executions, when they are known and all over. False (and nothing written) when the run is no longer as `run` says.
+    executions, when they are known and all over; told: facts that come before those of the end. False (and nothing
+    written) when the run is no longer as `run` says.
     """
     ended = move(
         run.id, to, expect=OPEN, at_fence=run.fence, held_by=held_by, owner=None, waiting_on="", ready_at=None,
@@ -65,13 +67,13 @@ def end(
     )  # fmt: skip
     if not ended:
         return False
-    told: list[Fact] = []
+    facts = list(told)
     if to is not RunStatus.COMPLETED:  # which none of its calls can outlast
-        told += tools.cancel_executions(run.id, reason=message or "The run ended.")
+        facts += tools.cancel_executions(run.id, reason=message or "The run ended.")
     transcript = selectors.get_transcript(run.id, said=said)
-    told += tell_conversation(transcript)
+    facts += tell_conversation(transcript)
     payload = {"code": code, "message": message, "usage": asdict(transcript.run.usage)}
-    audit.emit([*told, fact_of(run, _ENDS[to], payload)])
+    audit.emit([*facts, fact_of(run, _ENDS[to], payload)])
     ring_next(run.conversation_id)
     return True
 

@@ -33,7 +33,8 @@ class EngineThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._engine: Engine | None = None
         self._calls: looping.LoopExecutions | None = None
-        self._chores: list[asyncio.Task[None]] = []
+        self._reaping: asyncio.Task[None] | None = None
+        self._looks: list[asyncio.Task[None]] = []
         self._guests: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -56,8 +57,8 @@ class EngineThread:
     async def _open(self, owner: UUID) -> None:
         await in_db(_load_providers)
         self._engine, self._calls = Engine(owner), looping.open_here(owner)
-        self._chores = [
-            asyncio.create_task(reaper.loop(self._engine.ring)),
+        self._reaping = asyncio.create_task(reaper.loop(self._engine.ring))
+        self._looks = [
             asyncio.create_task(_repeat("the runs", self._engine.look_after)),
             asyncio.create_task(_repeat("the calls", self._calls.look_after)),
         ]
@@ -65,15 +66,16 @@ class EngineThread:
         self._pulse = asyncio.create_task(liveness.keep_pulse())
 
     async def _close(self) -> None:
-        for chore in self._chores:
-            chore.cancel()
+        if self._reaping:
+            self._reaping.cancel()
         seconds = draining.seconds()
         if self._engine and self._calls:
             await asyncio.gather(self._engine.drain(seconds), self._calls.drain(seconds))
-        for guest in self._guests:
-            guest.cancel()
-        if self._guests:
-            await asyncio.wait(self._guests, timeout=_CHORES_END_SECONDS)
+        ending = [*self._looks, *self._guests]  # only now: what still works can be stopped until its end
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=_CHORES_END_SECONDS)
         await registry.aclose_all()
         self._pulse.cancel()
 

@@ -5,7 +5,9 @@ import secrets
 import threading
 import time
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime
+
+FIRST_MOMENT = datetime.fromtimestamp(0, UTC)  # ids know no earlier time
 
 _lock = threading.Lock()
 _last_ms = 0

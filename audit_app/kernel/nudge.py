@@ -1,6 +1,8 @@
-"""Ring a Celery task by name, after commit, carrying an id alone. A lost nudge is the sweeper's business."""
+"""Ring a Celery task by name, after commit, carrying an id alone, or have it killed. A lost nudge is the sweeper's
+business. Whoever rings or kills waits for no broker that hangs."""
 
 import logging
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -66,6 +68,17 @@ def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | No
             )
     except Exception as error:  # the broker may fail in many ways; none of them loses the row
         logger.warning("nudge %s%s was not sent: %s", task_name, args, error)
+
+
+def revoke(task_ids: Sequence[str]) -> None:
+    """Have the workers kill these tasks, now. Never raises for a broker that is down: their time limits remain."""
+    if _breaker.is_open:
+        return
+    try:
+        with _breaker.watch(), pools.connections[_broker()].acquire(block=True, timeout=_ANSWER_SECONDS) as connection:
+            current_app.control.revoke(list(task_ids), terminate=True, signal="SIGKILL", connection=connection)
+    except Exception as error:  # nor does any of that keep a call from being over
+        logger.warning("tasks %s were not told to stop: %s", task_ids, error)
 
 
 @cache

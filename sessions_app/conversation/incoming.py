@@ -18,6 +18,7 @@ from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 
 LONGEST_TEXT = 10_000
+LONGEST_KEY = 512  # as `Session.key` holds it
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def checked(
     options: RunOptions,
     longest_text: int,
 ) -> Message:
-    """The message that may be taken in. Raises InvalidInput (text_required, text_too_long)."""
+    """The message that may be taken in. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
     text = inbound.text.replace("\0", "").strip()
     if not text:
         raise InvalidInput("The message has no text.", code="text_required")
@@ -87,7 +88,13 @@ def checked(
         raise InvalidInput(
             f"The message has {len(text):,} characters; at most {longest_text:,} are allowed.", code="text_too_long"
         )
-    where = str(session.id if session else inbound.key)
+    where = session.key if session else str(inbound.key)  # the same before there is a session and after
+    if len(where) > LONGEST_KEY:
+        raise InvalidInput(
+            f"Channel, account, sender and thread have {len(where)} characters when they are percent-encoded; at most "
+            f"{LONGEST_KEY} are allowed.",
+            code="session_id_too_long",
+        )
     wishes = json.dumps(options.to_dict(), sort_keys=True) if options != DEFAULT_OPTIONS else ""
     digest = hashlib.sha256(f"{where}\0{text}{wishes}".encode()).hexdigest()
     return Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options)

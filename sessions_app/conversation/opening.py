@@ -18,6 +18,8 @@ from sessions_app import events
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session, Turn
 
+_LONGEST_NAME = 200  # as the column holds it; a user's first and last name may be longer together
+
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
     """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
@@ -48,8 +50,8 @@ def open_new(
     """A new session. Raises IntegrityError when the key is taken."""
     now = timezone.now()
     session = Session(
-        key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id, sender_name=name,
-        owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
+        key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id,
+        sender_name=name[:_LONGEST_NAME], owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
         metadata=dict(metadata or {}),
     )  # fmt: skip
     session.save(force_insert=True)
@@ -84,18 +86,16 @@ def lock_seen(session: Session) -> Session:
     found = _LOCKED.rows(session.pk)
     if not found:
         raise Session.DoesNotExist
-    next_ordinal, title, agent_id = found[0]
+    next_ordinal, agent_id = found[0]
     if agent_id != session.agent_id:
         return lock(session.pk)
-    session.next_ordinal, session.title = next_ordinal, title
+    session.next_ordinal = next_ordinal
     return session
 
 
 _LOCKED = PreparedQuery(
     lambda session_id: (
-        Session.objects.select_for_update(of=("self",))
-        .filter(pk=session_id)
-        .values_list("next_ordinal", "title", "agent_id")
+        Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
     ),
     uuid4(),
 )

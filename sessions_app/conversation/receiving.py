@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import F, Max
+from django.db.models import Case, F, Max, Value, When
 from django.utils import timezone
 
 from agents_app import selectors as agents
@@ -58,8 +58,8 @@ def receive(
     stored in the same transaction; whatever has one of its keys again gives the first result too. options: what the
     message asks of its run; longest_text: in characters; denied_tools: patterns of calls that its run may not make;
     act: done in the transaction that stores the message.
-    Raises InvalidInput (text_required, text_too_long, channel_mismatch), NotFound (another owner's session, unknown
-    agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
+    Raises InvalidInput (text_required, text_too_long, session_id_too_long, channel_mismatch), NotFound (another owner's
+    session, unknown agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
     message = checked(inbound, owner, session, idempotency_key, arrival, options, longest_text)
     if prior := _find_prior(message):
@@ -69,8 +69,8 @@ def receive(
             accepted, policy = _accept(message, session, agent_id, busy, denied_tools)
             if act:
                 act()
-    except IntegrityError:
-        # The same key came in twice at once; whoever was first has stored it by now.
+    except (IntegrityError, RunBusy, QueueFull):
+        # The same key came in twice at once; whoever was first has stored it by now, and may be what keeps it busy.
         if prior := _find_prior(message) or _find_earlier(message.arrival):
             return _as_before(prior, busy)
         raise
@@ -156,7 +156,7 @@ def _store(
         if files := message.arrival.files:
             is_album = bool(message.arrival.album_id)
             attachments.add(turn, message.arrival.row.account, files, is_album=is_album)
-    _COUNT_ON.run(session.id, 1 if queued else 0, now, session.title or _title_of(message.text))
+    _COUNT_ON.run(session.id, 1 if queued else 0, now, _title_of(message.text))
     received: dict[str, Any] = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
     if message.inbound.note:
         received["note"] = dict(message.inbound.note)
@@ -171,7 +171,7 @@ _COUNT_ON = PreparedUpdate(
         Session.objects.filter(pk=session_id),
         {
             "message_count": F("message_count") + 1, "next_ordinal": F("next_ordinal") + ordinals,
-            "last_active_at": now, "title": title,
+            "last_active_at": now, "title": Case(When(title="", then=Value(title)), default=F("title")),
         },
     ),
     uuid4(),

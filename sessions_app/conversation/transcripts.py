@@ -67,7 +67,7 @@ class StoredConversations:
                 for step, turn in enumerate(said)
                 if turn.citations
             ),
-            _fact(events.MESSAGE_COMPLETED, session, run, _last_step(transcript), completed),
+            _fact(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
         ]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
@@ -130,9 +130,7 @@ def _with_files(content: str, attached: str) -> str:
 def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:
     """The turns of a whole run: each step that called tools, what the tools said, and last the answer."""
     run = transcript.run
-    for step in transcript.steps:
-        if not step.tool_calls and step.index == len(transcript.steps) - 1:
-            break  # its text is the answer
+    for step in transcript.steps[: transcript.answering_step]:
         executions = [execution for execution in transcript.executions if execution.step == step.index]
         yield Turn(
             session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=step.text,
@@ -156,9 +154,3 @@ def _state_of(run: RunView) -> str:
     if run.status is RunStatus.COMPLETED:
         return "partial" if run.error_code else "complete"
     return "partial" if run.status is RunStatus.CANCELLED else "error"
-
-
-def _last_step(transcript: RunTranscript) -> int:
-    """The step whose text the answer is: the last recorded one, or the one that was open when the run ended."""
-    steps = transcript.steps
-    return len(steps) - 1 if steps and not steps[-1].tool_calls else len(steps)

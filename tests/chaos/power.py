@@ -150,7 +150,7 @@ class Gateway:
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
         monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)
         monkeypatch.setattr(nudge, "send", self._send)
-        monkeypatch.setattr(bell, "_revoke", lambda task_ids: self.point("revoke"))
+        monkeypatch.setattr(bell, "revoke", lambda task_ids: self.point("revoke"))
         append_hint = stream._append_hint
         monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))
         # The sweepers' patience, which is for nudges that are on their way: here none is when they look.

@@ -76,7 +76,7 @@ def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
         lambda: recording.record_step(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
         lambda: recording.end_early(zombie, Cancel(), partial="I live!", spent=spent),
         lambda: recording.settle(zombie, zombie.snapshot, Cancel()),
-        lambda: recording.park_for_retry(zombie, 1.0, code="x", reason="x", spent=spent),
+        lambda: recording.park_for_retry(zombie, 1.0, code="x", reason="x", partial="", spent=spent),
     ]
     for write in writes:
         with pytest.raises(Fenced):

@@ -94,6 +94,7 @@ def decide_approval(
             raise NotFound("There is no such approval.")
         said = _chosen(approval, decision)
         to = ApprovalStatus.DENIED if said is Decision.DENY else ApprovalStatus.APPROVED
+        _lock_call(approval)
         if not settle(approval.id, to, decided_by=actor, note=note, decision=said):
             raise _too_late(approval_id)
         gate = _Gate(policy, session_policy)
@@ -110,6 +111,7 @@ def expire_approvals() -> None:
     due = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING, expires_at__lte=Now())
     for approval in due.order_by("expires_at")[:_AT_ONCE]:
         with transaction.atomic():
+            _lock_call(approval)
             if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
                 audit.emit(_carry_out(approval, "Nobody approved this call in time, so it was denied: timeout."))
                 bell.ring_if_done(approval.execution)
@@ -190,11 +192,18 @@ def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) 
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
     told: list[Fact] = []
     for other in waiting.order_by("id"):
-        is_covered = said in other.choices and gate.covers(pattern, other.execution)
+        if said not in other.choices or not gate.covers(pattern, other.execution):
+            continue
+        _lock_call(other)
         note = f"Covered by {pattern}."
-        if is_covered and settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=said):
+        if settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=said):
             told += _carry_out(other, "", gate)
     return told
+
+
+def _lock_call(approval: Approval) -> None:
+    """The execution's row before the request's, as whoever cancels the call takes them."""
+    ToolExecution.objects.select_for_update().get(pk=approval.execution_id)
 
 
 def _chosen(approval: Approval, text: str) -> Decision:

@@ -1,17 +1,13 @@
 """Rings for the tools workers and stops what they run. The rows are the truth; everything here may be lost."""
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 
-from celery import current_app
 from django.db import transaction
 
-from audit_app.kernel.nudge import nudge
+from audit_app.kernel.nudge import nudge, revoke
 from tools_app import conf, selectors
 from tools_app.models import ToolExecution
-
-logger = logging.getLogger(__name__)
 
 EXECUTE = "tools.execute"
 EXECUTE_HERE = "tools.execute_here"
@@ -49,11 +45,4 @@ def stop(rows: Sequence[ToolExecution]) -> None:
     """
     ids = [str(row.id) for row in rows if not row.runs_in_loop]
     if ids:
-        transaction.on_commit(partial(_revoke, ids), robust=True)
-
-
-def _revoke(task_ids: list[str]) -> None:
-    try:
-        current_app.control.revoke(task_ids, terminate=True, signal="SIGKILL")
-    except Exception as error:  # the broker may fail in many ways; the time limits and the guarded rows remain
-        logger.warning("tools %s were not told to stop: %s", task_ids, error)
+        transaction.on_commit(partial(revoke, ids), robust=True)

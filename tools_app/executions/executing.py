@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from audit_app import services as audit
 from audit_app.kernel import context, liveness, redact
-from tools_app import catalogue, conf
+from tools_app import catalogue, conf, schema
 from tools_app.executions import bell, facts, sources
 from tools_app.executions.transitions import move
 from tools_app.models import ToolExecution
@@ -169,7 +169,7 @@ def context_of(row: ToolExecution) -> ToolContext:
 
 def _as_text(value: Any) -> str:
     """The value as JSON text that fits the column; cut, with a note for the model, when it is too long."""
-    text = _storable(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = _storable(schema.without_nul(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     if len(text) <= conf.MAX_OUTPUT_CHARACTERS:
         return text
     note = f"Cut: the result has {len(text)} characters, of which this is the beginning. Ask for less."

@@ -5,7 +5,7 @@ from typing import Any
 
 from agents_app.providers.chat_completions import faults
 from agents_app.providers.chat_completions.calls import CallAssembly
-from agents_app.providers.chat_completions.mending import StreamMender
+from agents_app.providers.chat_completions.mending import StreamMender, mend
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 
 MAX_CHARACTERS = 16_000_000
@@ -74,7 +74,7 @@ class Assembly:
     def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            self._finish_reason = reason
+            self._finish_reason = mend(reason)
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             return []

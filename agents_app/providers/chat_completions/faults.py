@@ -5,6 +5,7 @@ Messages are for the person who waits and for the operator: what happened and wh
 
 import json
 import math
+import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents_app.providers.base import ProviderError
+from agents_app.providers.chat_completions.mending import mend
 from audit_app.kernel.redact import MASK, masked_text
 
 MAX_RETRY_AFTER_SECONDS = 600.0
@@ -80,7 +82,7 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
 def of_error_object(error: object, endpoint: Endpoint) -> ProviderError:
     """An `error` that arrives inside a stream which had begun well."""
     codes = _codes({"error": error})
-    status = next((int(code) for code in codes if code.isdigit() and 400 <= int(code) < 600), 0)
+    status = next((int(code) for code in codes if re.fullmatch("[45][0-9]{2}", code)), 0)
     status = status or next((_STATUS_OF_CODE[code] for code in sorted(codes) if code in _STATUS_OF_CODE), 500)
     if status < 500:
         return of_status(endpoint, status, {"error": error})
@@ -208,7 +210,7 @@ def _words(body: object, endpoint: Endpoint) -> str:
         found = json.dumps(found)
     if not isinstance(found, str) or found.lstrip().startswith("<"):
         return ""
-    words = " ".join(found.split())
+    words = " ".join(mend(found).split())
     if endpoint.api_key:
         words = words.replace(endpoint.api_key, MASK)
     words = masked_text(words)

@@ -2,23 +2,28 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connections
 from django.utils import timezone
 
 from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
+from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
-from tests.engine_rig import EngineRig, until
+from tests.engine_rig import EngineRig, until, until_someone_waits
 from tests.rest_rig import RestCaller
+from tools_app.executions import approving
 from tools_app.models import Approval, ToolExecution
 from tools_app.registry import tools
-from tools_app.services import AlreadyDecided, ApprovalExpired
+from tools_app.services import AlreadyDecided, ApprovalExpired, cancel_execution
 from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,6 +101,33 @@ def test_an_expired_request_is_a_denial_and_cannot_be_decided(rig: EngineRig) ->
     transcript = rig.wait(accepted.run_id)
     assert "timeout" in (transcript.executions[0].error or "")
     assert Launch.launched == []
+
+
+def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither waits for the other: both take the call's row first."""
+    monkeypatch.setattr(Reaper, "sweep", lambda self: None)
+    _, approval = ask(rig)
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    carry_out = approving._carry_out
+    with ThreadPoolExecutor(1) as pool:
+
+        def hold_up(*args: Any) -> Any:
+            cancelling.append(pool.submit(_cancel, approval.execution_id))
+            until_someone_waits()
+            return carry_out(*args)
+
+        cancelling: list[Any] = []
+        monkeypatch.setattr(approving, "_carry_out", hold_up)
+        approving.expire_approvals()
+        assert cancelling[0].result() is False
+    assert ToolExecution.objects.get().status == ExecutionStatus.FAILED
+
+
+def _cancel(execution_id: UUID) -> bool:
+    try:
+        return cancel_execution(execution_id)
+    finally:
+        connections.close_all()
 
 
 def test_a_parked_run_survives_a_new_worker(rig: EngineRig) -> None:

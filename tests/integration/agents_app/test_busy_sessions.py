@@ -12,7 +12,8 @@ from agents_app.models import Run, Step
 from agents_app.providers.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.models import Event
-from sessions_app.models import Turn
+from sessions_app.models import Session, Turn
+from sessions_app.services import open_session, rename_session
 from tests.engine_rig import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -107,6 +108,15 @@ def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
     assert list(roles) == [
         ("user", "one"), ("user", "two"), ("assistant", "thinking"), ("assistant", "Both answered"),
     ]  # fmt: skip
+
+
+def test_steer_leaves_a_title_that_was_given_meanwhile(rig: EngineRig) -> None:
+    rig.agent(Reply(("thinking",), hangs=True), busy_policy="steer")
+    as_read = open_session(owner=rig.owner)
+    first = rig.send("one", session=as_read)
+    rename_session(Session.objects.get(), "Plans")
+    assert rig.send("two", session=as_read).run_id == first.run_id
+    assert Session.objects.get().title == "Plans"
 
 
 def test_steer_leaves_no_message_unanswered(rig: EngineRig) -> None:

@@ -16,10 +16,12 @@ from agents_app.providers.scripted import Reply
 from agents_app.runs import lease
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus, RunTranscript
+from audit_app.kernel.errors import InvalidInput
 from audit_app.models import AuditEntry, Event
+from sessions_app.conversation import receiving
 from sessions_app.invariants import find_violations
 from sessions_app.models import Session, Turn
-from sessions_app.services import open_session
+from sessions_app.services import Inbound, open_session, receive
 from tests.engine_rig import EngineRig, until
 from tools_app.types import ExecutionStatus, ToolCall
 
@@ -185,6 +187,30 @@ def test_the_same_idempotency_key_gives_the_first_run_and_another_text_is_refuse
     with pytest.raises(IdempotencyMismatch):
         rig.send("other", idempotency_key="k1")
     assert Run.objects.count() == 1
+
+
+def test_a_first_message_sent_again_is_the_same_though_its_session_is_there_by_now(rig: EngineRig) -> None:
+    rig.agent(Reply(("once",)))
+    first = rig.send("hi", idempotency_key="k")
+    again = rig.send("hi", idempotency_key="k", session=Session.objects.get())
+    assert (again.run_id, again.is_duplicate) == (first.run_id, True)
+
+
+@pytest.mark.parametrize("busy", ["reject", "queue"])
+def test_the_same_message_twice_at_once_is_no_busy_session(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch, busy: str
+) -> None:
+    """The second looked for the first before that was stored."""
+    rig.agent(Reply(hangs=True), queue_limit=0)
+    first, find, looks = rig.send("hi", idempotency_key="k", busy=busy), receiving._find_prior, [None]
+    monkeypatch.setattr(receiving, "_find_prior", lambda message: looks.pop() if looks else find(message))
+    assert rig.send("hi", idempotency_key="k", busy=busy).run_id == first.run_id
+
+
+def test_a_sender_whose_session_id_no_column_holds_is_refused(rig: EngineRig) -> None:
+    rig.agent()
+    with pytest.raises(InvalidInput, match="percent-encoded"):
+        receive(Inbound("WebChat", "default", "ж" * 200, "Alice", "hi"), owner=rig.owner)
 
 
 def test_a_failed_message_can_be_tried_again(rig: EngineRig) -> None:

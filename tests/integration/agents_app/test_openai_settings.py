@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -68,17 +69,56 @@ async def test_an_unknown_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch)
     ids=["hangs-up", "speaks-no-tls"],
 )
 async def test_a_server_that_does_not_speak_http_is_unreachable(scheme: str, answer: bytes, words: str) -> None:
-    def reply(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async with answering(answer, scheme) as provider:
+        error = await failure(provider, "hello")
+    assert (error.code, error.retryable) == ("model_unreachable", True) and words in error.message
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\n{", "model_stream_cut"),
+        (b"HTTP/1.1 503 X\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "model_stream_cut"),
+        (b'HTTP/1.1 503 X\r\n\r\n{"error": "a\\ud800\\u0000b"}', "model_error"),
+        (EVENTS + b'data: {"error": {"code": "\xc2\xb2", "message": "a\\ud800\\u0000b"}}\n\n', "model_error"),
+    ],
+    ids=["cut off", "badly packed", "words that cannot be stored", "a number that is none"],
+)
+async def test_an_error_that_is_told_badly_is_an_error_of_the_model(answer: bytes, code: str) -> None:
+    async with answering(answer) as provider:
+        error = await failure(provider, "hello")
+    assert (error.code, error.retryable) == (code, True)
+    assert "\0" not in error.message and error.message.encode()
+
+
+async def test_a_reason_that_cannot_be_stored_is_no_reason_to_lose_the_answer() -> None:
+    said = b'data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "a\\ud800\\u0000b"}]}\n\n'
+    async with answering(EVENTS + said) as provider:
+        response = (await collect(provider, request_of("hello"))).responses[-1]
+    assert response.text == "Hi." and "\0" not in response.finish_reason and response.finish_reason.encode()
+
+
+@asynccontextmanager
+async def answering(answer: bytes, scheme: str = "http") -> AsyncIterator[OpenAIProvider]:
+    """A provider whose server says this to whatever it is asked, and hangs up."""
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if answer.startswith(b"HTTP/1.1") and scheme == "http":
+            await reader.read(65536)
         writer.write(answer)
         writer.close()
 
     listening = await asyncio.start_server(reply, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     provider = OpenAIProvider(base_url=f"{scheme}://127.0.0.1:{port}/v1", api_key=KEY, default_model="fake")
-    error = await failure(provider, "hello")
-    await provider.aclose()
-    listening.close()
-    assert (error.code, error.retryable) == ("model_unreachable", True) and words in error.message
+    try:
+        yield provider
+    finally:
+        await provider.aclose()
+        listening.close()
 
 
 @pytest.mark.parametrize("key", ["sk-\nline", "sk-ключ", "sk-\x00"])

@@ -3,9 +3,12 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from celery import current_app
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
 from audit_app.kernel import context, nudge
+from audit_app.kernel.breaker import Breaker
 from komand import celery
 
 
@@ -37,3 +40,18 @@ def test_bells_that_nobody_hears_do_not_pile_up(valkey, monkeypatch):
         assert not nudge.is_backed_up("runs")
         nudge.send("agents.advance_run", (str(uuid4()),), queue="runs")
     assert nudge.is_backed_up("runs")
+
+
+def test_who_has_tasks_killed_waits_for_no_broker_that_hangs(monkeypatch):
+    """Once, for as long as a nudge may take, and then not again for a while; a log line is all that comes of it."""
+    patience = []
+
+    def hang(task_ids, connection, **options):
+        patience.append(connection.transport_options["socket_timeout"])
+        raise OperationalError("no answer")
+
+    monkeypatch.setattr(nudge, "_breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr(current_app.control, "revoke", hang)
+    nudge.revoke(["a"])
+    nudge.revoke(["b"])
+    assert patience == [2]

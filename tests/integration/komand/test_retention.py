@@ -2,17 +2,21 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from django.contrib.sessions.models import Session as BrowserSession
 from django.core.management import call_command
 from django.utils import timezone
+from redis.exceptions import TimeoutError as NoAnswer
 
 from agents_app.models import Agent, ModelProvider, Run, Step
 from audit_app import retention
+from audit_app.kernel.breaker import Breaker
 from audit_app.kernel.ids import first_id_at
 from audit_app.models import AuditEntry, Event, TimelineHead
+from sessions_app.invariants import find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken
 
 pytestmark = pytest.mark.django_db
@@ -165,6 +169,45 @@ def test_the_chores_take_one_batch_a_second_and_rest_between_rounds(valkey: obje
     now[0] += 601
     pruner.step()
     assert work.left == 0
+
+
+@pytest.mark.parametrize("days", [36_500, 10**9])
+def test_a_hundred_years_are_kept_like_for_ever(settings: Any, days: int) -> None:
+    settings.KOMAND_AUDIT_DAYS = settings.KOMAND_STEP_DAYS = settings.KOMAND_TIMELINE_DAYS = days
+    settings.KOMAND_ATTACHMENT_DAYS = days
+    timeline(1_200, days_old=1)
+    assert [rule.prune(10) for rule in retention.list_rules()] == [0] * len(retention.list_rules())
+    assert find_violations() is not None
+
+
+def test_a_rule_that_fails_keeps_no_other_from_its_work(valkey: object) -> None:
+    class Broken(Counted):
+        def prune(self, limit: int) -> int:
+            raise ValueError("a row that nobody foresaw")
+
+    work = Counted(1)
+    pruner = retention.Pruner(lambda: [work, Broken(1)])
+    with pytest.raises(ValueError):
+        pruner.step()
+    pruner.step()
+    assert work.left == 0
+
+
+def test_a_server_that_hangs_is_not_asked_about_each_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chores of every second wait for it, and a dead worker is noticed by looks that are seconds apart."""
+    asked = []
+
+    class Hanging:
+        def set(self, *_: object, **__: object) -> None:
+            asked.append(1)
+            raise NoAnswer("hangs")
+
+    monkeypatch.setattr(retention.valkey, "breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr(retention.valkey, "sync_client", Hanging)
+    pruner = retention.Pruner(lambda: [Counted(1)] * 3)
+    for _ in range(3):
+        pruner.step()
+    assert len(asked) == 1
 
 
 def test_one_process_at_a_time_works_on_a_rule(valkey: object) -> None:

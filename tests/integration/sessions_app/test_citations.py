@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -20,11 +21,12 @@ from sessions_app.surfaces.openai.live import load
 from sessions_app.surfaces.openai.response_objects import of_transcript
 from sessions_app.surfaces.signalr import acting
 from sessions_app.surfaces.signalr.acting import Watched
-from tests.engine_rig import EngineRig
+from tests.engine_rig import EngineRig, until
 from tests.rest_rig import RestCaller
 from tools_app.executions import sources
 from tools_app.keeping import memories
-from tools_app.types import ToolCall
+from tools_app.registry import tools
+from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,6 +61,26 @@ def test_an_answers_markers_become_its_citations_and_a_fact(rig: EngineRig) -> N
     told = list(Event.objects.order_by("seq"))
     assert [event.type for event in told][-3:] == ["citations.added", "message.completed", "run.completed"]
     assert told[-3].payload == {"turn_id": str(turn.pk), "citations": turn.citations} and told[-3].step == 1
+
+
+class Page(Tool):
+    """What it returns cannot be stored as it is."""
+
+    spec = ToolSpec("page", "Reads.", {"type": "object"}, effect=Effect.READ, risk=Risk.LOW)
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        return {"sources": [{"uri": "https://example.org/", "title": "a\0b", "quote": "c\0d"}]}
+
+
+def test_a_source_with_a_character_that_no_database_takes_is_cited(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "_items", {**tools._items, "page": Page()})
+    cite_id = sources.stamped({"sources": [{"uri": "https://example.org/", "quote": "c\0d"}]})["sources"][0]["cite"]
+    rig.agent(Reply(tool_calls=(ToolCall("c", "page", "{}"),)), Reply((f"It is so [{cite_id}].",)))
+    rig.wait(rig.send().run_id)
+    (citation,) = selectors.citations_of(until(lambda: Turn.objects.filter(is_answer=True).first()))
+    assert (citation.title, citation.quote) == ("ab", "cd")
 
 
 def test_every_surface_shows_them(rig: EngineRig) -> None:

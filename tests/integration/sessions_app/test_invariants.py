@@ -8,21 +8,24 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from agents_app.models import Run, Step
+from agents_app.types import Message
 from audit_app.kernel import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
 from sessions_app import invariants
 from sessions_app.invariants import INVARIANTS, find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
+from sessions_app.services import open_session
 from tests.chaos.play import Play
 from tests.chaos.power import Gateway
 from tests.chaos.scenarios import SCENARIOS
-from tools_app.models import Approval, ToolExecution
+from tools_app.models import Approval, InputRequest, ToolExecution
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -137,6 +140,31 @@ BREAKS: dict[str, Callable[[], Any]] = {
 
 
 def test_whole_rows_break_nothing(whole: UUID) -> None:
+    assert find_violations() == []
+
+
+def test_what_was_said_elsewhere_before_needs_no_run(whole: UUID) -> None:
+    before = [Message("user", "hi"), Message("assistant", "Hello!")]
+    open_session(owner=User.objects.create_user("bob"), history=before)
+    assert find_violations() == []
+
+
+def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
+    execution = ToolExecution.objects.filter(tool="peek").first()
+    assert execution is not None
+    ToolExecution.objects.filter(pk=execution.pk).update(status="Pending", ring_at=None, attempts=0)
+    now = timezone.now()
+    InputRequest.objects.create(
+        execution=execution, run_id=execution.run_id, session_id=execution.session_id, question="Which?",
+        created_at=now, expires_at=now + timedelta(hours=1),
+    )  # fmt: skip
+    assert [str(found) for found in find_violations() if "nothing will move" in found.text] == []
+
+
+def test_steps_that_retention_took_are_no_hole(whole: UUID, settings: Any) -> None:
+    settings.KOMAND_STEP_DAYS = 30
+    Run.objects.update(created_at=timezone.now() - timedelta(days=31))
+    Step.objects.filter(index=0).delete()
     assert find_violations() == []
 
 

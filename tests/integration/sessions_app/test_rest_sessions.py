@@ -6,6 +6,7 @@ from agents_app.models import Run
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry
 from sessions_app.models import Session, Turn
+from sessions_app.services import open_session
 from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -33,6 +34,12 @@ def test_a_sender_with_a_slash_is_found(api, alice, url):
     make_session(alice, key="WebChat:default:a%2Fb")
     assert api.get(f"sessions/WebChat:default:{url}/history").status == 200
     assert api.get(f"sessions/WebChat:default:{url}").data["sessionId"] == "WebChat:default:a%2Fb"
+
+
+def test_a_person_with_the_longest_names_may_have_a_session():
+    make_agent()
+    session = open_session(owner=make_user("bob", first_name="B" * 150, last_name="o" * 150))
+    assert session.sender_name == ("B" * 150 + " " + "o" * 49)
 
 
 def test_a_session_shows_what_it_is(api, alice):

@@ -34,7 +34,7 @@ def nudges(monkeypatch) -> Nudges:
 def stopped(monkeypatch) -> list[str]:
     """The task ids of executions that a worker was told to kill."""
     caught: list[str] = []
-    monkeypatch.setattr(bell, "_revoke", caught.extend)
+    monkeypatch.setattr(bell, "revoke", caught.extend)
     return caught
 
 

@@ -141,10 +141,10 @@ def test_a_huge_result_is_cut_and_stays_json(plan, make_tool):
 
 
 def test_text_that_no_database_takes_is_mended(plan, make_tool):
-    make_tool(lambda arguments, context: "a\0b\ud800c")
+    make_tool(lambda arguments, context: "a\0\0b\ud800c\\u0000\\\0")
     (execution,) = plan(("act", "{}"))
     services.execute(execution.id)
-    assert json.loads(selectors.get_execution(execution.id).output) == "a\0b?c"
+    assert json.loads(selectors.get_execution(execution.id).output) == "ab?c\\u0000\\"
 
 
 def test_a_result_that_comes_after_the_end_is_dropped(plan, make_tool, nudges):

@@ -13,6 +13,11 @@ def test_the_delay_doubles_within_its_jitter_up_to_the_longest() -> None:
         assert expected * 0.9 <= (delay(tries) or 0) <= expected * 1.1
 
 
+def test_the_delay_stays_the_longest_however_often_it_was_tried() -> None:
+    limits = Limits(tries=5000, retry_first_seconds=2, retry_max_seconds=10)
+    assert (retry_delay(limits, 4999, retryable=True, retry_after_seconds=None) or 0) <= 11
+
+
 def test_gives_up_after_the_allowed_tries() -> None:
     assert delay(5) is None
 

@@ -1,0 +1,137 @@
+"""Claims and sweeps: what is taken first, what is given back, and what is left to its holder."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connections
+from django.db.models.functions import Now
+
+from agents_app.models import Run
+from agents_app.providers.scripted import Reply
+from agents_app.runs import engine as engine_module
+from agents_app.runs import hooks, lease, reaper, worker
+from agents_app.runs.engine import Engine
+from agents_app.runs.reaper import Reaper
+from agents_app.types import RunStatus
+from sessions_app.services import open_session
+from tests.engine_rig import EngineRig, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setattr(worker, "_LOOK_SECONDS", 0.05)
+    rig = EngineRig(monkeypatch)
+    yield rig
+    rig.stop()
+
+
+def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be claimed and given back for ever."""
+
+    def broken(run: Run) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(lease, "load_snapshot", broken)
+    rig.start()
+    rig.agent(Reply(("never",)))
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "internal_error")
+
+
+@pytest.fixture
+def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine has several threads for the database, as on PostgreSQL."""
+
+    async def elsewhere(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        def call() -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                connections.close_all()
+
+        return await asyncio.to_thread(call)
+
+    monkeypatch.setattr(engine_module, "in_db", elsewhere)
+
+
+@pytest.mark.usefixtures("several_threads")
+def test_a_run_that_is_claimed_during_a_look_is_not_taken_for_lost(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_held, looks = lease.list_held, [0]
+    may_send, may_end = threading.Event(), threading.Event()
+
+    def slow(owner: UUID) -> Any:
+        held = list_held(owner)
+        looks[0] += 1
+        if not may_send.is_set():
+            may_send.set()
+            until(lambda: len(script.requests) == 2)
+        return held
+
+    script = rig.agent(Reply(hangs=True), Reply(("Hel", "lo!"), held_by=may_end))
+    monkeypatch.setattr(lease, "list_held", slow)
+    rig.start().send()
+    may_send.wait()
+    second = rig.send(session=open_session(owner=rig.owner)).run_id
+    until(lambda: looks[0] > 2)
+    may_end.set()
+    assert rig.wait(second).answer == "Hello!"
+    assert Run.objects.get(pk=second).fence == 1
+
+
+@pytest.mark.usefixtures("several_threads")
+def test_a_claim_that_takes_long_to_load_is_not_given_back(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, load, look_after = [0], lease.load_snapshot, Engine.look_after
+
+    async def counted(self: Engine) -> None:
+        await look_after(self)
+        looks[0] += 1
+
+    def slow(run: Run) -> Any:
+        until(lambda seen=looks[0]: looks[0] > seen + 4)
+        return load(run)
+
+    monkeypatch.setattr(Engine, "look_after", counted)
+    monkeypatch.setattr(lease, "load_snapshot", slow)
+    monkeypatch.setattr(Reaper, "sweep", lambda self: None)
+    script = rig.start().agent(Reply(("Hello!",)))
+    assert rig.wait(rig.send().run_id).answer == "Hello!"
+    assert (len(script.requests), Run.objects.get().fence) == (1, 1)
+
+
+def test_what_has_begun_goes_before_what_has_not(rig: EngineRig) -> None:
+    """Else a run whose tools have ended waits for as long as messages come faster than they are answered."""
+    rig.agent(Reply(("never",)))
+    new, begun = rig.send().run_id, rig.send(session=open_session(owner=rig.owner)).run_id
+    Run.objects.filter(pk=new).update(ready_at=Now() - timedelta(minutes=1))
+    Run.objects.filter(pk=begun).update(status="waiting", waiting_on="tools", ready_at=None, fence=1)
+    rung: list[UUID] = []
+    Reaper(rung.append).sweep()
+    assert rung == [begun, new]
+    claim = lease.claim(uuid4())
+    assert claim and claim.run.id == begun
+
+
+def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(observer: object) -> None:
+        raise ValueError("a row that nobody foresaw")
+
+    swept: list[object] = []
+    monkeypatch.setattr(reaper.tools, "sweep", broken)
+    monkeypatch.setattr(hooks, "sweeps", [broken, swept.append])
+    rig.agent(Reply(("Hello!",)))
+    accepted = rig.send()
+    Run.objects.update(ready_at=Now() - timedelta(minutes=1))
+    rung: list[UUID] = []
+    Reaper(rung.append).sweep()
+    assert rung == [accepted.run_id] and len(swept) == 1

@@ -1,0 +1,209 @@
+"""What befalls the engine between the steps of a run: a stop at the last moment, a database that blinks, a drain."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connections, transaction
+
+from agents_app import services as runs
+from agents_app.models import Run
+from agents_app.providers import registry
+from agents_app.providers.scripted import Reply
+from agents_app.runs import recording, worker
+from agents_app.runs.engine import Engine
+from agents_app.runs.loop import Fail
+from agents_app.types import RunStatus
+from audit_app.models import Event
+from sessions_app.invariants import find_violations
+from sessions_app.models import Turn
+from tests.engine_rig import EngineRig, until, until_someone_waits
+from tools_app.models import ToolExecution
+from tools_app.types import ToolCall
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ASKING = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
+
+
+@pytest.fixture
+def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
+    monkeypatch.setattr(worker, "_LOOK_SECONDS", 0.05)
+    rig = EngineRig(monkeypatch)
+    yield rig
+    rig.stop()
+
+
+def once(fault: Exception, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which fails at its first call."""
+    faults = [fault]
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return function(*args, **kwargs)
+
+    return failing
+
+
+@pytest.mark.parametrize(
+    ("last", "then", "status"),
+    [
+        ({"tool_calls": (ASKING,)}, "", RunStatus.CANCELLED),
+        ({"error": "model_error"}, "", RunStatus.CANCELLED),
+        ({}, "And another thing.", RunStatus.CANCELLED),
+        ({}, "", RunStatus.COMPLETED),
+    ],
+    ids=["a question to the person", "a retry", "a message that joins", "the answer"],
+)
+def test_a_run_that_was_stopped_as_its_model_call_ended_ends_and_keeps_what_was_said(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch, valkey: Any, last: dict[str, Any], then: str, status: RunStatus
+) -> None:
+    async def sees_nothing(self: Engine) -> None:
+        """The stop comes after its last look."""
+
+    monkeypatch.setattr(Engine, "look_after", sees_nothing)
+    rig.start()
+    held = threading.Event()
+    rig.agent(Reply(("One thing ", "first."), held_by=held, **last), Reply(("Done.",)), retry_first_seconds=60)
+    accepted = rig.send()
+    until(lambda: b"One thing" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
+    if then:
+        assert rig.send(then, busy="steer").run_id == accepted.run_id
+    assert runs.cancel_run(accepted.run_id)
+    held.set()
+    assert rig.wait(accepted.run_id).run.status is status
+    said = Turn.objects.filter(role="assistant").values_list("content", flat=True)
+    assert [text for text in said if text] == ["One thing first."]
+    closed = Event.objects.filter(type__in=["step.completed", "message.completed"], step=0)
+    assert list(closed.values_list("payload__text_length", flat=True)) == [len("One thing first.")]
+    assert not ToolExecution.objects.exists()
+    assert find_violations() == []
+
+
+def test_what_was_said_before_a_message_joined_is_kept_when_the_run_is_stopped(rig: EngineRig, valkey: Any) -> None:
+    rig.start()
+    held = threading.Event()
+    rig.agent(Reply(("First", "."), held_by=held), Reply(("And sec",), hangs=True), busy_policy="steer")
+    accepted = rig.send("one")
+    until(lambda: b"First" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
+    rig.send("two")
+    held.set()
+    until(lambda: b"And sec" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
+    runs.cancel_run(accepted.run_id)
+    rig.wait(accepted.run_id)
+    said = Turn.objects.filter(role="assistant").order_by("part").values_list("content", "is_answer")
+    assert list(said) == [("First.", False), ("And sec", True)]
+    assert Event.objects.get(type="message.completed").step == 1
+
+
+def test_a_run_that_parks_while_it_is_being_stopped_ends(rig: EngineRig) -> None:
+    """Whoever stops it has seen that it is held, and waits for its row, which the holder lets go."""
+    rig.agent(Reply(("never",)))
+    run = Run.objects.get(pk=rig.send().run_id)
+    Run.objects.filter(pk=run.pk).update(status="running", owner=run.pk, fence=1, ready_at=None)
+
+    def stop() -> None:
+        runs.cancel_run(run.pk)
+        connections.close_all()
+
+    with transaction.atomic():
+        Run.objects.filter(pk=run.pk).update(status="waiting", waiting_on="approval", owner=None)
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        until_someone_waits()
+    stopper.join()
+    assert Run.objects.get().status == RunStatus.CANCELLED
+
+
+def test_a_database_that_blinks_fails_no_run(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "find_open", lambda row: None)
+    monkeypatch.setattr(registry, "open_provider", once(OperationalError("gone"), registry.open_provider))
+    rig.start()
+    rig.agent(Reply(("Hello!",)))
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.answer) == (RunStatus.COMPLETED, "Hello!")
+    assert Run.objects.get().crashes == 0
+
+
+def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, lost = recording.record_step, [OperationalError("the connection broke after the commit")]
+
+    def record_step(*args: Any) -> Any:
+        following = record(*args)
+        if lost:
+            raise lost.pop()
+        return following
+
+    monkeypatch.setattr(recording, "record_step", record_step)
+    rig.start()
+    rig.agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
+    transcript = rig.wait(rig.send().run_id)
+    assert (transcript.run.status, transcript.answer) == (RunStatus.COMPLETED, "Sorry.")
+    assert find_violations() == []
+
+
+def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both need the rows of the session and of its timeline, and take them in the same order."""
+    settle, spent_out = recording.settle, ["", "The budget is used up."]
+    sent: list[Future[Any]] = []
+
+    def send() -> Any:
+        try:
+            return rig.send("another")
+        finally:
+            connections.close_all()
+
+    def ending(claim: Any, snapshot: Any, step: Any, *more: Any) -> Any:
+        if isinstance(step, Fail) and not sent:
+            sent.append(pool.submit(send))
+            until_someone_waits(or_done=sent[0].done)
+        return settle(claim, snapshot, step, *more)
+
+    monkeypatch.setattr(recording, "settle", ending)
+    monkeypatch.setattr(recording.spending, "spent_out", lambda agent: spent_out.pop(0) if spent_out else "")
+    rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
+    with ThreadPoolExecutor(1) as pool:
+        first = rig.send("one")
+        assert rig.wait(first.run_id).run.error_code == "budget_exhausted"
+        assert rig.wait(sent[0].result().run_id).answer == "Sorry."
+    types = list(Event.objects.filter(run_id=first.run_id).order_by("seq").values_list("type", flat=True))
+    assert types[-4:] == ["tool.requested", "tool.failed", "message.completed", "run.failed"]
+
+
+def test_a_double_click_tries_again_once(rig: EngineRig) -> None:
+    held = threading.Event()
+    script = rig.start().agent(Reply(error="model_auth"), Reply(("Hel", "lo!"), held_by=held), Reply(("Again.",)))
+    failed = rig.send().run_id
+    rig.wait(failed)
+    again, twice = (runs.retry_run(failed, actor="user:1") for _ in range(2))
+    held.set()
+    assert again == twice and rig.wait(again).answer == "Hello!"
+    assert rig.wait(runs.retry_run(failed, actor="user:1")).answer == "Again."
+    assert len(script.requests) == 3
+
+
+def test_a_provider_that_sends_what_cannot_be_stored_fails_its_own_run_alone(rig: EngineRig) -> None:
+    rig.start().agent(Reply(("half a pair: \ud83d", "!")), Reply(("Hello!",)))
+    assert rig.wait(rig.send().run_id).run.error_code == "internal_error"
+    assert rig.wait(rig.send().run_id).answer == "Hello!"
+
+
+def test_a_run_can_be_stopped_while_its_worker_drains(
+    rig: EngineRig, monkeypatch: pytest.MonkeyPatch, valkey: Any
+) -> None:
+    monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 20)
+    rig.start()
+    rig.agent(Reply(("Once upon a time",), hangs=True))
+    accepted = rig.send()
+    until(lambda: b"Once upon" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
+    draining = threading.Thread(target=rig.stop)
+    draining.start()
+    runs.cancel_run(accepted.run_id)
+    draining.join()
+    assert Run.objects.get().status == RunStatus.CANCELLED
