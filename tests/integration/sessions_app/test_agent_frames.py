@@ -116,7 +116,8 @@ async def test_a_tool_that_fails_and_a_model_that_fails(rig: EngineRig, caller: 
 
 
 async def test_a_question_and_its_answer(rig: EngineRig, caller: AgentCaller) -> None:
-    call = ToolCall("c1", "ask_user", json.dumps({"question": "Which?", "options": ["red", "blue"]}))
+    # The keys in the order that PostgreSQL gives them, whatever was stored.
+    call = ToolCall("c1", "ask_user", json.dumps({"options": ["red", "blue"], "question": "Which?"}))
     await in_db(rig.agent, Reply(tool_calls=(call,)), Reply(("Blue it is.",)))
     run = (await in_db(caller.start, "go"))["id"]
     async with caller.stream(f"agents/{run}/stream") as stream:
