@@ -1,26 +1,11 @@
-"""Makes text for a model out of what a web server sent: decodes it, and turns HTML into Markdown. Pure."""
+"""Makes text for a model out of what a web server sent: decodes it, and has HTML turned into Markdown. Pure."""
 
 import codecs
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from urllib.parse import urljoin
+from importlib import import_module
 
-from bs4 import BeautifulSoup, Tag
-from bs4.dammit import EncodingDetector
-from markdownify import MarkdownConverter
-
-_NOT_CONTENT = [
-    "script", "style", "noscript", "template", "nav", "footer", "svg", "canvas", "iframe", "object", "embed", "video",
-    "audio", "select", "button", "dialog",
-]  # fmt: skip
-# A <main> or <article> with less text than this is a shell; the whole page says more.
-_LEAST_MAIN_CHARACTERS = 200
-_MAX_TITLE_CHARACTERS = 300
-_MAX_LINKS, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 150, 1_000
-# What is parsed of a page: a million characters take seconds. (Markup that is broken on purpose takes longer, until
-# the tool's time limit ends it.)
-_MAX_HTML_CHARACTERS = 1_000_000
+_HTML = "tools_app.remote.html"
 
 # Python's codecs of the encodings that the web uses. Others may be slow on purpose (punycode, idna) or no text at all.
 _CODECS = {
@@ -48,7 +33,7 @@ def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut:
     url: what relative links are relative to; is_cut: the body is only the beginning of it."""
     is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
     text = decode(body, charset=charset, is_html=is_html, is_cut=is_cut)
-    found = _read_html(text, url) if is_html else Readable("", text.strip())
+    found = import_module(_HTML).read(text, url) if is_html else Readable("", text.strip())
     return replace(found, is_cut=found.is_cut or is_cut)
 
 
@@ -65,7 +50,7 @@ def decode(body: bytes, *, charset: str | None, is_html: bool, is_cut: bool = Fa
 
 def _candidates(body: bytes, charset: str | None, is_html: bool) -> Iterable[str]:
     yield from (name for mark, name in _BOMS.items() if body.startswith(mark))
-    declared = EncodingDetector.find_declared_encoding(body[:4096], is_html=True) if is_html else None
+    declared = import_module(_HTML).find_encoding(body) if is_html else None
     for label in (charset, declared):
         name = _codec(label)
         if name is not None:
@@ -81,58 +66,3 @@ def _codec(label: str | None) -> str | None:
     # What calls itself Latin-1 or ASCII on the web is Windows-1252.
     name = "cp1252" if name in ("iso8859-1", "ascii") else name
     return name if name in _CODECS else None
-
-
-def _read_html(html: str, url: str) -> Readable:
-    soup = BeautifulSoup(html[:_MAX_HTML_CHARACTERS], "html.parser")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    content = _main_part(soup)
-    _make_links_absolute(content, url)
-    links = _links(content)
-    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS, links)
-
-
-def _main_part(soup: BeautifulSoup) -> Tag:
-    """The part of the page that is worth reading, without what is there for browsers alone."""
-    for tag in soup.find_all([*_NOT_CONTENT, "head", "title"]):
-        tag.decompose()
-    for image in soup.find_all("img"):
-        image.replace_with(str(image.get("alt") or ""))
-    for name in ("main", "article"):
-        part = soup.find(name)
-        if isinstance(part, Tag) and len(part.get_text(strip=True)) >= _LEAST_MAIN_CHARACTERS:
-            return part
-    return soup
-
-
-def _make_links_absolute(content: Tag, url: str) -> None:
-    for link in content.find_all("a", href=True):
-        try:
-            target = urljoin(url, str(link["href"]))
-        except ValueError:
-            target = ""
-        if target.startswith(("http://", "https://")) and target.partition("#")[0] != url.partition("#")[0]:
-            link["href"] = target
-        else:
-            link.unwrap()
-
-
-def _links(content: Tag) -> tuple[tuple[str, str], ...]:
-    found: dict[str, str] = {}
-    for link in content.find_all("a", href=True):
-        address = str(link["href"])
-        text = " ".join(link.get_text(" ", strip=True).split())[:_MAX_LINK_CHARACTERS]
-        if len(address) <= _MAX_ADDRESS_CHARACTERS and not found.get(address):
-            found[address] = text
-        if len(found) == _MAX_LINKS:
-            break
-    return tuple((text, address) for address, text in found.items())
-
-
-def _markdown(content: Tag) -> str:
-    try:
-        text = str(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(content))
-    except RecursionError:  # a page may be nested deeper than the converter can follow
-        text = content.get_text("\n", strip=True)
-    lines = (line.rstrip() for line in text.splitlines())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
