@@ -11,8 +11,9 @@ from audit_app.kernel.liveness.store import installed_marks
 # A process beats each second. Free lock and no beat for two of them: it is gone. No beat for eight: it hangs.
 _GONE_SECONDS = 2.0
 _HUNG_SECONDS = 8.0
-# An observer that has not looked for this long (it was stopped, or the store was away) knows nothing any more.
-_BLIND_SECONDS = 3.0
+# Of a longer pause between two looks, in which everybody may have stood still (a machine that slept), hardly any counts;
+# but some, or an observer that is slow for hours would find nobody dead.
+_BLIND_SECONDS, _BLIND_COUNTS_SECONDS = 3.0, 0.5
 _FORGET_SECONDS = 60.0
 # Marks of the dead are swept this often, once they were seen free twice.
 _SWEEP_SECONDS = 30.0
@@ -21,11 +22,11 @@ _UNKNOWN = Look(locked=False, beat=-1)
 
 @dataclass
 class _Watch:
-    """beat: the last count seen; still_since, looked_at: monotonic seconds."""
+    """beat: the last count seen; still: seconds of it that count; looked_at: monotonic seconds."""
 
     beat: int
-    still_since: float
     looked_at: float
+    still: float = 0.0
 
 
 class Observer:
@@ -58,15 +59,13 @@ class Observer:
         return dead
 
     def _is_dead(self, owner: UUID, look: Look, now: float) -> bool:
-        watch = self._watches.get(owner)
-        if watch is None or now - watch.looked_at > _BLIND_SECONDS:
-            self._watches[owner] = _Watch(look.beat, now, now)
-            return False
-        watch.looked_at = now
+        watch = self._watches.setdefault(owner, _Watch(look.beat, now))
+        pause, watch.looked_at = now - watch.looked_at, now
         if look is not _UNKNOWN and look.beat != watch.beat:
-            watch.beat, watch.still_since = look.beat, now
+            watch.beat, watch.still = look.beat, 0.0
             return False
-        return now - watch.still_since >= (_HUNG_SECONDS if look.locked else _GONE_SECONDS)
+        watch.still += pause if pause <= _BLIND_SECONDS else _BLIND_COUNTS_SECONDS
+        return watch.still >= (_HUNG_SECONDS if look.locked else _GONE_SECONDS)
 
     def _sweep(self) -> None:
         if self._clock() - self._swept_at < _SWEEP_SECONDS:

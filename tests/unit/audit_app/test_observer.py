@@ -82,10 +82,18 @@ def test_a_mark_that_was_swept_does_not_start_the_clock_anew(watch):
     assert watch.looks(1, known=False) == [True]
 
 
-def test_an_observer_that_was_suspended_knows_nothing(watch):
+def test_a_pause_in_which_the_observer_was_suspended_hardly_counts(watch):
     watch.looks(2)
-    watch.now += 10
-    assert watch.looks(3) == [False, False, True]
+    watch.now += 1000
+    assert watch.looks(2) == [False, True]
+
+
+def test_an_observer_that_is_slow_for_long_finds_the_dead_all_the_same(watch):
+    verdicts = []
+    for _ in range(6):
+        verdicts += watch.looks(1)
+        watch.now += 4
+    assert verdicts == [False, False, False, False, True, True]
 
 
 def test_an_observer_whose_store_was_away_knows_nothing(watch):
