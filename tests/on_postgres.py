@@ -1,8 +1,8 @@
 """Runs the integration tests on PostgreSQL: `python -m tests.on_postgres [pytest options]`.
 
 On the server of KOMAND_TEST_DATABASE_URL, else on one started for this run alone. All integration tests run there when
-KOMAND_ALL_ON_POSTGRES is set, as CI does. Without it those of _IN_CI_ALONE are left out, to save minutes: they are about
-processes, sockets, pages and shapes, and store nothing that another test does not.
+KOMAND_ALL_ON_POSTGRES is set, as CI does. Without it those of _IN_CI_ALONE are left out, to save minutes: they are
+about processes, sockets, pages and shapes, and store nothing that another test does not.
 """
 
 import os

@@ -11,8 +11,8 @@ from audit_app.kernel.liveness.store import installed_marks
 # A process beats each second. Free lock and no beat for two of them: it is gone. No beat for eight: it hangs.
 _GONE_SECONDS = 2.0
 _HUNG_SECONDS = 8.0
-# Of a longer pause between two looks, in which everybody may have stood still (a machine that slept), hardly any counts;
-# but some, or an observer that is slow for hours would find nobody dead.
+# Of a longer pause between two looks, in which everybody may have stood still (a machine that slept), hardly any
+# counts; but some, or an observer that is slow for hours would find nobody dead.
 _BLIND_SECONDS, _BLIND_COUNTS_SECONDS = 3.0, 0.5
 _FORGET_SECONDS = 60.0
 # Marks of the dead are swept this often, once they were seen free twice.
