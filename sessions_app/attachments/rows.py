@@ -60,8 +60,9 @@ def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, conten
     )  # fmt: skip
 
 
-def mark_failed(row: Attachment, owner: UUID | None, error: str) -> None:
-    _end(row, owner, status="failed", error=error[:300])
+def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
+    """False: it is another's by now, or has ended."""
+    return _end(row, owner, status="failed", error=error[:300])
 
 
 def as_message_part(row: Attachment) -> messages.Attachment:
@@ -86,11 +87,13 @@ def settle(turn: Turn) -> bool:
         return is_waiting
 
 
-def _end(row: Attachment, owner: UUID | None, **fields: object) -> None:
+def _end(row: Attachment, owner: UUID | None, **fields: object) -> bool:
     with transaction.atomic():
         rows = Attachment.objects.filter(pk=row.pk, status="waiting", owner=owner)
-        if rows.update(owner=None, **fields):
-            settle(row.turn)
+        if not rows.update(owner=None, **fields):
+            return False
+        settle(row.turn)
+        return True
 
 
 def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Attachment:

@@ -9,6 +9,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
+from audit_app.kernel.ids import new_id
 from sessions_app.attachments import describing
 from sessions_app.attachments.describing import Content
 from sessions_app.channels.base import MIB, FetchError
@@ -30,7 +31,7 @@ async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tup
     """Write a file as it comes; its size and what it is. A second time replaces it. Raises FetchError."""
     target, size = folder() / path_of(attachment_id), 0
     await sync_to_async(_prepare, thread_sensitive=False)(target)
-    partial = target.with_suffix(".part")
+    partial = target.with_name(f"{target.name}.{new_id().hex}.part")  # another process may be at it, thought to be dead
     try:
         with partial.open("wb") as file:
             async with aclosing(pieces):
@@ -44,7 +45,10 @@ async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tup
 
 
 def drop(path: str) -> None:
-    (folder() / path).unlink(missing_ok=True)
+    """The file, and what those left who died while they fetched it."""
+    target = folder() / path
+    for file in (target, *target.parent.glob(f"{target.name}.*.part")):
+        file.unlink(missing_ok=True)
 
 
 def _prepare(target: Path) -> None:

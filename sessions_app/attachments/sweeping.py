@@ -26,7 +26,8 @@ def sweep(observer: Observer) -> None:
     dead = observer.dead({row.owner for row in found if row.owner})
     for row in found:
         if row.until + _GRACE < timezone.now():
-            rows.mark_failed(row, row.owner, "it took too long")
+            if rows.mark_failed(row, row.owner, "it took too long"):
+                storing.drop(storing.path_of(row.id))
         elif row.owner in dead:
             with transaction.atomic():
                 Attachment.objects.filter(pk=row.pk, owner=row.owner, status="waiting").update(owner=None)

@@ -53,12 +53,15 @@ def record(
 
 def obey(arrival: Arrival, destination: Destination, key: SessionKey, text: str) -> None:
     """Do what the command says, once."""
-    command = text.split(maxsplit=1)[0].removeprefix("/")
+    word, *rest = text.split(maxsplit=1)
+    command = word.removeprefix("/")
     session = Session.objects.select_related("agent").filter(key=str(key)).first()
     reason = f"command_{command}"
     match command:
         case "new":
             told = "A new conversation begins. What was said before is kept."
+            if rest:
+                told += " Of what stands behind `/new` I read nothing: write it once more."
             record(arrival, reason, destination, told, session=session, act=lambda: _set_aside(session))
         case "stop":
             # Stopping takes locks of its own. Done twice at the same moment it does no harm; later it must not be.

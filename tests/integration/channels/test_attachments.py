@@ -273,6 +273,20 @@ def test_what_a_dead_process_was_fetching_is_fetched_anew(rig: EngineRig, platfo
     assert [due.pk for due in rows.list_due(5)] == [row.pk]
 
 
+def test_what_those_left_who_died_in_fetching_goes_with_the_file(rig: EngineRig, platform: FakeTelegram) -> None:
+    rig.agent(Reply(("ok",)))
+    add_telegram(platform)
+    rig.stop()
+    telegram(document(1, "notes"))
+    row = Attachment.objects.get()
+    left = storing.folder() / f"{storing.path_of(row.id)}.{uuid4().hex}.part"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"half")
+    Attachment.objects.update(until=timezone.now() - timedelta(seconds=6))
+    sweeping.sweep(Observer())
+    assert Attachment.objects.get().status == "failed" and not left.exists()
+
+
 def test_old_files_go_and_their_text_stays(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(("ok",)))
     platform.files["notes"] = b"text"

@@ -339,6 +339,12 @@ def test_new_begins_another_session_and_keeps_the_old_one(idle: EngineRig, platf
     assert Turn.objects.filter(session=old).count() == Turn.objects.filter(session=new).count() == 1
 
 
+def test_words_behind_new_are_asked_for_again(idle: EngineRig, platform: FakeTelegram) -> None:
+    add_telegram(platform)
+    telegram(private_update(1, "/new what is the weather?"))
+    assert "once more" in Delivery.objects.get().text and not Run.objects.exists()
+
+
 def test_stop_stops_and_a_late_copy_of_it_does_not(idle: EngineRig, platform: FakeTelegram) -> None:
     add_telegram(platform)
     telegram(private_update(1, "one"))
