@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sessions_app.delivery import pacing
 from tests.engine_rig import EngineRig
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -26,3 +27,10 @@ def platform() -> Iterator[FakeTelegram]:
 def receiver(settings: object) -> Iterator[WebhookReceiver]:
     with WebhookReceiver() as server:
         yield server
+
+
+@pytest.fixture
+def most_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> int:
+    """So many messages into a chat where nobody writes are no loop yet; fewer than in earnest, to save seconds."""
+    monkeypatch.setattr(pacing, "LOOP_MESSAGES", 4)
+    return 4
