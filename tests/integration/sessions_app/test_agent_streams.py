@@ -61,13 +61,14 @@ def kinds(said: list[Compact]) -> list[str]:
 
 
 async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentCaller) -> None:
-    calls, watched = (ToolCall("c1", "echo", json.dumps({"text": "x"})),), threading.Event()
-    first = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=calls, held_by=watched)
-    await in_db(rig.agent, first, Reply(("It ", "is ", "done.")))
+    calls, half, most = (ToolCall("c1", "echo", json.dumps({"text": "x"})),), threading.Event(), threading.Event()
+    first = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=calls, held_by=half)
+    await in_db(rig.agent, first, Reply(("It ", "is ", "done."), held_by=most))
     run = await in_db(caller.start, "go")
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        await stream.until_true(lambda seen: text_of(seen) != "")
-        watched.set()
+        for begun, seen_of_it in (("Let me ", half), ("It is ", most)):
+            await stream.until_true(lambda seen, begun=begun: text_of(seen).endswith(begun))
+            seen_of_it.set()
         said = list(await stream.until(*RESTS))
     assert stream.status == 200 and stream.headers["content-type"].startswith("text/event-stream")
     assert "content-encoding" not in stream.headers and stream.comments[0] == ": connected"
