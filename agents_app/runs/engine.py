@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError
+from django.db import IntegrityError
 from django.utils import timezone
 
 from agents_app.errors import Fenced
@@ -30,13 +30,13 @@ from agents_app.runs.retrying import retry_delay
 from agents_app.runs.steps.think import Interrupted, ModelCall, build_request
 from agents_app.types import Snapshot
 from audit_app.kernel import context, valkey
-from audit_app.kernel.database import in_db
+from audit_app.kernel.database import in_db, is_away
+from audit_app.kernel.persisting import insist
 from audit_app.stream import StreamWriter
 from tools_app.trust import control
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE_SECONDS = 0.25  # before a write that the database did not take is tried again
 _STOPPED_SECONDS = 2.0  # that runs take to note that their model calls were stopped
 
 P = ParamSpec("P")
@@ -196,9 +196,11 @@ class Engine:
                     return
                 else:
                     snapshot = await self._think(drive, snapshot, step)
-        except (Fenced, OperationalError, InterfaceError):
-            raise  # what a database that is away interrupts is no fault of the run: `look_after` gives it back
-        except Exception:
+        except Fenced:
+            raise
+        except Exception as error:
+            if is_away(error):
+                raise  # what that interrupts is no fault of the run: `look_after` gives it back
             partial = drive.call.text if drive.call else ""
             await in_db(recording.end_early, claim, defect(), partial=partial, spent=drive.spend(timezone.now()))
             raise
@@ -267,19 +269,18 @@ class Engine:
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """A write that must not be lost: while the database is away, wait and try again; the fence decides then."""
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                return await in_db(write, *args, **kwargs)
-            except IntegrityError:
-                if pause == _FIRST_PAUSE_SECONDS:
-                    raise
-                # It is there already: an earlier try was stored, and the database went away before it said so. Whoever
-                # claims the run next reads it.
-                raise Fenced from None
-            except (OperationalError, InterfaceError) as error:
-                if self._draining:
-                    raise
-                logger.error("the database does not take a write, trying again in %.1f s: %s", pause, error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 5.0)
+        tries = 0
+
+        def attempt() -> T:
+            nonlocal tries
+            tries += 1
+            return write(*args, **kwargs)
+
+        try:
+            return await insist(attempt, gives_up=lambda: self._draining)
+        except IntegrityError:
+            if tries == 1:
+                raise
+            # It is there already: an earlier try was stored, and the database went away before it said so. Whoever
+            # claims the run next reads it.
+            raise Fenced from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -15,6 +15,7 @@ from agents_app.runs.rules import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
+from audit_app.kernel.database import is_away
 from audit_app.kernel.nudge import nudge
 from audit_app.kernel.prepared import PreparedObjects, PreparedQuery, PreparedUpdate
 from tools_app import selectors as tools
@@ -86,9 +87,9 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
     run, resumes = taken
     try:
         return _load(run, owner, resumes=resumes)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise
         failure = defect()
         with transaction.atomic():
             end(run, RunStatus.FAILED, held_by=owner, code=failure.code, message=failure.message)

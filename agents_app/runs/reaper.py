@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app import selectors
@@ -18,7 +18,7 @@ from agents_app.models import IS_OPEN, Run
 from agents_app.runs import hooks, lease, stopping, transitions
 from audit_app import services as audit
 from audit_app.kernel import nudge
-from audit_app.kernel.database import in_db
+from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.liveness import Observer
 from tools_app import services as tools
 
@@ -53,9 +53,9 @@ class Reaper:
         for part in parts:
             try:
                 part()
-            except (OperationalError, InterfaceError):
-                raise
-            except Exception:
+            except Exception as error:
+                if is_away(error):
+                    raise
                 logger.exception("a part of a sweep failed; again in a second")
 
     def _free_dead(self) -> None:

@@ -6,13 +6,14 @@ from dataclasses import asdict
 from typing import Any
 from uuid import UUID, uuid4
 
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
+from audit_app.kernel.database import is_away
 from audit_app.kernel.nudge import nudge
 from audit_app.kernel.prepared import PreparedQuery
 from audit_app.vocabulary import EventType, Fact
@@ -97,9 +98,9 @@ def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
     try:
         with transaction.atomic():
             return conversations.get().run_ended(transcript)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise
         logger.exception(
             "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
         )

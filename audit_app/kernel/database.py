@@ -1,4 +1,4 @@
-"""The one door from async code to the ORM: a small pool of this process's own threads.
+"""The one door from async code to the ORM: a small pool of this process's own threads; and how a database is away.
 
 SQLite gets a single thread, since its writers queue anyway; PostgreSQL gets four. Nothing here opens a transaction.
 """
@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import InterfaceError, InternalError, OperationalError, close_old_connections, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _POSTGRES_THREADS = 4
+_READ_ONLY = "25006"  # PostgreSQL, appendix A: read_only_sql_transaction, as while another server takes over
 
 
 async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -30,6 +31,13 @@ async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     context = contextvars.copy_context()
     call = partial(context.run, _on_fresh_connections, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_current_pool().threads, call)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the database is the cause: it is gone, full, locked or read-only, and the same may work later."""
+    if isinstance(error, InternalError):
+        return getattr(error.__cause__, "sqlstate", "") == _READ_ONLY
+    return isinstance(error, OperationalError | InterfaceError)
 
 
 def close_pool() -> None:

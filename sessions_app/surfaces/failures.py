@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework.exceptions import APIException, ValidationError
 
 from agents_app.errors import IdempotencyMismatch
+from audit_app.kernel.database import is_away
 from audit_app.kernel.errors import (
     AppError,
     Conflict,
@@ -78,7 +78,7 @@ def failure_of(error: Exception) -> Failure:
         return Failure(413, "body_too_large", "The request body is too large.")
     if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
         return Failure(400, "bad_request", "The request cannot be understood.")
-    if isinstance(error, OperationalError | InterfaceError):
+    if is_away(error):
         return _of_database(error)
     logger.error("unexpected error", exc_info=error)
     return Failure(500, "internal_error", "Something went wrong here. The log has it under the request id.")

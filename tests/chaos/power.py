@@ -23,7 +23,7 @@ from redis.exceptions import ResponseError
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
 from audit_app import stream
-from audit_app.kernel import liveness, nudge, valkey
+from audit_app.kernel import liveness, nudge, persisting, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import Inbound
 from tools_app import conf
@@ -144,8 +144,8 @@ class Gateway:
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The engine works on this very thread and connection, so that what it does has one order.
-        monkeypatch.setattr(engine_module, "in_db", _here)
-        monkeypatch.setattr(looping, "in_db", _here)
+        for module in (engine_module, looping, persisting):
+            monkeypatch.setattr(module, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
         monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)

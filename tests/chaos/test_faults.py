@@ -1,10 +1,11 @@
 """Single faults, each caused on purpose in one process: zombies, late and double results, a disk that takes nothing."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,11 +16,12 @@ from django.utils import timezone
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
 from agents_app.providers.scripted import Reply
-from agents_app.runs import engine, lease, recording
+from agents_app.runs import lease, recording
 from agents_app.runs.loop import Cancel
 from agents_app.runs.recording import Spent
 from agents_app.types import ModelResponse
 from audit_app import stream
+from audit_app.kernel import persisting
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
 from sessions_app.invariants import find_violations
@@ -248,20 +250,40 @@ def test_a_disk_that_takes_nothing_while_the_model_speaks_costs_no_answer(
     """The answer is kept in memory until there is room."""
     database = connection.connection  # past Django, which takes the engine's loop for a reason to refuse
     usual = database.execute(f"PRAGMA {pragma}").fetchone()[0]
-    pauses: list[float] = []
 
     def trouble() -> None:
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA {pragma} = {1 if pragma == 'query_only' else pages}")
 
+    spare = database.execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
+    answer = "x" * (200_000 + spare.fetchone()[0])  # more than fits into what was freed before
+    relief = partial(database.execute, f"PRAGMA {pragma} = {usual}")
+    see_an_answer_through(play, gateway, monkeypatch, answer, trouble, relief)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="needs PostgreSQL")
+def test_a_server_that_is_read_only_while_the_model_speaks_costs_no_answer(
+    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is while another one takes over."""
+    is_read_only = "SET default_transaction_read_only = {}".format
+    trouble, relief = (partial(connection.connection.execute, is_read_only(value)) for value in ("on", "off"))
+    see_an_answer_through(play, gateway, monkeypatch, "It is done.", trouble, relief)
+
+
+def see_an_answer_through(
+    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, answer: str,
+    trouble: Callable[[], object], relief: Callable[[], object],
+) -> None:  # fmt: skip
+    """The trouble begins with the model call and lasts until the third pause."""
+    pauses: list[float] = []
+
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
-            database.execute(f"PRAGMA {pragma} = {usual}")
+            relief()
 
-    spare = database.execute("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")
-    answer = "x" * (200_000 + spare.fetchone()[0])  # more than fits into what was freed before
-    monkeypatch.setattr(engine, "asyncio", AsyncioWith(pause))
+    monkeypatch.setattr(persisting, "asyncio", AsyncioWith(pause))
     session_id = play.begin()
     play.script.replies = (Reply((answer,)),)
     monkeypatch.setattr(play.script, "take", lambda request: (trouble(), play.script.replies[0])[1])

@@ -10,10 +10,11 @@ from typing import Any
 from uuid import UUID
 
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from audit_app import services as audit
 from audit_app.kernel import context, liveness, redact
+from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
 from tools_app.executions import bell, facts, sources
 from tools_app.executions.transitions import move
@@ -99,8 +100,8 @@ def record(row: ToolExecution, outcome: Outcome) -> None:
         try:
             record_once(row, outcome)
             return
-        except (OperationalError, InterfaceError):
-            if not tries_left:
+        except Exception as error:
+            if not (tries_left and is_away(error)):
                 raise
             logger.warning("the result of execution %s could not be stored, trying again", row.id, exc_info=True)
             connection.close()

@@ -7,12 +7,12 @@ by their effect class.
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
-
-from django.db import InterfaceError, OperationalError
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
+from audit_app.kernel.persisting import insist
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import executing, facts
 from tools_app.executions.executing import Outcome
@@ -22,7 +22,6 @@ from tools_app.types import LoopTool, ToolError
 
 logger = logging.getLogger(__name__)
 
-_RECORD_PAUSE_SECONDS = 1.0
 _END_SECONDS = 2.0
 
 
@@ -134,15 +133,7 @@ class LoopExecutions:
 
     async def _record(self, row: ToolExecution, outcome: Outcome) -> None:
         """Store the outcome, waiting for a database that is away rather than losing what was done."""
-        while True:
-            try:
-                await in_db(executing.record_once, row, outcome)
-                return
-            except (OperationalError, InterfaceError):
-                if self._time_is_up:
-                    raise
-                logger.warning("the result of execution %s could not be stored, trying again", row.id, exc_info=True)
-                await asyncio.sleep(_RECORD_PAUSE_SECONDS)
+        await insist(partial(executing.record_once, row, outcome), gives_up=lambda: self._time_is_up)
 
 
 def open_here(owner: UUID) -> LoopExecutions:

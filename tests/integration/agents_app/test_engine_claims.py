@@ -18,6 +18,7 @@ from agents_app.runs import hooks, lease, reaper, worker
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
+from audit_app.kernel import persisting
 from sessions_app.services import open_session
 from tests.engine_rig import EngineRig, until
 
@@ -58,7 +59,8 @@ def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return await asyncio.to_thread(call)
 
-    monkeypatch.setattr(engine_module, "in_db", elsewhere)
+    for module in (engine_module, persisting):
+        monkeypatch.setattr(module, "in_db", elsewhere)
 
 
 @pytest.mark.usefixtures("several_threads")

@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+from contextlib import suppress
 
 import pytest
-from django.db import connection
+from django.db import InternalError, ProgrammingError, connection, transaction
 
 from audit_app.kernel import context
-from audit_app.kernel.database import close_pool, in_db
+from audit_app.kernel.database import close_pool, in_db, is_away
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,3 +67,16 @@ async def test_what_was_begun_is_ended_although_nobody_waits():
     leave.set()
     await in_db(lambda: None)
     assert await asyncio.to_thread(done.wait, 5)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="needs PostgreSQL")
+def test_a_server_that_is_read_only_is_away_and_a_broken_transaction_is_not():
+    with pytest.raises(InternalError) as refused, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        cursor.execute("CREATE TABLE anything (id int)")
+    assert is_away(refused.value)
+    with pytest.raises(InternalError) as refused, transaction.atomic(), connection.cursor() as cursor:
+        with suppress(ProgrammingError):
+            cursor.execute("SELECT nothing")
+        cursor.execute("SELECT 1")
+    assert not is_away(refused.value)

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import InternalError, OperationalError
 from django.utils import timezone
+from psycopg.errors import ReadOnlySqlTransaction
 
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
@@ -155,6 +156,7 @@ def test_a_database_that_only_reads_for_a_while_keeps_no_message(
 ) -> None:
     account = add_telegram(platform, config=QUIET)
     error = InternalError("cannot execute UPDATE in a read-only transaction")
+    error.__cause__ = ReadOnlySqlTransaction()
     monkeypatch.setattr(transitions, "mark_sent", failing(transitions.mark_sent, error))
     plan(account, "one", "two")
     assert settle(rig, 2) == ["sent", "sent"] and platform.chat(501) == ["one", "two"]
