@@ -16,7 +16,7 @@ from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.stopping import resume_agents as resume_agents
 from agents_app.runs.stopping import stop_agents as stop_agents
-from agents_app.runs.transitions import ADVANCE, QUEUE, approvals_settled, end, fact_of, inputs_settled
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, look_what_for
 from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
 from audit_app.kernel import context
@@ -106,8 +106,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             approval_id, decision=decision, actor=actor, note=note,
             policy=policy_of(run), session_policy=session_policy_of(run),
         )  # fmt: skip
-        if not tools.has_pending_approval(run_id):
-            approvals_settled(run_id)
+        look_what_for(run_id)
         return decided
 
 
@@ -122,8 +121,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_serv
     answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
     if run is None or answered is None:
         return None
-    if not tools.has_open_question(run_id):
-        inputs_settled(run_id)
+    look_what_for(run_id)
     nudge(ADVANCE, str(run_id), queue=QUEUE)
     return run, answered
 

@@ -47,7 +47,7 @@ class Reaper:
     def sweep(self) -> None:
         """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
         parts: list[Callable[[], object]] = [
-            self._free_dead, stopping.end_stopped, partial(tools.sweep, self._observer),
+            self._free_dead, stopping.end_stopped, self._sweep_tools,
             self._ring_forgotten, self._tell_untold, *(partial(sweep, self._observer) for sweep in hooks.sweeps),
         ]  # fmt: skip
         for part in parts:
@@ -65,6 +65,10 @@ class Reaper:
         for run in held:
             if run.owner in dead and lease.take_from_dead(run):
                 logger.warning("run %s lost its worker %s; it goes on elsewhere", run.id, run.owner)
+
+    def _sweep_tools(self) -> None:
+        for run_id in tools.sweep(self._observer):
+            transitions.look_what_for(run_id)
 
     def _ring_forgotten(self) -> None:
         """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost. What has begun goes

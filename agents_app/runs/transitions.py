@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents_app import conversations, events, selectors
@@ -79,16 +80,14 @@ def end(
     return True
 
 
-def approvals_settled(run_id: UUID) -> None:
-    """No approval is waited for any more: what the parked run waits on now is an answer, or its tools."""
-    waiting = Run.objects.filter(pk=run_id, status=RunStatus.WAITING, waiting_on=WaitingOn.APPROVAL)
-    waiting.update(waiting_on=WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS)
-
-
-def inputs_settled(run_id: UUID) -> None:
-    """No answer is waited for any more: what the parked run waits on now are its tools."""
-    waiting = Run.objects.filter(pk=run_id, status=RunStatus.WAITING, waiting_on=WaitingOn.INPUT)
-    waiting.update(waiting_on=WaitingOn.TOOLS)
+def look_what_for(run_id: UUID) -> None:
+    """Someone decided or answered, or their time was over: note what a parked run waits on by now."""
+    if tool_selectors.has_pending_approval(run_id):
+        now_on = WaitingOn.APPROVAL
+    else:
+        now_on = WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS
+    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
+    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=now_on)
 
 
 def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:

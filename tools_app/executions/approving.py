@@ -106,8 +106,9 @@ def decide_approval(
         return selectors.get_approval(approval_id)
 
 
-def expire_approvals() -> None:
-    """One pass of the sweeper: requests whose time is over count as denied."""
+def expire_approvals() -> set[UUID]:
+    """One pass of the sweeper: requests whose time is over count as denied. Returns whose they were."""
+    runs: set[UUID] = set()
     due = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING, expires_at__lte=Now())
     for approval in due.order_by("expires_at")[:_AT_ONCE]:
         with transaction.atomic():
@@ -115,6 +116,8 @@ def expire_approvals() -> None:
             if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
                 audit.emit(_carry_out(approval, "Nobody approved this call in time, so it was denied: timeout."))
                 bell.ring_if_done(approval.execution)
+                runs.add(approval.run_id)
+    return runs
 
 
 def withdraw_approval(row: ToolExecution) -> list[Fact]:

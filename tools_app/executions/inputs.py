@@ -66,14 +66,17 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
     return Answered(row.id, [facts.ended(row)])
 
 
-def expire_inputs() -> None:
-    """One pass of the sweeper: questions that nobody answered in time."""
+def expire_inputs() -> set[UUID]:
+    """One pass of the sweeper: questions that nobody answered in time. Returns whose they were."""
+    runs: set[UUID] = set()
     due = InputRequest.objects.select_related("execution").filter(status=InputStatus.PENDING, expires_at__lte=Now())
     for asked in due.order_by("expires_at")[:_AT_ONCE]:
         with transaction.atomic():
             _lock(asked)
             if settle_input(asked.id, InputStatus.EXPIRED, answered_by="system"):
                 _end_unanswered(asked.execution)
+                runs.add(asked.execution.run_id)
+    return runs
 
 
 def withdraw_input(row: ToolExecution) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from enum import Enum
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -43,15 +44,15 @@ def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds
     return Rescue.NOTHING
 
 
-def sweep(observer: Observer) -> None:
+def sweep(observer: Observer) -> set[UUID]:
     """Look once at every running execution and at the pending ones that nobody has begun. Called about each second.
 
-    Any number of processes may sweep at once: each act is one guarded update in a transaction of its own.
+    Any number of processes may sweep at once: each act is one guarded update in a transaction of its own. Returns the
+    runs for which a person was waited for too long.
     """
     _rescue_running(observer)
     _ring_again()
-    expire_approvals()
-    expire_inputs()
+    return expire_approvals() | expire_inputs()
 
 
 def _rescue_running(observer: Observer) -> None:

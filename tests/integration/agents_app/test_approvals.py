@@ -18,29 +18,16 @@ from agents_app.providers.scripted import Reply
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
+from tests.approval_rig import Launch
 from tests.engine_rig import EngineRig, until, until_someone_waits
 from tests.rest_rig import RestCaller
 from tools_app.executions import approving
-from tools_app.models import Approval, ToolExecution
+from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.registry import tools
 from tools_app.services import AlreadyDecided, ApprovalExpired, cancel_execution
-from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.types import ExecutionStatus, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-class Launch(Tool):
-    """A tool that must not run unasked."""
-
-    spec = ToolSpec(
-        "launch", "Launches.", {"type": "object", "properties": {"target": {"type": "string"}}},
-        effect=Effect.ONCE, risk=Risk.HIGH,
-    )  # fmt: skip
-    launched: list[str] = []
-
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        self.launched.append(arguments["target"])
-        return "launched"
 
 
 @pytest.fixture
@@ -101,6 +88,16 @@ def test_an_expired_request_is_a_denial_and_cannot_be_decided(rig: EngineRig) ->
     transcript = rig.wait(accepted.run_id)
     assert "timeout" in (transcript.executions[0].error or "")
     assert Launch.launched == []
+
+
+def test_a_run_whose_request_expired_waits_for_what_is_left(rig: EngineRig) -> None:
+    asks = ToolCall("c1", "launch", '{"target": "moon"}'), ToolCall("c2", "ask_user", '{"question": "Which?"}')
+    rig.agent(Reply(tool_calls=asks), Reply(("Over.",)))
+    accepted, _ = ask(rig)
+    Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    until(lambda: Run.objects.get(pk=accepted.run_id).waiting_on == "input")
+    InputRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert rig.wait(accepted.run_id).run.status is RunStatus.COMPLETED
 
 
 def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
