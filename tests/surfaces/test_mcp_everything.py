@@ -1,7 +1,5 @@
 """The protocol's own test server, from the npm registry: what others build their servers like."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import pytest
 
 from tests.engine_rig import until
 from tests.mcp_rig import Caller, LoopThread
+from tests.surfaces import npm
 from tools_app.remote.mcp.config import ServerConfig
 from tools_app.types import ToolError
 
@@ -20,14 +19,8 @@ PACKAGE = "@modelcontextprotocol/server-everything@2026"
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The server's program, installed into a temporary folder."""
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("NOT TESTED: node and npm are not installed here")
-    folder = tmp_path_factory.mktemp("npm")
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110)
-    if done.returncode:
-        pytest.skip(f"NOT TESTED: {PACKAGE} could not be installed: {done.stderr[-300:]}")
-    return folder / "node_modules" / ".bin" / "mcp-server-everything"
+    modules = npm.install(tmp_path_factory.mktemp("npm"), PACKAGE)
+    return modules / ".bin" / "mcp-server-everything"
 
 
 @pytest.fixture(scope="module")
