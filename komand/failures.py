@@ -28,12 +28,17 @@ _SHAPES: tuple[tuple[str, Shape], ...] = (
 )
 
 
+def shape_of(path: str) -> Shape | None:
+    """How errors at this path look; None where people read them."""
+    return next((shape for prefix, shape in _SHAPES if path.startswith(prefix)), None)
+
+
 def _shaped(request: HttpRequest, error: Exception) -> JsonResponse | None:
-    for prefix, shape in _SHAPES:
-        if request.path.startswith(prefix):
-            failure = failure_of(error)
-            return JsonResponse(shape(failure), status=failure.status, headers=dict(failure.headers))
-    return None
+    shape = shape_of(request.path)
+    if shape is None:
+        return None
+    failure = failure_of(error)
+    return JsonResponse(shape(failure), status=failure.status, headers=dict(failure.headers))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -24,8 +24,10 @@ from twisted.internet import defer, reactor, tcp
 from twisted.logger import globalLogBeginner
 
 from audit_app.kernel import liveness
-from komand import asgi, background, parent
-from sessions_app.surfaces.komand import envelope
+from komand import asgi, background, failures, parent
+from sessions_app.surfaces.bodies import BodyTooLarge
+from sessions_app.surfaces.failures import failure_of
+from sessions_app.surfaces.komand import errors
 from tools_app import conf
 
 logger = logging.getLogger(__name__)
@@ -37,11 +39,6 @@ STALL_SECONDS = 10.0
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
 _REQUEST_SECONDS = 0.7
-_TOO_LARGE_BODY = json.dumps(envelope.failure("The request body is too large.", {"code": "body_too_large"})).encode()
-_TOO_LARGE = (
-    b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(_TOO_LARGE_BODY), _TOO_LARGE_BODY)
-)
 _UPLOADS = re.compile(rb"/api/(?:v1/artifact-blobs/|sessions/[^/?]+/artifacts(?:\?|$))")
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
@@ -104,6 +101,16 @@ def most_bytes(target: bytes) -> int:
     return conf.artifact_limits()[0] if _UPLOADS.match(target) else int(settings.KOMAND_MAX_BODY_BYTES)
 
 
+def too_large(target: bytes) -> bytes:
+    """The answer to a body that is too long, in the shape of the surface that it was meant for."""
+    shape = failures.shape_of(target.decode("latin-1")) or errors.shape
+    body = json.dumps(shape(failure_of(BodyTooLarge()))).encode()
+    return (
+        b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
+
+
 class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
     """Refuses bodies over the cap before they are stored: by their announced length, and while they arrive."""
 
@@ -126,7 +133,7 @@ class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
     def _refuse(self) -> None:
         if not self._refused:
             self._refused = True
-            self.transport.write(_TOO_LARGE)
+            self.transport.write(too_large(self.channel._path))
             self.transport.loseConnection()
 
 

@@ -1,5 +1,6 @@
 """The web server's own promises, on real sockets: slow readers, large bodies, an end in time."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from komand.web import most_bytes
+from komand.web import most_bytes, too_large
 from tests.integration.komand.flooding import LARGE_PIECES, PIECE
 from tests.live import ROOT, clean_environment, wait_for
 
@@ -48,6 +49,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
         )  # fmt: skip
         serving = Serving(listener.getsockname()[1], process)
         with serving.connect() as client:
+            client.settimeout(90)  # until the server has started
             client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert b"200" in client.recv(100)
         yield serving
@@ -110,7 +112,22 @@ def test_a_message_longer_than_clients_may_send_arrives_in_one_frame(serving: Se
 def test_an_announced_body_over_the_cap_is_refused_before_it_is_sent(serving: Serving) -> None:
     with serving.connect() as client:
         client.sendall(b"POST /ping HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n")
-        assert client.recv(100).startswith(b"HTTP/1.1 413")
+        assert client.makefile("rb").read() == too_large(b"/ping")
+
+
+@pytest.mark.parametrize(
+    ("target", "shape"),
+    [
+        (b"/api/sessions", {"success", "data", "error", "meta"}),
+        (b"/api/v1/agents?a=b", {"message", "code", "status"}),
+        (b"/v1/chat/completions", {"error"}),
+        (b"/v1/threads/\xff/messages", {"detail", "code", "request_id"}),
+        (b"/chat", {"success", "data", "error", "meta"}),
+    ],
+)
+def test_a_refusal_has_the_shape_of_the_surface(target: bytes, shape: set[str]) -> None:
+    head, _, body = too_large(target).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413") and json.loads(body).keys() == shape
 
 
 @pytest.mark.parametrize(
