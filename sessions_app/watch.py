@@ -4,6 +4,7 @@ import asyncio
 from uuid import UUID
 
 from audit_app import follow, timeline
+from audit_app.follow import Subscription
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
 from sessions_app.watching.seen import Seen
@@ -25,23 +26,34 @@ async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float) -> bo
 
     Holds no thread and no database connection while it waits.
     """
-    subscription = follow.follower().subscribe(session_id, live=False)
+    has_overflowed = True
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                head, has_ended = await in_db(_look, session_id, run_id)
-                if has_ended:
-                    return True
-                if subscription.join(head):
-                    break
-            while items := await subscription.take():
-                if any(isinstance(item, KeptEvent) and item.run_id == run_id and item.ends_run for item in items):
-                    return True
+            while has_overflowed:  # else the server ends
+                subscription = follow.follower().subscribe(session_id, live=False)
+                try:
+                    if await _sees_end(subscription, run_id):
+                        return True
+                finally:
+                    subscription.close()
+                has_overflowed = subscription.overflowed
     except TimeoutError:
         pass  # the last look below decides
-    finally:
-        subscription.close()
     return await in_db(timeline.has_ended, run_id)
+
+
+async def _sees_end(subscription: Subscription, run_id: UUID) -> bool:
+    """False when the subscription is over before the run is."""
+    while True:
+        head, has_ended = await in_db(_look, subscription.session_id, run_id)
+        if has_ended:
+            return True
+        if subscription.join(head):
+            break
+    while items := await subscription.take():
+        if any(isinstance(item, KeptEvent) and item.run_id == run_id and item.ends_run for item in items):
+            return True
+    return False
 
 
 def _look(session_id: UUID, run_id: UUID) -> tuple[int, bool]:

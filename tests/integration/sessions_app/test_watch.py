@@ -1,7 +1,7 @@
 """A viewer on the real Valkey and database: live, late, cut off and resumed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from uuid import UUID
 
@@ -10,6 +10,7 @@ import redis
 
 from agents_app.events import MESSAGE_RESET, RUN_COMPLETED, RUN_QUEUED, RUN_STARTED, RUN_WAITING
 from audit_app import follow, stream, timeline
+from audit_app.follow.subscription import BUFFERED_ITEMS
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
@@ -73,6 +74,12 @@ async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 10) 
                 if any(fact.type == last for fact in frame):
                     break
     return seen
+
+
+async def happens(condition: Callable[[], object], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 async def screen_of(conversation: Conversation) -> Screen:
@@ -210,6 +217,23 @@ async def test_waiting_returns_when_the_run_ends(conversation):
     assert not waiting.done()
     await conversation.keep(RUN_COMPLETED)
     assert await asyncio.wait_for(waiting, 5)
+
+
+async def test_waiting_goes_on_from_the_store_when_more_happens_than_it_can_take(conversation, monkeypatch):
+    await begin(conversation)
+    made = []
+    follower = follow.follower()
+    subscribe = follower.subscribe
+    monkeypatch.setattr(follower, "subscribe", lambda *names, **how: made.append(subscribe(*names, **how)) or made[-1])
+    waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))
+    await happens(lambda: made)
+    made[0].put([object()])
+    made[0].put([object()] * BUFFERED_ITEMS)
+    assert made[0].overflowed
+    await happens(lambda: len(made) == 2 or waiting.done())
+    assert not waiting.done(), "the run goes on"
+    await conversation.keep(RUN_COMPLETED)
+    assert await asyncio.wait_for(waiting, 20)
 
 
 async def test_waiting_for_an_ended_run_returns_at_once(conversation):
