@@ -1,11 +1,13 @@
 """A conversation on the page: streamed, with tools, over reloads, lost connections, stops and errors."""
 
+import json
 import re
 
 from playwright.sync_api import Page, Route, WebSocketRoute, expect
 
 from tests.browser.chat_page import SOON, ChatPage, answering, tokens
 from tests.browser.conftest import NewTab
+from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand
 
 TWO_TOOLS = [["calculator", {"expression": "17*23"}], ["date_time", {"timezone": "Asia/Tokyo"}]]
@@ -92,6 +94,35 @@ def _cut_after(page: Page, messages: int) -> list[str]:
 
     page.route_web_socket(re.compile(r"/ws/chat/"), connect)
     return opened
+
+
+def test_what_comes_behind_text_that_stays_missing_is_shown_all_the_same(
+    chat: ChatPage, model_server: ModelServer
+) -> None:
+    opened: list[str] = []
+
+    def connect(socket: WebSocketRoute) -> None:
+        opened.append(socket.url)
+        socket.connect_to_server().on_message(lambda message: socket.send(_with_a_gap(str(message))))
+
+    chat.page.route_web_socket(re.compile(r"/ws/chat/"), connect)
+    answer = chat.ask(tokens=20, hold=10)
+    expect(answer).to_contain_text("tok5", timeout=SOON)
+    model_server.go_on()
+    chat.wait_finished()
+    assert answer.locator(".markdown").inner_text() == tokens(20)
+    assert len(opened) > 1, "it was asked for again first"
+
+
+def _with_a_gap(message: str) -> str:
+    """With a piece of text before the answer that stands too far behind in it."""
+    told = json.loads(message)
+    for place, act in enumerate(told.get("acts", ())):
+        if act["do"] == "answer":
+            piece = {"offset": 999, "text": "?", "blocks": [], "draft": None}
+            told["acts"].insert(place, {"do": "text", "run": act["run"], "step": 0, **piece})
+            break
+    return json.dumps(told)
 
 
 def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: LiveKomand) -> None:

@@ -26,6 +26,17 @@ def test_keys_write_send_recall_and_stop(chat: ChatPage) -> None:
     expect(chat.box).to_have_value("[[tokens=2000 rate=40]]\nsecond line")
 
 
+def test_what_is_written_before_the_scripts_are_there_is_sent(new_tab: NewTab) -> None:
+    chat = new_tab()
+    chat.page.route(re.compile(r"/js/chat/main"), lambda route: route.abort())
+    chat.open()
+    chat.send("[[tokens=3]]")
+    expect(chat.questions.locator(".bubble")).to_have_text(["[[tokens=3]]"], timeout=SOON)
+    chat.box.fill("[[tokens=4]]")
+    chat.page.get_by_role("button", name="Send", exact=True).click()
+    expect(chat.questions.locator(".bubble")).to_have_text(["[[tokens=3]]", "[[tokens=4]]"], timeout=SOON)
+
+
 def test_shortcuts_lead_through_the_page(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()

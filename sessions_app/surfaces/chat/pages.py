@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.ids import new_id
 from sessions_app import entitlement, selectors
 from sessions_app.access import access_session
 from sessions_app.models import Session
@@ -96,6 +97,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "days": read_days(request, current=current.id if current else None),
         "agents": _agents(current.agent if current else None),
         "longest_text": LONGEST_TEXT,
+        "message_key": new_id(),  # of what is sent before the page's scripts are there, which give each message its own
     }
     return render(request, "chat/chat.html", {**context, **shared})
 

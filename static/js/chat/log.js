@@ -20,9 +20,15 @@ export class Log {
     setInterval(() => this.#countDown(), 250);
   }
 
-  // Apply acts in order. False when text is missing before one: then the rest is not applied.
-  apply(acts) {
-    const whole = this.#scroll.keeping(() => acts.every((act) => this.#act(act)));
+  // Apply acts in order. False when text is missing before one: then the rest is only applied if it goes on past gaps.
+  apply(acts, pastGaps = false) {
+    let whole = true;
+    this.#scroll.keeping(() => {
+      for (const act of acts) {
+        whole = this.#act(act) && whole;
+        if (!whole && !pastGaps) break;
+      }
+    });
     this.refresh();
     return whole;
   }

@@ -57,18 +57,20 @@ class Follower {
     this.#standing ||= setTimeout(() => (this.#attempt = 0), STANDS);
     this.#expectLife();
     if (!acts) return;
-    if (!this.#log.apply(acts)) {
+    // Text that stays missing comes with the stored answer; what else has happened must not wait for it.
+    const pastGaps = this.#gaps >= MOST_GAPS;
+    const whole = this.#log.apply(acts, pastGaps);
+    if (!whole && !pastGaps) {
       this.#missing();
       return;
     }
-    this.#gaps = 0;
+    if (whole) this.#gaps = 0;
     this.#cursor = cursor;
   }
 
-  // Text is missing: ask again from the last fact. If that does not help, the stored answer will.
+  // Text is missing: ask again from the last fact.
   #missing() {
     this.#gaps += 1;
-    if (this.#gaps > MOST_GAPS) return;
     this.#drop();
     this.#timer = setTimeout(() => this.connect(), FIRST_DELAY / 4);
   }

@@ -1,5 +1,6 @@
 """What a person does on the page, with htmx and without."""
 
+import re
 from uuid import uuid4
 
 import pytest
@@ -120,6 +121,15 @@ def test_without_script_the_page_is_shown_again(browser: Client, session: Sessio
     assert (response.status_code, response.headers["Location"]) == (302, f"/chat/{session.id}")
     refused = browser.post(f"/chat/{session.id}/messages", {"text": ""})
     assert refused.status_code == 400 and b"<!doctype html>" in refused.content
+
+
+def test_what_the_page_sends_twice_without_script_is_one_message(browser: Client, session: Session) -> None:
+    for page, target in (("/chat/new", "/chat/start"), (f"/chat/{session.id}", f"/chat/{session.id}/messages")):
+        Run.objects.all().delete()
+        (key,) = re.findall(r'name="key" value="([^"]+)"', browser.get(page).content.decode())
+        answers = [browser.post(target, {"text": "hello", "key": key}) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [302, 302]
+        assert Run.objects.count() == 1
 
 
 def test_stop_ends_the_run_that_is_meant(browser: Client, session: Session) -> None:
