@@ -91,9 +91,9 @@ class LiveCaller:
             return Answer(status, body_bytes, None, None, found)
         return read_envelope(status, body_bytes, {"Content-Type": found["content-type"], **found})
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
         """Status and body of a protocol that has no envelope."""
-        await self._send_request(method, path, [b"" if body is None else json.dumps(body).encode()], {})
+        await self._send_request(method, path, [b"" if body is None else json.dumps(body).encode()], headers)
         status, _, data = self._received()
         return status, data.decode()
 

@@ -51,6 +51,15 @@ def ask(principal: Principal, question: Question, idempotency_key: str) -> Asked
     return Asked(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))
 
 
+def ask_again(user: User, run_id: UUID) -> Asked:
+    """A question that has its run already. Raises NotFound."""
+    run = access_run(user, run_id)
+    session = access_session(user, run.conversation_id)
+    turn_id = Turn.objects.filter(run_id=run.id, role="user").order_by("part").values_list("pk", flat=True)[0]
+    accepted = Accepted(session.id, session.key, turn_id, run.id, run.ordinal, is_duplicate=True)
+    return Asked(accepted, "", int(run.created_at.timestamp()))
+
+
 def run_of(user: User, response_id: str) -> UUID:
     """The run that a response of the user stands for. Raises NotFound."""
     try:

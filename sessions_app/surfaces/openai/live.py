@@ -1,7 +1,7 @@
 """What waits or streams: chat completions and responses.
 
 A client that leaves its request stops the run, as it would stop a model; a response in the background goes on, and so
-does every run whose request was cut because the server ended: a client that asks again under its key gets the answer.
+does every run whose request was cut because the server ended: a client that asks again gets its answer.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from sessions_app.identity import limits
 from sessions_app.surfaces import accepting
 from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.failures import Failure
-from sessions_app.surfaces.openai import errors, response_objects
+from sessions_app.surfaces.openai import errors, repeating, response_objects
 from sessions_app.surfaces.openai.annotations import CitedByStep
-from sessions_app.surfaces.openai.asking import Asked, ask, run_of
+from sessions_app.surfaces.openai.asking import Asked, ask, ask_again, run_of
 from sessions_app.surfaces.openai.completions import Completion
 from sessions_app.surfaces.openai.messages import refuse
 from sessions_app.surfaces.openai.requests import Question, read_completion, read_response
@@ -37,11 +37,15 @@ from sessions_app.surfaces.sse import EventStreamConsumer
 from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED
 
+# To SDKs, which would ask again after a 409 and any 5xx: that would be one more run, which does everything once more.
+_AS_IT_IS = {"X-Should-Retry": "false"}
 _ENDS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT))
 
 
 class _Endpoint(EventStreamConsumer):
     """What both protocols share: taking the question in, and following its run."""
+
+    is_endless = True  # an answer may wait for a person
 
     def limit(self) -> limits.Limit:
         return limits.chat_limit()
@@ -54,15 +58,23 @@ class _Endpoint(EventStreamConsumer):
         await self.send_event(_text(self.shape_failure(failure)), event="error")
         await super().break_off(failure)
 
-    async def take_in(self, question: Question) -> Asked:
-        key = self.request.headers.get("Idempotency-Key", "")
+    async def take_in(self, question: Question, body: bytes) -> Asked:
+        self._digest = repeating.digest_of(self.principal.user, self.scope["path"], body)
         async with accepting.turn():
-            asking = asyncio.ensure_future(in_db(ask, self.principal, question, key))
+            asking = asyncio.ensure_future(in_db(self._ask, question))
             try:
                 return await asyncio.shield(asking)
             except asyncio.CancelledError:
                 await self.end_early(await asking, question)  # it is stored all the same
                 raise
+
+    def _ask(self, question: Question) -> Asked:
+        key = self.request.headers.get("Idempotency-Key", "")
+        if not key and self.request.headers.get(repeating.RETRY_COUNT, "0") != "0":
+            run_id = repeating.take_up(self._digest)
+            if run_id is not None:
+                return ask_again(self.principal.user, run_id)
+        return ask(self.principal, question, key)
 
     async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[Seen]:
         """What happens in the run, until it ends or asks its person something."""
@@ -84,13 +96,17 @@ class _Endpoint(EventStreamConsumer):
             return None
 
     async def end_early(self, asked: Asked, question: Question) -> None:
-        """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on."""
+        """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on, for
+        a client that asks again."""
+        run_id = asked.accepted.run_id
         if self.has_left and not question.background:
-            await asyncio.shield(in_db(runs.cancel_run, asked.accepted.run_id, reason="The client left."))
+            await asyncio.shield(in_db(runs.cancel_run, run_id, reason="The client left."))
+        elif not self.has_left:
+            await asyncio.shield(in_db(repeating.note_cut, self._digest, run_id))
 
     async def send_timeout(self) -> None:
         message = "The answer took too long. It goes on; ask for it in the background to fetch it later."
-        await self.send_json(504, errors.error(message, "server_error", "timeout"))
+        await self.send_json(504, errors.error(message, "server_error", "timeout"), _AS_IT_IS)
 
 
 class ChatCompletions(_Endpoint):
@@ -98,7 +114,7 @@ class ChatCompletions(_Endpoint):
 
     async def respond(self, body: bytes) -> None:
         question = read_completion(parse_json(body))
-        asked = await self.take_in(question)
+        asked = await self.take_in(question, body)
         answer = Completion(asked.accepted.run_id, question.model, asked.created)
         headers = {"X-Komand-Session": asked.accepted.session_key}
         try:
@@ -120,7 +136,8 @@ class ChatCompletions(_Endpoint):
         if last.type == INPUT_REQUESTED.name:
             text = "\n\n".join(filter(None, [text, last.payload["question"]]))
         elif problem := problem_of(transcript):
-            await self.send_json(errors.status_of_code(transcript.run.error_code), problem, headers)
+            status = errors.status_of_code(transcript.run.error_code)
+            await self.send_json(status, problem, {**headers, **_AS_IT_IS})
             return
         await self.send_json(
             200, answer.whole(text, finish_reason(transcript), transcript.run.usage, citations), headers
@@ -155,7 +172,7 @@ class Responses(_Endpoint):
 
     async def respond(self, body: bytes) -> None:
         question = read_response(parse_json(body))
-        asked = await self.take_in(question)
+        asked = await self.take_in(question, body)
         asking = Asking(asked.accepted.run_id, question.model, asked.created, question.options)
         try:
             if question.stream:

@@ -1,19 +1,28 @@
 """What becomes of a question of the OpenAI protocol whose request is cut: by its client, by us, by a fault."""
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 from channels.routing import URLRouter
 from django.contrib.auth.models import User
 from django.db import OperationalError
+from openai import OpenAI
+from redis.exceptions import RedisError
 
 from agents_app.models import Run
+from agents_app.services import cancel_run
+from audit_app.kernel.breaker import Breaker
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.surfaces.openai import asking, live
+from sessions_app.models import ApiKey
+from sessions_app.surfaces import staying
+from sessions_app.surfaces.openai import asking, live, repeating
 from tests.rest_rig import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -92,6 +101,98 @@ async def test_a_server_that_ends_says_so_and_stops_no_run(
     status, _, told = caller._received()
     assert status == (200 if body.get("stream") else 503)
     assert b'{"error":{"message":"The server restarts' in told.split(b"data: ")[-1]
+
+
+async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: str) -> int:
+    """Ask, and have the server end while somebody waits for the answer. The status."""
+    waits = asyncio.Event()
+
+    async def nothing(*_: Any) -> AsyncIterator[Any]:
+        waits.set()
+        await asyncio.Event().wait()
+        yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live._Endpoint, "facts", nothing)
+        request = asyncio.create_task(caller.ask("POST", path, body, **headers))
+        async with asyncio.timeout(20):
+            await waits.wait()
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+    return caller._received()[0]
+
+
+def would_ask_again(caller: LiveCaller) -> bool:
+    """Whether the SDK repeats the request after that answer."""
+    status, headers, _ = caller._received()
+    with OpenAI(api_key="x") as client:
+        return client._should_retry(httpx2.Response(status, headers=headers))
+
+
+AGAIN, AGAIN_TWICE = {"x-stainless-retry-count": "1"}, {"x-stainless-retry-count": "2"}
+OTHERS = [{"model": "default", "messages": [{"role": "user", "content": "Ho"}]}, QUESTIONS[1][1]]
+
+
+async def test_a_client_that_repeats_a_request_by_itself_gets_the_run_that_it_began(caller: LiveCaller) -> None:
+    for headers in ({}, AGAIN, AGAIN_TWICE):
+        assert await cut(caller, *QUESTIONS[1], **headers) == 503
+    run = await in_db(Run.objects.get)
+    await in_db(cancel_run, run.pk, reason="Stopped.")
+    status, told = await caller.ask("POST", *QUESTIONS[1], **AGAIN)
+    assert status == 409 and "Stopped." in told
+    assert await in_db(Run.objects.count) == 1
+    assert not would_ask_again(caller), "which would begin another run"
+
+
+async def test_equal_questions_that_are_cut_and_repeated_keep_a_run_each(caller: LiveCaller) -> None:
+    for headers in ({}, {}, AGAIN):
+        await cut(caller, *QUESTIONS[1], **headers)
+    for run in await in_db(lambda: list(Run.objects.order_by("created_at"))):
+        await in_db(cancel_run, run.pk, reason=f"Stopped {run.pk}.")
+    told = [(await caller.ask("POST", *QUESTIONS[1], **AGAIN))[1] for _ in range(2)]
+    runs = {str(run.pk) for run in await in_db(lambda: list(Run.objects.all()))}
+    assert len(runs) == 2 and {run for run in runs for text in told if run in text} == runs
+
+
+@pytest.mark.parametrize(("body", "headers"), [(OTHERS[0], AGAIN), (OTHERS[1], {})])
+async def test_another_question_and_one_that_is_no_repetition_begin_a_run(
+    caller: LiveCaller, body: dict[str, Any], headers: dict[str, str]
+) -> None:
+    await cut(caller, *QUESTIONS[1])
+    await cut(caller, QUESTIONS[1][0], body, **headers)
+    assert await in_db(Run.objects.count) == 2
+
+
+async def test_while_valkey_is_away_a_repetition_is_a_new_question(
+    caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> Any:
+        raise RedisError("Connection refused")
+
+    await cut(caller, *QUESTIONS[1])
+    monkeypatch.setattr(repeating, "valkey", SimpleNamespace(breaker=Breaker(), sync_client=away))
+    assert await cut(caller, *QUESTIONS[1], **AGAIN) == 503
+    assert await in_db(Run.objects.count) == 2
+
+
+async def test_what_took_too_long_is_not_to_be_asked_again(caller: LiveCaller, settings: Any) -> None:
+    settings.KOMAND_OPENAI_WAIT_SECONDS = 0.05
+    status, told = await caller.ask("POST", *QUESTIONS[1])
+    assert (status, json.loads(told)["error"]["code"]) == (504, "timeout")
+    assert not would_ask_again(caller)
+
+
+@pytest.mark.parametrize(("path", "body"), QUESTIONS)
+async def test_who_may_not_be_told_any_longer_is_told_so_and_no_more(
+    caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.05)
+    request = await asked(caller, path, body)
+    await in_db(ApiKey.objects.all().delete)
+    status, told = await request
+    assert status == (200 if body.get("stream") else 401)
+    assert "invalid_api_key" in json.dumps(told)
+    assert (await in_db(Run.objects.get)).status == "queued", "the run goes on"
 
 
 @pytest.mark.parametrize(("path", "body"), [QUESTIONS[0], QUESTIONS[2]])
