@@ -4,10 +4,14 @@ A step's text may begin again after a crash. As long as the new text repeats wha
 differs, the whole of it follows after an empty line: such a protocol cannot take words back.
 """
 
-from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
+from agents_app.events import MESSAGE_RESET, SNAPSHOT, STEP_COMPLETED, TEXT_DELTA
+from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.watch import Seen
+from tools_app.events import TOOL_REQUESTED
 
 BREAK = "\n\n"
+TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
+CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 
 
 class AppendedText:
@@ -19,7 +23,7 @@ class AppendedText:
         self._repeats = False  # the text began again and has not caught up with what was sent
 
     def see(self, fact: Seen) -> str:
-        """What to append for a text.delta, message.reset or snapshot of this step; often nothing."""
+        """What to append for a fact of TEXT or CLOSING of this step; often nothing."""
         match fact.type:
             case TEXT_DELTA.name if not self._repeats:
                 self.sent += fact.payload["text"]
@@ -30,7 +34,8 @@ class AppendedText:
                 return self._become(fact.payload["text"])
             case MESSAGE_RESET.name:
                 self._now, self._repeats = "", True
-        return ""
+                return ""
+        return self._close()
 
     def _become(self, text: str) -> str:
         if text.startswith(self.sent):
@@ -41,3 +46,10 @@ class AppendedText:
             return ""
         self.sent, self._repeats = text, False
         return BREAK + text
+
+    def _close(self) -> str:
+        """The text is whole: if more was sent than it now says, it differs after all."""
+        if not self._repeats:
+            return ""
+        self.sent, self._repeats = self._now, False
+        return BREAK + self.sent if self.sent else ""

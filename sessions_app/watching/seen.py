@@ -9,6 +9,7 @@ from uuid import UUID
 from agents_app.events import REASONING_DELTA, TEXT_DELTA
 from audit_app.follow.items import START, Position
 from audit_app.kernel.errors import InvalidInput
+from audit_app.timeline import KeptEvent
 
 _CURSOR = re.compile(r"(?P<seq>[0-9]{1,18})(?:\.(?P<fence>[0-9]{1,18})-(?P<n>[0-9]{1,18}))?", re.ASCII)
 _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
@@ -30,6 +31,11 @@ class Seen:
     cursor: str
     seq: int | None = None
     ts: int | None = None
+
+    @classmethod
+    def of(cls, event: KeptEvent, cursor: str = "") -> "Seen":
+        """A kept event. Without a cursor nobody resumes there."""
+        return cls(event.type, event.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
 
 
 @dataclass(frozen=True, slots=True)

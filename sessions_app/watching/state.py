@@ -43,11 +43,11 @@ class SessionWatch:
 
     def restore(
         self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], live: Position | None
-    ) -> None:
+    ) -> list[Seen] | None:
         """Take up the run that was active at the cursor: its events up to there, and what its stream holds now.
 
-        live: the cursor's position. Nothing is shown again; if the stream does not reach back to it, what the watcher
-        shows of the open step is in doubt.
+        live: the cursor's position. Nothing is shown again. Returns what the watcher was shown of the open step; None,
+        and that is in doubt, if the stream does not reach back to it.
         """
         run = self._active = self._runs[run_id] = RunWatch(run_id)
         run.expect()
@@ -56,12 +56,10 @@ class SessionWatch:
             if event.type in _CLOSING and event.step is not None:
                 run.close(event.step)
             _note_execution(run, event)
-        if live == START or any(entry.position == live for entry in entries):
-            for entry in entries:
-                if live is not None and entry.position <= live:
-                    run.take(entry)
-        else:
+        if live is None or (live != START and all(entry.position != live for entry in entries)):
             run.doubt(live or START)
+            return None
+        return [seen for entry in entries if entry.position <= live for seen in self._take(run, entry)]
 
     @property
     def open_runs(self) -> set[UUID]:
@@ -177,8 +175,7 @@ class SessionWatch:
         """Show the event, and then whatever waited for it."""
         self.seq = event.seq
         run = self._note(event)
-        cursor = self._cursor()
-        seen = [Seen(event.type, self.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)]
+        seen = [Seen.of(event, self._cursor())]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):

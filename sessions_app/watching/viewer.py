@@ -18,6 +18,9 @@ from sessions_app.watching.state import SessionWatch
 _EVENTS_A_PAGE = 500
 
 FindText = Callable[[UUID, int], str | None]
+# Of the run that was active at the cursor: its kept events until there, and the live facts of its open step that the
+# watcher was shown, None when nobody can tell.
+Recall = Callable[[list[Seen], list[Seen] | None], None]
 
 
 class Viewer:
@@ -34,17 +37,20 @@ class Viewer:
         *,
         find_text: FindText = agents.find_step_text,
         marks_now: bool = False,
+        recall: Recall | None = None,
     ) -> None:
         """cursor: of the last fact seen; "" for the whole timeline; "<seq>" for what follows that kept event.
 
         find_text: the stored text of a run's step; marks_now: an empty frame says that everything there was has been
-        given out, and what follows is new. Raises InvalidInput for a cursor that is not one of ours.
+        given out, and what follows is new; recall: called before the first frame, if a run was active at the cursor.
+        Raises InvalidInput for a cursor that is not one of ours.
         """
         self.overflowed = False
         self._session_id = session_id
         self._cursor = Cursor.parse(cursor)
         self._find_text = find_text
         self._marks_now = marks_now
+        self._recall = recall
         self._state = SessionWatch(session_id, self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
@@ -85,7 +91,9 @@ class Viewer:
             self._state, live = SessionWatch(self._session_id, active.head), None
         if active.run_id is not None:
             entries = self._streams[active.run_id] = await self._follower.read_stream(active.run_id)
-            self._state.restore(active.run_id, active.events, entries, live)
+            shown = self._state.restore(active.run_id, active.events, entries, live)
+            if self._recall is not None:
+                self._recall([Seen.of(event) for event in active.events], shown)
 
     async def _join_streams(self, page: Iterable[KeptEvent]) -> list[LiveEntry]:
         """Have the streams of all open runs followed from where they are now; returns what they hold."""

@@ -44,9 +44,9 @@ class LiveText:
         return text.see(fact, after)
 
     def is_open(self, run_id: UUID | None, step: int | None) -> bool:
-        """Whether some text of this step was told."""
+        """Whether some text of this step was told, or may have been on an earlier connection."""
         text = self._open.get(run_id)
-        return text is not None and text.step == step
+        return self._mark is not None or (text is not None and text.step == step)
 
     def close(self, fact: Seen, after: int) -> list[Compact]:
         """The last chunk of the step that a kept fact closes, if any of it was sent."""
@@ -62,8 +62,8 @@ class _OpenText:
         self._activity = activity_of(first.run_id, first.step)
         self._workstream = workstream
         self._fence = _fence_of(first)
+        self._now = ""  # the text as it is told here; what of it the client lacks waits for a place that can be told
         self._sent = 0  # letters of the text that the client has
-        self._held = ""  # letters after those, which wait for a place that can be told
         self._position = 0
         self._reasoning = 0
         self._has_said = False
@@ -82,7 +82,9 @@ class _OpenText:
             case TEXT_DELTA.name:
                 return self._add(fact.payload["offset"], fact.payload["text"], after)
             case SNAPSHOT.name:
-                return self._add(0, fact.payload["text"], after)
+                text = fact.payload["text"]
+                said = [] if text.startswith(self._now) else self._begin_again(after, "")
+                return [*said, *self._add(0, text, after)]
             case REASONING_DELTA.name:
                 return self._reason(fact.payload["offset"], fact.payload["text"], after)
         return self._begin_again(after, str(fact.payload.get("reason", "")))
@@ -90,23 +92,18 @@ class _OpenText:
     def close(self, after: int) -> list[Compact]:
         if not self._has_said:
             return []
-        rest, self._held = self._held, ""
-        self._sent += len(rest)
-        return [{**self._chunk(rest, after), "f": 1}]
+        whole = self._now
+        said = self._begin_again(after, "") if self._sent > len(whole) else []
+        return [*said, {**self._chunk(whole[self._sent :], after), "f": 1}]
 
     def _add(self, offset: int, text: str, after: int) -> list[Compact]:
-        known = self._sent + len(self._held)
-        if offset > known:  # the client was told by other means where it is
-            self._sent, self._held, known = offset, "", offset
-        self._held += text[known - offset :]
-        position = marks.position_of(self._sent + len(self._held))
-        ready = len(self._held)
-        if marks.is_told(position):
-            ready = max(marks.length_at(position) - self._sent, 0)
-        if not ready:
+        self._now = self._now[:offset] + text
+        position = marks.position_of(len(self._now))
+        ready = marks.length_at(position) if marks.is_told(position) else len(self._now)
+        if ready <= self._sent:
             return []
-        piece, self._held = self._held[:ready], self._held[ready:]
-        self._sent, self._position, self._has_said = self._sent + ready, position, True
+        piece = self._now[self._sent : ready]
+        self._sent, self._position, self._has_said = ready, position, True
         return [self._chunk(piece, after)]
 
     def _chunk(self, piece: str, after: int) -> Compact:
@@ -121,7 +118,7 @@ class _OpenText:
         activity = reasoning_of(self._activity)
         ts = marks.of_text(after, self._fence, self._position)
         # Nothing tells how much of it a client has that came back.
-        said = [_forget(activity, "resumed", ts, self._workstream)] if self._came_back and not self._reasoning else []
+        said = [forget(activity, "resumed", ts, self._workstream)] if self._came_back and not self._reasoning else []
         self._reasoning = offset + len(text)
         kind = MessageType.STREAMING_CHUNK
         chunk = create(kind, message=piece, workstream=self._workstream, timestamp=ts)
@@ -129,14 +126,15 @@ class _OpenText:
 
     def _begin_again(self, after: int, reason: str) -> list[Compact]:
         ts = marks.of_text(after, self._fence, self._position)
-        said = [_forget(self._activity, reason, ts, self._workstream)]
+        said = [forget(self._activity, reason, ts, self._workstream)]
         if self._reasoning:
-            said.append(_forget(reasoning_of(self._activity), reason, ts, self._workstream))
-        self._sent, self._held, self._position, self._reasoning = 0, "", 0, 0
+            said.append(forget(reasoning_of(self._activity), reason, ts, self._workstream))
+        self._now, self._sent, self._position, self._reasoning = "", 0, 0, 0
         return said
 
 
-def _forget(activity: str, reason: str, ts: float, workstream: str) -> Compact:
+def forget(activity: str, reason: str, ts: float, workstream: str = "") -> Compact:
+    """Takes away what a client has of this text."""
     details = {"event_class": "stream_reset", "activity_id": activity, "streamed": True}
     if reason:
         details["reason"] = reason

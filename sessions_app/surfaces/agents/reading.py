@@ -12,12 +12,12 @@ from django.db.models import Q
 
 from agents_app import selectors as agents
 from audit_app import timeline
-from audit_app.timeline import KeptEvent
 from sessions_app import entitlement
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agents import marks
+from sessions_app.surfaces.agents.chunks import activity_of, forget
 from sessions_app.surfaces.agents.formats import Compact
 from sessions_app.surfaces.agents.marks import Mark
 from sessions_app.surfaces.agents.projection import CLOSING, PRIMING, Projection, StepWords, TurnWords, Words
@@ -59,7 +59,7 @@ def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> Place
         if place.ts != whole:  # the mark is of another event's time
             place.mark = None
         for event in timeline.list_events_of_types(session.id, PRIMING, until=place.seq):
-            place.projection.prime(as_seen(event))
+            place.projection.prime(Seen.of(event))
     return place
 
 
@@ -77,8 +77,11 @@ def read_on(session: Session, place: Place, *, until: int | None = None) -> list
     for page in _pages(session.id, place, until):
         words = load_words(page)
         for fact in page:
-            found += place.projection.see(fact, words)
-            place.mark = None if fact.type in CLOSING else place.mark
+            said = place.projection.see(fact, words)
+            if fact.type in CLOSING and place.mark is not None:
+                found += _taken_back(fact, said)
+                place.mark = None
+            found += said
         place.seq, place.ts = page[-1].seq or 0, page[-1].ts or 0
     return [message for message in found if message["ts"] > place.after]
 
@@ -138,8 +141,13 @@ def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnWo
     return turns, {row.run_id: row.content for row in rows if row.is_answer and row.run_id}
 
 
-def as_seen(event: KeptEvent) -> Seen:
-    return Seen(event.type, event.session_id, event.run_id, event.step, event.payload, "", event.seq, event.ts)
+def _taken_back(fact: Seen, said: list[Compact]) -> list[Compact]:
+    """The end of live text that turned out to be none: a second attempt at its step said nothing, so that no stored
+    message takes its place."""
+    activity = activity_of(fact.run_id, fact.step)
+    if any(message.get("d", {}).get("activity_id") == activity for message in said):
+        return []
+    return [forget(activity, "resumed", marks.before(fact.ts or 0, marks.MOST_BEFORE, 0))]
 
 
 def _pages(session_id: UUID, place: Place, until: int | None) -> Iterator[list[Seen]]:
@@ -148,6 +156,6 @@ def _pages(session_id: UUID, place: Place, until: int | None) -> Iterator[list[S
         if until is not None:
             events = [event for event in events if event.seq <= until]
         if events:
-            yield [as_seen(event) for event in events]
+            yield [Seen.of(event) for event in events]
         if len(events) < _A_PAGE:
             return

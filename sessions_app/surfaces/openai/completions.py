@@ -4,14 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from agents_app.types import Usage
 from sessions_app.citations import Citation
-from sessions_app.surfaces.appending import BREAK, AppendedText
+from sessions_app.surfaces.appending import BREAK, CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
 from sessions_app.watch import Seen
-
-_TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
 
 
 class Completion:
@@ -34,7 +31,7 @@ class Completion:
 
     def see(self, fact: Seen) -> list[dict[str, Any]]:
         """The chunks that a fact of the run adds."""
-        if fact.type not in _TEXT or fact.step is None:
+        if fact.type not in (*TEXT, *CLOSING) or fact.step is None:
             return []
         text = self._texts.setdefault(fact.step, AppendedText())
         is_first = not text.sent

@@ -7,10 +7,9 @@ told the rest, whatever pieces the text was cut into the first time.
 from collections.abc import Mapping
 from typing import Any
 
-from agents_app.events import MESSAGE_RESET, SNAPSHOT, STEP_COMPLETED, TEXT_DELTA
 from sessions_app.citations import Citation
-from sessions_app.events import CITATIONS_ADDED, MESSAGE_COMPLETED
-from sessions_app.surfaces.appending import AppendedText
+from sessions_app.events import CITATIONS_ADDED
+from sessions_app.surfaces.appending import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.response_objects import Asking, call_item, message_id, response, text_part
 from sessions_app.watch import Seen
@@ -18,10 +17,9 @@ from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 Event = dict[str, Any]
 
-_TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
-_CLOSING = (STEP_COMPLETED.name, MESSAGE_COMPLETED.name, TOOL_REQUESTED.name)
-# Places of a step's events: its text from 16 on, its calls behind any text, then their ends, then the next step.
-_STEP, _TEXT_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 30, 1 << 31, 16
+# Places of a step's events: its text from 16 on, the end of its message behind any text (which may turn out shorter
+# than a reader was told before a crash), its calls, then their ends, then the next step.
+_STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 29, 1 << 30, 1 << 31, 16
 
 
 class ResponseEvents:
@@ -50,11 +48,11 @@ class ResponseEvents:
     def see(self, fact: Seen) -> list[Event]:
         """The events that a fact of the run adds."""
         events: list[Event] = []
-        if fact.step is not None and fact.type in _TEXT:
+        if fact.step is not None and fact.type in (*TEXT, *CLOSING):
             events += self._see_text(fact, fact.step)
-        elif fact.type == CITATIONS_ADDED.name and fact.step is not None:
+        if fact.type == CITATIONS_ADDED.name and fact.step is not None:
             self._cited[fact.step] = [Citation.from_dict(cited) for cited in fact.payload["citations"]]
-        elif fact.step is not None and fact.type in _CLOSING:
+        elif fact.step is not None and fact.type in CLOSING:
             events += self._close_message(fact.payload["text_length"])
         if fact.type == TOOL_REQUESTED.name and fact.step is not None:
             events += self._begin_call(fact.step, fact.payload)
@@ -115,7 +113,7 @@ class ResponseEvents:
         part = text_part(text, annotations)
         item = {**self._items[index], "status": "completed", "content": [part]}
         where = {"item_id": item["id"], "output_index": index, "content_index": 0}
-        place = step * _STEP + _TEXT_PLACE + self._lengths.get(step, 0)
+        place = step * _STEP + _DONE_PLACE
         added = [
             self._event(
                 "response.output_text.annotation.added", place + 1 + number, **where,

@@ -27,7 +27,7 @@ from tools_app.types import Decision
 @dataclass(frozen=True)
 class Watched:
     """A session that a connection is to be told of. cursor: from where on; run_id: of the message just sent; may_say:
-    all that the caller may say to requests for approval there."""
+    all that the caller may say to requests for approval there; was_here: it has been told of it up to the cursor."""
 
     session_id: UUID
     key: str
@@ -35,6 +35,7 @@ class Watched:
     cursor: str
     run_id: UUID | None = None
     may_say: tuple[Decision, ...] = ()
+    was_here: bool = False
 
 
 def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_key: Any = "") -> Watched:
@@ -61,7 +62,8 @@ def find_watched(principal: Principal, session_id: Any, last_event_id: Any = Non
     session = access_session(principal.user, _text(session_id, "sessionId"))
     cursor = cursor_now(session.id) if last_event_id is None else _text(last_event_id, "lastEventId", may_be_empty=True)
     may_say = entitlement.may_say(principal.user, session.owner_id) if principal.can_write else ()
-    return Watched(session.id, session.key, session.agent.agent_id, cursor, may_say=may_say)
+    was_here = last_event_id is not None
+    return Watched(session.id, session.key, session.agent.agent_id, cursor, may_say=may_say, was_here=was_here)
 
 
 def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:

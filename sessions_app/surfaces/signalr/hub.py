@@ -201,8 +201,9 @@ class Hub:
 
     async def _follow(self, watched: Watched) -> None:
         projection = HubProjection(watched.key, watched.agent_id, watched.may_say)
+        recall = projection.recall if watched.was_here else None
         try:
-            async with Viewer(watched.session_id, watched.cursor) as viewer:
+            async with Viewer(watched.session_id, watched.cursor, recall=recall) as viewer:
                 async for facts in viewer.frames():
                     records = [
                         protocol.invocation(target, *arguments)

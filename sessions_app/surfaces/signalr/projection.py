@@ -8,18 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
-from agents_app.events import (
-    MESSAGE_RESET,
-    RUN_CANCELLED,
-    RUN_COMPLETED,
-    RUN_FAILED,
-    RUN_QUEUED,
-    RUN_STARTED,
-    RUN_TIMED_OUT,
-    SNAPSHOT,
-    TEXT_DELTA,
-)
-from sessions_app.surfaces.appending import BREAK, AppendedText
+from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
+from sessions_app.surfaces.appending import BREAK, CLOSING, TEXT, AppendedText
 from sessions_app.watch import Seen
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -35,7 +25,6 @@ from tools_app.types import Decision
 Call = tuple[str, list[Any]]
 
 ENDS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT))
-_TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
 _FIELDS = {
     "approval_id": "approvalId", "arguments": "arguments", "call_index": "callIndex", "choices": "choices",
     "decided_by": "decidedBy", "decision": "decision", "duration_ms": "durationMs", "error": "error",
@@ -66,6 +55,14 @@ class HubProjection:
         self._texts: dict[tuple[UUID, int], AppendedText] = {}
         self._begun: set[UUID] = set()
 
+    def recall(self, kept: Sequence[Seen], shown: Sequence[Seen] | None) -> None:
+        """Take up a run where the client left it. kept: its events until there; shown: what the client has of the open
+        step's text. Where nobody knows that, the text is told whole, as one that differs."""
+        for fact in (*kept, *(shown or ())):
+            self.calls(fact)
+            if fact.run_id and (shown is None or fact.payload.get("text_length")):
+                self._begun.add(fact.run_id)
+
     def calls(self, fact: Seen) -> list[Call]:
         """The calls that a fact leads to; for the end of a run, those that come before its whole message."""
         if fact.run_id is None:
@@ -75,19 +72,16 @@ class HubProjection:
         agent_id, where = self._agents.get(fact.run_id, self._agent_id), self._where(fact)
         if fact.type == RUN_STARTED.name:
             return [("AgentTyping", [agent_id, True, where])]
-        if fact.type in _TEXT and fact.step is not None:
-            return [
-                ("ReceiveToken", [agent_id, piece, False, where])
-                for piece in self._pieces(fact, fact.run_id, fact.step)
-            ]
         if fact.type in ENDS:
             return [("ReceiveToken", [agent_id, None, True, where])]
+        piece = self._piece(fact, fact.run_id, fact.step) if fact.step is not None else ""
+        calls: list[Call] = [("ReceiveToken", [agent_id, piece, False, where])] if piece else []
         if target := _TARGETS.get(fact.type):
             told = {name: fact.payload[key] for key, name in _FIELDS.items() if key in fact.payload}
             if "choices" in told:
                 told["choices"] = [choice for choice in told["choices"] if choice in self._may_say]
-            return [(target, [agent_id, {**told, **where}])]
-        return []
+            calls.append((target, [agent_id, {**told, **where}]))
+        return calls
 
     def ending(self, run_id: UUID, fact: Seen, message: dict[str, Any]) -> list[Call]:
         """What follows the last token: the stored message or why there is none. Forgets the run.
@@ -105,16 +99,18 @@ class HubProjection:
             calls.append(("RunFailed", [agent_id, {"code": code, "message": why, **where}]))
         return [*calls, ("AgentTyping", [agent_id, False, where])]
 
-    def _pieces(self, fact: Seen, run_id: UUID, step: int) -> list[str]:
+    def _piece(self, fact: Seen, run_id: UUID, step: int) -> str:
+        """The text that a fact adds, often none."""
+        if fact.type not in (*TEXT, *CLOSING):
+            return ""
         text = self._texts.setdefault((run_id, step), AppendedText())
         is_first = not text.sent
         piece = text.see(fact)
-        if not piece:
-            return []
-        if is_first and run_id in self._begun:
+        if piece and is_first and run_id in self._begun:
             piece = BREAK + piece
-        self._begun.add(run_id)
-        return [piece]
+        if piece:
+            self._begun.add(run_id)
+        return piece
 
     def _where(self, fact: Seen) -> dict[str, Any]:
         return {"sessionId": self._session_key, "messageId": str(fact.run_id), "eventId": fact.cursor}

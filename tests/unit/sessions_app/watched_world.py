@@ -10,6 +10,7 @@ from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
 from audit_app.timeline import KeptEvent
 from sessions_app.watching.seen import Cursor, Seen
 from sessions_app.watching.state import SessionWatch
+from sessions_app.watching.viewer import Recall
 
 SESSION = UUID(int=1)
 FLUSH = "all streams are gone"
@@ -51,7 +52,9 @@ class World:
             earlier.write(item)
         return earlier
 
-    def watch(self, cursor: str = "", *, stream_is_there: bool = True) -> tuple[SessionWatch, list[Seen]]:
+    def watch(
+        self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None
+    ) -> tuple[SessionWatch, list[Seen]]:
         """A watch that has caught up from the cursor with all that is written, as a viewer does it."""
         place = Cursor.parse(cursor)
         watch = SessionWatch(SESSION, place.seq)
@@ -60,7 +63,9 @@ class World:
         own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
         streams = self.streams if stream_is_there else {}
         if own and not any(event.ends_run for event in own):
-            watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
+            shown = watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
+            if recall:
+                recall([Seen.of(event) for event in own], shown)
         ended = {event.run_id for event in self.kept if event.ends_run}
         entries = [entry for run_id, stream in streams.items() if run_id not in ended for entry in stream]
         return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])

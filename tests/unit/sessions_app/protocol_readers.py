@@ -1,0 +1,207 @@
+"""A client of each protocol, as far as text goes: what it shows, and where it says it stands when it comes back."""
+
+from collections.abc import Coroutine, Iterable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Protocol
+from unittest import mock
+from uuid import UUID
+
+from agents_app.types import RunOptions
+from audit_app.timeline import KeptEvent
+from sessions_app.surfaces.agents import live, reading, telling
+from sessions_app.surfaces.agents.chunks import activity_of
+from sessions_app.surfaces.agents.formats import Compact, MessageType
+from sessions_app.surfaces.agents.projection import StepWords, TurnWords, Words
+from sessions_app.surfaces.chat.frames import ForgetText, Projection, ShowText
+from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.openai.response_events import ResponseEvents
+from sessions_app.surfaces.openai.response_objects import Asking, message_id
+from sessions_app.surfaces.signalr.projection import HubProjection
+from sessions_app.surfaces.threads.encoding import ENDS, MessageEvents
+from sessions_app.surfaces.threads.foreign_ids import part_id
+from sessions_app.surfaces.threads.places import parse_place
+from sessions_app.watching.seen import Seen
+from sessions_app.watching.state import SessionWatch
+from tests.unit.sessions_app.test_frames_properties import Step
+from tests.unit.sessions_app.watched_world import SESSION, World
+
+RUN = UUID(int=100)
+ANSWER = "turn-of-the-answer"
+
+
+class Reader(Protocol):
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        """Come, or come back: a watch from where the client stands, and what is there at once."""
+
+    def see(self, fact: Seen) -> None: ...
+
+    def text(self, step: int) -> str:
+        """What is shown of a step at the end."""
+
+
+class HubClient:
+    """Puts tokens together; `tokens` is all that it was told."""
+
+    def __init__(self) -> None:
+        self.tokens = ""
+        self._event_id = ""
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        self._projection = HubProjection("key", "default")
+        return world.watch(self._event_id, stream_is_there=stream_is_there, recall=self._projection.recall)
+
+    def see(self, fact: Seen) -> None:
+        for target, arguments in self._projection.calls(fact):
+            if target == "ReceiveToken":
+                self.tokens += arguments[1] or ""
+            self._event_id = fact.cursor
+
+    def text(self, step: int) -> str:
+        return self.tokens
+
+
+class ThreadClient:
+    def __init__(self) -> None:
+        self.parts: dict[str, str] = {}
+        self._last_id = ""
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        self._message = MessageEvents(RUN, 1, lambda: datetime(2026, 3, 1, tzinfo=UTC), parse_place(self._last_id))
+        return world.watch("1", stream_is_there=stream_is_there)
+
+    def see(self, fact: Seen) -> None:
+        for event in self._message.end(fact) if fact.type in ENDS else self._message.see(fact):
+            if event.name == "text_start":
+                self.parts[event.data["part_id"]] = ""
+            elif event.name == "text_delta":
+                self.parts[event.data["part_id"]] += event.data["delta"]
+            self._last_id = event.entry_id or self._last_id
+
+    def text(self, step: int) -> str:
+        return self.parts.get(part_id(RUN, step, "text"), "")
+
+
+class ResponseClient:
+    """The text of a message that is done is what its end says."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, str] = {}
+        self._number = -1
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        self._events = ResponseEvents(Asking(RUN, "default", 1, RunOptions()), self._number)
+        self._take(self._events.begin())
+        return world.watch("1", stream_is_there=stream_is_there)
+
+    def see(self, fact: Seen) -> None:
+        self._take(self._events.see(fact))
+
+    def _take(self, events: Iterable[dict[str, Any]]) -> None:
+        for event in events:
+            assert event["sequence_number"] > self._number, "a client would take it for one that it has"
+            self._number = event["sequence_number"]
+            if event["type"] == "response.output_text.done":
+                self.done[event["item_id"]] = event["text"]
+
+    def text(self, step: int) -> str:
+        return self.done.get(message_id(RUN, step), "")
+
+
+class AgentClient:
+    """Chunks until a message with their id takes them away."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[str, str] = {}
+        self.messages: dict[str, str] = {}
+        self._ts = 0.0
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        self._world = world
+        run: Any = SimpleNamespace(session=SimpleNamespace(id=SESSION), is_interactive=True, kept={})
+        principal: Any = SimpleNamespace(can_write=False, user=None)
+        with mock.patch.multiple(reading, timeline=_Timeline(world), load_words=self._words):
+            self._telling, begun = live.begin(principal, run, self._ts, with_history=True)
+        self._take(begun)
+        return world.watch(self._telling.cursor, stream_is_there=stream_is_there)
+
+    def see(self, fact: Seen) -> None:
+        with mock.patch.object(telling, "in_db", _at_once), mock.patch.object(reading, "load_words", self._words):
+            self._take(_result(self._telling.tell([fact])))
+
+    def text(self, step: int) -> str:
+        activity = activity_of(RUN, step)
+        return self.chunks.get(activity) or self.messages.get(activity, "")
+
+    def _take(self, said: list[Compact]) -> None:
+        for message in said:
+            self._ts = max(self._ts, message["ts"])
+            if message["t"] == MessageType.STREAMING_CHUNK:
+                self.chunks[message["i"]] = self.chunks.get(message["i"], "") + message.get("m", "")
+            elif activity := message.get("d", {}).get("activity_id"):
+                self.chunks.pop(activity, None)
+                self.messages[activity] = message.get("m", "")
+
+    def _words(self, facts: Iterable[Seen]) -> Words:
+        stored = self._world.stored
+        steps = {place: StepWords(text) for place, text in stored.items()}
+        return Words({ANSWER: TurnWords(stored[max(stored)])} if stored else {}, steps)
+
+
+class PageClient:
+    """The chat page: it comes back behind the last kept fact, and what is closed stays as it is."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, Step] = {}
+        self._closed: dict[int, str] = {}
+        self._cursor = ""
+
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+        self._world = world
+        self._projection = Projection(LiveTexts())
+        return world.watch(self._cursor, stream_is_there=stream_is_there)
+
+    def see(self, fact: Seen) -> None:
+        if "text_length" in fact.payload and fact.step is not None:
+            self._close(fact.step)
+        for act in self._projection.acts([fact]):
+            if isinstance(act, ForgetText) and act.step not in self._closed:
+                self._steps.pop(act.step, None)
+            elif isinstance(act, ShowText) and act.step not in self._closed:
+                self._steps.setdefault(act.step, Step()).take(act)
+        self._cursor = fact.cursor.partition(".")[0]
+
+    def _close(self, index: int) -> None:
+        """Of blocks that are HTML by now only their length is known."""
+        step = self._steps.get(index, Step())
+        self._closed[index] = self._world.stored[RUN, index][: step.done] + step.open
+
+    def text(self, step: int) -> str:
+        return self._closed[step]
+
+
+class _Timeline:
+    def __init__(self, world: World) -> None:
+        self._kept = world.kept
+
+    def find_place(self, session_id: UUID, *, ts: int) -> tuple[int, int]:
+        return max(((event.seq, event.ts) for event in self._kept if event.ts <= ts), default=(0, 0))
+
+    def list_events_of_types(self, session_id: UUID, types: Iterable[str], *, until: int) -> list[KeptEvent]:
+        return [event for event in self._kept if event.type in types and event.seq <= until]
+
+    def list_events(self, session_id: UUID, *, after: int, limit: int) -> list[KeptEvent]:
+        return self._kept[after:]
+
+
+async def _at_once(function: Any, *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def _result(work: Coroutine[Any, Any, list[Compact]]) -> list[Compact]:
+    """Of what never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waited")
