@@ -6,14 +6,16 @@ It frees what dead processes hold, rings for what nobody rang for, and lets conv
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from time import monotonic
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models.functions import Now
 
-from agents_app import selectors
+from agents_app import conversations, selectors
 from agents_app.models import IS_OPEN, Run
 from agents_app.runs import hooks, lease, stopping, transitions
 from audit_app import services as audit
@@ -26,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 _LOST_NUDGE_SECONDS = 2
 _AT_ONCE = 100
-
+# How long what could not be told is left alone: twice as long each time, so that it keeps nothing else waiting.
+_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 2.0, 600.0
 
 Ring = Callable[[UUID], None]
 
@@ -36,13 +39,21 @@ def _ring_by_broker(run_id: UUID) -> None:
         nudge.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
 
 
+@dataclass(frozen=True)
+class _Rest:
+    seconds: float
+    until: float
+
+
 class Reaper:
     """One process's reaper. `sweep` is synchronous and safe to run in any number of processes at once."""
 
-    def __init__(self, ring: Ring = _ring_by_broker) -> None:
+    def __init__(self, ring: Ring = _ring_by_broker, *, clock: Callable[[], float] = monotonic) -> None:
         """ring: tells whoever may claim it of a run that nobody rang for."""
         self._observer = Observer()
         self._ring = ring
+        self._clock = clock
+        self._rests: dict[UUID, _Rest] = {}  # of ended runs whose conversation could not store the end
 
     def sweep(self) -> None:
         """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
@@ -81,13 +92,34 @@ class Reaper:
                 self._ring(run_id)
 
     def _tell_untold(self) -> None:
-        untold = Run.objects.filter(
-            conversation_told=False, ended_at__lt=Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
-        ).order_by("ended_at")
-        for run_id in untold.values_list("id", flat=True)[:_AT_ONCE]:
-            with transaction.atomic():
-                if Run.objects.filter(pk=run_id, conversation_told=False).update(conversation_told=True):
-                    audit.emit(transitions.tell_conversation(selectors.get_transcript(run_id)))
+        now, due = self._clock(), Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
+        resting = [run_id for run_id, rest in self._rests.items() if rest.until > now]
+        untold = Run.objects.filter(conversation_told=False, ended_at__lt=due).exclude(pk__in=resting)
+        found = list(untold.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
+        for run_id in found:
+            try:
+                _tell(run_id)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                self._let_rest(run_id)
+            else:
+                self._rests.pop(run_id, None)
+        if len(found) < _AT_ONCE:  # all there are: what should have been among them was told by others, or is gone
+            self._rests = {run_id: rest for run_id, rest in self._rests.items() if rest.until > now}
+
+    def _let_rest(self, run_id: UUID) -> None:
+        before = self._rests.get(run_id)
+        seconds = min(before.seconds * 2, _LONGEST_REST_SECONDS) if before else _FIRST_REST_SECONDS
+        self._rests[run_id] = _Rest(seconds, self._clock() + seconds)
+        logger.exception("the end of run %s could not be stored; again in %d s", run_id, seconds)
+
+
+def _tell(run_id: UUID) -> None:
+    """Have the conversation store the end of a run, once."""
+    with transaction.atomic():
+        if Run.objects.filter(pk=run_id, conversation_told=False).update(conversation_told=True):
+            audit.emit(conversations.get().run_ended(selectors.get_transcript(run_id)))
 
 
 async def loop(ring: Ring = _ring_by_broker) -> None:
