@@ -1,10 +1,10 @@
 """Writes text for a channel: one dialect a platform, each from the same spans, cut into parts. Pure."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from sessions_app.channels.messages import Rendered
-from sessions_app.channels.spans import Signs, Span, plain_text, read_fences, read_markdown
+from sessions_app.channels.spans import Mark, Signs, Span, address_of, plain_text, read_fences, read_markdown
 from sessions_app.channels.splitting import split
 
 # What an answer of more parts than this becomes, where a platform takes files: its beginning, and the whole as a file.
@@ -22,26 +22,29 @@ class Dialect:
         return read_markdown(markdown, self.signs)
 
     def write(self, spans: Sequence[Span]) -> str:
-        """Plain text: a link's address stands behind its text."""
-        return "".join(self._with_address(spans))
+        """As plain text."""
+        return plain_text(spans)
 
     def measure(self, spans: Sequence[Span]) -> int:
         """In the platform's unit."""
         return len(self.write(spans))
 
-    @staticmethod
-    def _with_address(spans: Sequence[Span]) -> list[str]:
-        pieces = []
-        for span, following in zip(spans, [*spans[1:], None], strict=False):
-            pieces.append(span.text)
-            address = _address_of(span)
-            if address and address != (_address_of(following) if following else ""):
-                pieces.append(f" ({address})")
-        return pieces
-
 
 class PlainText(Dialect):
+    """A link's address stands behind its text."""
+
     signs = Signs(bullet="- ", aligned_tables=False)
+
+    def read(self, markdown: str) -> tuple[Span, ...]:
+        """The address is text of its own, so that one that is longer than a part can be cut as well."""
+        spans: list[Span] = []
+        for address, linked in groupby(read_markdown(markdown, self.signs), address_of):
+            spans += linked
+            if address:
+                link = (Mark("link", address),)
+                spans[-1] = Span(f"{spans[-1].text} ", link)  # parted from its address only where both do not fit
+                spans.append(Span(f"({address})", link))
+        return tuple(spans)
 
 
 class MarkdownSource(Dialect):
@@ -116,7 +119,3 @@ def _look(block: str) -> tuple[str, int]:
 
 def _rendered(spans: Sequence[Span], dialect: Dialect) -> Rendered:
     return Rendered(plain_text(spans), dialect.write(spans))
-
-
-def _address_of(span: Span) -> str:
-    return next((mark.value for mark in span.marks if mark.kind == "link"), "")

@@ -71,6 +71,11 @@ def plain_text(spans: Sequence[Span]) -> str:
     return "".join(span.text for span in spans)
 
 
+def address_of(span: Span) -> str:
+    """Where the link leads that the span is a piece of; empty if it is none."""
+    return next((mark.value for mark in span.marks if mark.kind == "link"), "")
+
+
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])

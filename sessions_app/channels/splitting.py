@@ -7,8 +7,9 @@ longer than a part. Marks that cross a cut are closed and opened again by whoeve
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
-from sessions_app.channels.spans import Span, plain_text
+from sessions_app.channels.spans import Span, address_of, plain_text
 
 Measure = Callable[[Sequence[Span]], int]
 
@@ -110,13 +111,20 @@ def _hard_cut(text: str, fits: int, links: Sequence[tuple[int, int]]) -> int:
 
 
 def _link_ranges(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    ranges, position = [], 0
-    for span in spans:
-        end = position + len(span.text)
-        if any(mark.kind == "link" for mark in span.marks):
-            ranges.append((position, end))
-        position = end
-    return ranges
+    """Where links are, then where pieces of links are: which are parted only in a link that is longer than a part."""
+    links: list[tuple[int, int]] = []
+    pieces: list[tuple[int, int]] = []
+    position = 0
+    for address, group in groupby(spans, address_of):
+        start = position
+        for span in group:
+            end = position + len(span.text)
+            if address:
+                pieces.append((position, end))
+            position = end
+        if address:
+            links.append((start, position))
+    return [*links, *pieces]
 
 
 def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:

@@ -66,6 +66,24 @@ def test_plain_text_shows_addresses():
     assert render("[**t** x](https://e.org) end", PlainText(), 500)[0].body == "t x (https://e.org) end"
 
 
+def test_a_link_of_several_styles_is_never_cut():
+    text = "word " * 50 + "[a **link** of *several* words](https://e.org) " + "word " * 50
+    for limit in range(240, 320):
+        bodies = [part.body for part in render(text, TELEGRAM, limit)]
+        assert sum("of <i>several</i> words</a>" in body and ">a <b>link</b>" in body for body in bodies) == 1, limit
+
+
+@pytest.mark.parametrize("before", ["", "see ", "a " * 120])
+@pytest.mark.parametrize("words", ["some words", "word " * 100 + "end"])
+@pytest.mark.parametrize("length", [20, 150, 170, 1000])
+def test_plain_text_sends_an_address_of_any_length_whole(before, words, length):
+    address = "https://e.org/" + "x" * length
+    parts = [part.body for part in render(f"{before}[{words}]({address}) end", PlainText(), 200)]
+    assert all(len(part) <= 200 for part in parts)
+    assert "".join("".join(parts).split()) == "".join(f"{before}{words}({address})end".split())
+    assert length > 150 or any(f"({address})" in part for part in parts), "it can be opened"
+
+
 def test_long_text_is_cut_at_blank_lines_first():
     parts = render("\n\n".join(["word " * 15] * 6), TELEGRAM, 200)
     assert len(parts) == 3 and all(part.text.count("\n\n") == 1 for part in parts)
