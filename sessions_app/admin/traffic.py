@@ -14,6 +14,7 @@ from audit_app.adminkit.base import ReadOnlyAdmin, acting
 from audit_app.adminkit.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.adminkit.text import json_block, shortened, visible
 from audit_app.adminkit.theme import bulk_act
+from sessions_app.admin.masking import masked_metadata, masked_payload
 from sessions_app.delivery import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
 
@@ -62,7 +63,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
 
     @display(description="Metadata")
     def details(self, row: InboundMessage) -> str:
-        return json_block(row.metadata)
+        return json_block(masked_metadata(row.metadata))
 
     @display(description="Attachments")
     def files(self, row: InboundMessage) -> str:
@@ -70,7 +71,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
 
     @display(description="Payload")
     def payload(self, row: InboundMessage) -> str:
-        return json_block(row.raw) if row.raw else "kept for seven days"
+        return json_block(masked_payload(row.raw, row.metadata)) if row.raw else "kept for seven days"
 
 
 @admin.register(Attachment)

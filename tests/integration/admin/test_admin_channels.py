@@ -5,6 +5,7 @@ import json
 import pytest
 from django.utils import timezone
 
+from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
 from sessions_app import accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
@@ -90,6 +91,25 @@ def test_traffic_is_shown_as_text(pages, account, delivery):
     for address in (INBOUND, f"{INBOUND}{row.pk}/change/", DELIVERIES, f"{DELIVERIES}{delivery.pk}/change/"):
         shown = pages.get(address).content.decode()
         assert not [text for text in ("<u>evil", "<i>Eve", "<b>hello", "<img>") if text in shown]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        r'{"id": "m1", "back": ["https:\/\/reply.test\/T0\/B1/x"], "token": "T0/B1"}',
+        "id=m1&back=https%3A%2F%2Freply.test%2FT0%2FB1",
+    ],
+    ids=["json", "form"],
+)
+def test_what_a_platform_wants_back_with_the_answer_is_not_shown(pages, account, raw):
+    now = timezone.now()
+    row = InboundMessage.objects.create(
+        account=account, message_id="m1", sender_id="1", chat_id="1", raw=raw, sent_at=now, received_at=now,
+        metadata={"chatId": "1", "reference": {"url": "https://reply.test/T0/B1", "ttl": 7}},
+    )  # fmt: skip
+    shown = pages.get(f"{INBOUND}{row.pk}/change/").content.decode()
+    assert not [secret for secret in ("T0/B1", "T0%2FB1") if secret in shown]
+    assert "url" in shown and "ttl" in shown and shown.count(MASK) >= 3
 
 
 def test_what_was_given_up_is_sent_again_after_a_question(pages, delivery):
