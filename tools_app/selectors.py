@@ -109,8 +109,13 @@ def find_calls(tool: str, argument: str, run_ids: Collection[UUID]) -> dict[tupl
 
 def list_pending_approvals(limit: int = 500) -> tuple[ApprovalView, ...]:
     """What waits for a decision, whatever expires first coming first."""
-    rows = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING.value)
+    rows = pending_approvals().select_related("execution")
     return tuple(approval_view(row) for row in rows.order_by("expires_at")[:limit])
+
+
+def pending_approvals() -> QuerySet[Approval]:
+    """The requests that wait for a decision. Usable as a subquery, like `open_executions`."""
+    return Approval.objects.filter(status=ApprovalStatus.PENDING.value).order_by()
 
 
 def has_pending_approval(run_id: UUID) -> bool:
@@ -140,10 +145,9 @@ def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
     return {str(execution_id): str(request_id) for execution_id, request_id in rows}
 
 
-def list_pending_questions() -> tuple[InputView, ...]:
-    """All questions that wait for their people now, oldest first."""
-    rows = InputRequest.objects.filter(status=InputStatus.PENDING, expires_at__gt=Now()).order_by("expires_at")
-    return tuple(input_view(row) for row in rows)
+def pending_questions() -> QuerySet[InputRequest]:
+    """The questions that wait for their people now."""
+    return InputRequest.objects.filter(status=InputStatus.PENDING, expires_at__gt=Now()).order_by()
 
 
 def has_open_question(run_id: UUID) -> bool:

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from audit_app.kernel.liveness import Observer
 
-# Coroutines started beside the engine and cancelled when it has drained; each has a moment to end in order.
+# Coroutines started beside the engine and cancelled when it has drained; each has what is left of the drain's time to
+# end in order, a moment at least.
 chores: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
 # Called by every reaper about each second: guarded, idempotent, in transactions of their own.

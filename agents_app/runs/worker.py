@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE = "runs"
 _LOOK_SECONDS = 0.5
-_CHORES_END_SECONDS = 3.0
+_CHORES_END_SECONDS = 3.0  # at least, however long the runs took
 
 
 class EngineThread:
@@ -69,13 +69,14 @@ class EngineThread:
         if self._reaping:
             self._reaping.cancel()
         seconds = draining.seconds()
+        ends_at = self._loop.time() + seconds
         if self._engine and self._calls:
             await asyncio.gather(self._engine.drain(seconds), self._calls.drain(seconds))
         ending = [*self._looks, *self._guests]  # only now: what still works can be stopped until its end
         for task in ending:
             task.cancel()
-        if ending:
-            await asyncio.wait(ending, timeout=_CHORES_END_SECONDS)
+        if ending:  # what the runs left of the time is theirs: a platform may be slow to take a message
+            await asyncio.wait(ending, timeout=max(ends_at - self._loop.time(), _CHORES_END_SECONDS))
         await registry.aclose_all()
         self._pulse.cancel()
 

@@ -17,13 +17,14 @@ _begin: list[Callable[[UUID, UUID, str], None]] = []
 async def run() -> None:
     """A chore of the engine's loop: send and show until cancelled, then end in order."""
     owner, adapters, pacing = liveness.current(), Adapters(), Pacing()
-    drafts = Drafts(owner, adapters, pacing)
+    sender, drafts = Sender(owner, adapters, pacing), Drafts(owner, adapters, pacing)
     _begin.append(drafts.begin)
     try:
-        await Sender(owner, adapters, pacing).run()
+        await sender.run()
     finally:
         _begin.remove(drafts.begin)
-        await drafts.aclose()
+        await drafts.aclose()  # first, so that others may go on with the previews
+        await sender.aclose()
         await adapters.aclose()
         await follow.follower().aclose()
 

@@ -3,6 +3,7 @@ sender, once the run has stored it."""
 
 import asyncio
 import logging
+from functools import partial
 from uuid import UUID
 
 from audit_app import timeline
@@ -18,6 +19,8 @@ from sessions_app.models import Session
 logger = logging.getLogger(__name__)
 
 _MOST_RUNS = 500
+# So many that wait for a person are followed on; the others let go of theirs, and are shown again when they go on.
+_MOST_PARKED = 50
 
 
 class Drafts:
@@ -27,23 +30,41 @@ class Drafts:
         self._owner = owner
         self._adapters = adapters
         self._pacing = pacing
-        self._shown: dict[UUID, asyncio.Task[None]] = {}
+        self._shown: dict[UUID, asyncio.Task[None]] = {}  # the oldest first, as are the previews
+        self._previews: dict[UUID, Preview] = {}
+        self._let_go: set[asyncio.Task[None]] = set()  # on their way to an end
         self._refused: dict[UUID, None] = {}  # whose platform wants no more of it, the newest last
 
     def begin(self, run_id: UUID, session_id: UUID, session_key: str) -> None:
         """A run was claimed here: show it, if a channel waits for it and nobody shows it yet."""
         is_stored = session_key.partition(":")[0] in planning.STORED_CHANNELS
-        if is_stored or run_id in self._shown or run_id in self._refused or len(self._shown) >= _MOST_RUNS:
+        if is_stored or run_id in self._shown or run_id in self._refused:
             return
-        task = self._shown[run_id] = asyncio.create_task(self._show(run_id, session_id))
-        task.add_done_callback(lambda _: self._shown.pop(run_id, None))
+        self._let_parked_go()
+        if len(self._shown) < _MOST_RUNS:
+            task = self._shown[run_id] = asyncio.create_task(self._show(run_id, session_id))
+            task.add_done_callback(partial(self._forget, run_id))
 
     async def aclose(self) -> None:
         """Let go of all previews, so that others may go on with them."""
         tasks = list(self._shown.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._let_go, return_exceptions=True)
+
+    def _let_parked_go(self) -> None:
+        """Those of runs that wait for a person, but for the newest: they may wait for days, and must cost nothing."""
+        parked = [run_id for run_id, preview in self._previews.items() if preview.waits_for_person]
+        for run_id in parked[: max(len(parked) - _MOST_PARKED, 0)]:
+            del self._previews[run_id]
+            task = self._shown.pop(run_id)
+            self._let_go.add(task)
+            task.cancel()
+
+    def _forget(self, run_id: UUID, task: asyncio.Task[None]) -> None:
+        self._let_go.discard(task)
+        if self._shown.get(run_id) is task:
+            del self._shown[run_id]
 
     async def _show(self, run_id: UUID, session_id: UUID) -> None:
         try:
@@ -53,7 +74,12 @@ class Drafts:
             session, destination, cursor = found
             adapter = self._adapters.get(destination.account)
             preview = Preview(self._owner, self._pacing, adapter, destination, session, run_id)
-            await preview.run(cursor)
+            self._previews[run_id] = preview
+            try:
+                await preview.run(cursor)
+            finally:
+                if self._previews.get(run_id) is preview:
+                    del self._previews[run_id]
             if preview.is_refused:
                 self._refused[run_id] = None
                 if len(self._refused) > _MOST_RUNS:

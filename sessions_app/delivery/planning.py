@@ -2,12 +2,13 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from sessions_app import accounts
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_LANE = 200
 # Channels whose messages are read where they are stored: nothing has to be sent.
-STORED_CHANNELS = ("WebChat",)
+STORED_CHANNELS = ("WebChat", "Api")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ def find_destination(session: Session, run_id: UUID) -> Destination | None:
     chat = Chat(origin.chat_id, metadata.get("chatType") or "direct", metadata.get("threadId") or "")
     target = Target(chat, reply_to=origin.message_id, reference=metadata.get("reference") or {})
     return Destination(origin.account, target)
+
+
+def may_be_reached(session_id: str) -> Exists:
+    """A condition: the session whose id that field has is held through an account that is in use."""
+    messages = InboundMessage.objects.filter(session_id=OuterRef(session_id), account__is_enabled=True)
+    return Exists(messages.order_by())
+
+
+def sessions_of_channels(session_ids: Iterable[UUID]) -> dict[UUID, Session]:
+    """Those of the sessions that are held through channels, with their agents."""
+    rows = Session.objects.select_related("agent").exclude(channel__in=STORED_CHANNELS)
+    return rows.in_bulk(set(session_ids))
 
 
 def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:

@@ -127,6 +127,10 @@ class Preview:
                     await releasing
                     raise
 
+    @property
+    def waits_for_person(self) -> bool:
+        return self._text.waits_for_person
+
     async def _watch(self, cursor: str) -> None:
         try:
             while not self._text.is_over:

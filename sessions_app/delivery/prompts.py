@@ -3,11 +3,10 @@
 The rows are the truth: the sweep asks what was not asked yet and closes whatever was decided elsewhere.
 """
 
-from collections.abc import Iterable
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from audit_app.kernel.errors import NotFound
 from sessions_app import accounts, asking
@@ -26,14 +25,19 @@ _FRAME, _MOST_ROOM, _LEAST_ROOM = 900, 2500, 200
 
 
 def sweep() -> None:
-    """One pass: ask what waits for a decision, close what does not wait any more."""
-    waiting = tools.list_pending_approvals()
-    asked = {shown for shown in _open_prompts().values_list("approval_id", flat=True) if shown}
-    sessions = _sessions_of(approval for approval in waiting if approval.id not in asked)
-    for approval in waiting:
-        if approval.id not in asked and (session := sessions.get(approval.session_id)):
+    """One pass: ask what waits for a decision, close what does not wait any more. What waits and was asked costs
+    nothing, however much it is."""
+    waiting = tools.pending_approvals()
+    unasked = waiting.filter(
+        planning.may_be_reached("execution__session_id"), ~Exists(Delivery.objects.filter(approval_id=OuterRef("pk")))
+    )
+    fresh = [tools.approval_view(row) for row in unasked.select_related("execution").order_by("expires_at")]
+    sessions = planning.sessions_of_channels(approval.session_id for approval in fresh)
+    for approval in fresh:
+        if session := sessions.get(approval.session_id):
             _ask(approval, session)
-    for approval_id in asked - {approval.id for approval in waiting}:
+    over = _open_prompts().exclude(Exists(waiting.filter(pk=OuterRef("approval_id"))))
+    for approval_id in {shown for shown in over.values_list("approval_id", flat=True) if shown}:
         try:
             close(tools.get_approval(approval_id))
         except NotFound:  # its record has served its time
@@ -93,12 +97,3 @@ def _capabilities_of(destination: Destination) -> Capabilities:
 
 def _open_prompts() -> QuerySet[Delivery]:
     return Delivery.objects.filter(approval_id__isnull=False).order_by()
-
-
-def _sessions_of(approvals: Iterable[ApprovalView]) -> dict[UUID, Session]:
-    """The sessions that are held through channels."""
-    ids = {approval.session_id for approval in approvals}
-    if not ids:
-        return {}
-    sessions = Session.objects.select_related("agent").filter(pk__in=ids).exclude(channel__in=planning.STORED_CHANNELS)
-    return {session.pk: session for session in sessions}

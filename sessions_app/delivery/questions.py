@@ -3,6 +3,8 @@
 The rows are the truth: the sweep sends what was not sent yet.
 """
 
+from uuid import UUID
+
 from django.db import transaction
 
 from sessions_app.delivery import planning
@@ -13,16 +15,19 @@ from tools_app.types import InputView
 
 def sweep() -> None:
     """One pass: send the questions that wait for an answer, each once."""
-    waiting = {_key(asked): asked for asked in tools.list_pending_questions()}
-    if not waiting:
+    waiting = tools.pending_questions().filter(planning.may_be_reached("session_id"))
+    keys = {_key(request_id): request_id for request_id in waiting.values_list("pk", flat=True)}
+    if not keys:
         return
-    sent = Delivery.objects.filter(dedupe_key__in=[f"{key}:0" for key in waiting]).values_list("dedupe_key", flat=True)
-    fresh = {key: asked for key, asked in waiting.items() if f"{key}:0" not in set(sent)}
-    sessions = Session.objects.select_related("agent").exclude(channel__in=planning.STORED_CHANNELS)
-    by_id = sessions.in_bulk({asked.session_id for asked in fresh.values()})
-    for key, asked in fresh.items():
-        if session := by_id.get(asked.session_id):
-            _send(key, asked, session)
+    sent = Delivery.objects.filter(dedupe_key__in=[f"{key}:0" for key in keys]).values_list("dedupe_key", flat=True)
+    unsent = keys.keys() - {key.removesuffix(":0") for key in sent}
+    fresh = [
+        tools.input_view(row) for row in waiting.filter(pk__in=[keys[key] for key in unsent]).order_by("expires_at")
+    ]
+    sessions = planning.sessions_of_channels(asked.session_id for asked in fresh)
+    for asked in fresh:
+        if session := sessions.get(asked.session_id):
+            _send(_key(asked.id), asked, session)
 
 
 def text_of(asked: InputView) -> str:
@@ -39,5 +44,5 @@ def _send(key: str, asked: InputView, session: Session) -> None:
         planning.plan_notice(destination, key, text_of(asked), session=session)
 
 
-def _key(asked: InputView) -> str:
-    return f"question:{asked.id}"
+def _key(request_id: UUID) -> str:
+    return f"question:{request_id}"

