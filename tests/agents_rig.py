@@ -89,7 +89,7 @@ class AgentCaller:
     async def socket(self, run_id: str, query: str = "") -> AsyncIterator[WebsocketCommunicator]:
         address = f"/api/v1/workflows/runs/agent-{run_id}/{run_id}/ws?access_token={self.bearer}&{query}"
         socket = WebsocketCommunicator(_SOCKETS, address, headers=[(b"host", b"localhost")])
-        accepted, _ = await socket.connect(timeout=10)
+        accepted, _ = await socket.connect(timeout=20)
         assert accepted
         try:
             yield socket
@@ -137,7 +137,7 @@ class Stream:
 
     async def leave(self) -> None:
         self._left.set()
-        await asyncio.wait_for(self._task, 10)
+        await asyncio.wait_for(self._task, 20)
 
     async def _receive(self) -> dict[str, Any]:
         if not self.status and not getattr(self, "_asked", False):

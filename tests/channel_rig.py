@@ -2,18 +2,21 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 from urllib.parse import urlsplit
 
 from channels.routing import URLRouter
 from django.conf import settings
 
+from agents_app.providers.scripted import Reply
 from sessions_app import accounts
 from sessions_app.inbound import webhooks
 from sessions_app.models import ChannelAccount, Delivery
 from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+from tools_app.types import ToolCall
 
 TELEGRAM_SECRET = "telegram-secret-0123456789"
 _application = URLRouter(webhooks.live_routes)
@@ -84,6 +87,14 @@ def settle(rig: EngineRig, count: int | None = None, seconds: float = 60) -> lis
     """Wait until everything is sent or given up; the statuses in the order of sending."""
     until(lambda: all_settled(count), seconds)
     return list(Delivery.objects.order_by("id").values_list("status", flat=True))
+
+
+def in_steps(*texts: str) -> tuple[list[Reply], list[threading.Event]]:
+    """The replies of an answer of so many steps, and what keeps the last word of each back until it is set."""
+    call, held = (ToolCall("c1", "echo", '{"text": "x"}'),), [threading.Event() for _ in texts]
+    pieces = [(f"{head} ", tail) for head, _, tail in (text.rpartition(" ") for text in texts)]
+    replies = [Reply(said, tool_calls=call, held_by=event) for said, event in zip(pieces, held, strict=True)]
+    return [*replies[:-1], Reply(pieces[-1], held_by=held[-1])], held
 
 
 def host_of(url: str) -> str:

@@ -100,11 +100,11 @@ def valkey_server() -> Iterator[Path]:
                 return False
 
         try:
-            wait_for(answers, 10, "Valkey")
+            wait_for(answers, 30, "Valkey")
             yield path
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(30)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ class LiveKomand:
         self.status()
         self.process.send_signal(number)
         self.process.wait(30)
-        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 15, "the end of all processes")
+        wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 30, "the end of all processes")
         self.seen.clear()
         told = len(self.log.read_bytes())
         port = self.url.rpartition(":")[2]
@@ -133,7 +133,7 @@ class LiveKomand:
         """Ctrl-C; returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(15)
+        return self.process.wait(60)
 
 
 def start_komand(folder: Path, **environment: str) -> LiveKomand:
@@ -151,7 +151,7 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
         ready = wait_for(lambda: _ready_line(log, process), _START_SECONDS, "the ready line")
     except AssertionError as error:
         process.send_signal(signal.SIGINT)
-        process.wait(15)
+        process.wait(60)
         raise AssertionError(f"{error}\n{log.read_text()}") from None
     login = re.search(r"First login +admin +(\S+)", log.read_text())
     return LiveKomand(ready.group(1), login.group(1) if login else "", folder / "data", log, process, started_with)

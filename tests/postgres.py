@@ -21,7 +21,7 @@ from typing import Any
 
 import psycopg
 
-_START_SECONDS = 20
+_START_SECONDS = 60
 _PARTS = ("bin/initdb", "bin/postgres", "lib", "share")
 # Tests do not outlive a power cut: nothing is synced to disk.
 _SETTINGS = {

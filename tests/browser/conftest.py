@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from tests.browser.chat_page import ChatPage
+from tests.browser.chat_page import SOON, ChatPage
 from tests.live import LiveKomand
 
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
@@ -20,6 +20,8 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 NewTab = Callable[..., ChatPage]
+
+expect.set_options(timeout=SOON)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,7 +82,7 @@ def chat(new_tab: NewTab) -> ChatPage:
 @pytest.fixture(scope="package")
 def careful(live_komand: LiveKomand) -> str:
     """An agent that asks before it uses echo."""
-    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=20) as api:
+    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as api:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = api.post("/auth/login", json=who).json()["data"]["token"]
         agent = {"agentId": "careful", "name": "Careful", "alwaysAsk": ["echo"]}

@@ -8,15 +8,15 @@ from playwright.sync_api import Page, Route, WebSocketRoute, expect
 from tests.browser.chat_page import SOON, ChatPage, answering, tokens
 from tests.browser.conftest import NewTab
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand
+from tests.live import LiveKomand, wait_for
 
 TWO_TOOLS = [["calculator", {"expression": "17*23"}], ["date_time", {"timezone": "Asia/Tokyo"}]]
 
 
-def test_an_answer_streams_in_and_is_whole_at_the_end(chat: ChatPage) -> None:
-    answer = chat.ask(tokens=60, rate=40)
-    expect(answer).to_contain_text("tok5", timeout=SOON)
-    assert "tok59" not in answer.inner_text()
+def test_an_answer_streams_in_and_is_whole_at_the_end(chat: ChatPage, model_server: ModelServer) -> None:
+    answer = chat.ask(tokens=60, rate=40, hold=30)
+    expect(answer).to_contain_text("tok29", timeout=SOON)
+    model_server.go_on()
     chat.wait_finished()
     assert tokens(60) in answer.inner_text()
 
@@ -42,11 +42,12 @@ def test_a_failed_call_opens_its_card(chat: ChatPage) -> None:
     expect(answer.locator(".call-error")).to_be_visible()
 
 
-def test_a_reload_in_mid_answer_shows_everything_and_goes_on(chat: ChatPage) -> None:
-    answer = chat.ask(tokens=120, rate=40)
+def test_a_reload_in_mid_answer_shows_everything_and_goes_on(chat: ChatPage, model_server: ModelServer) -> None:
+    answer = chat.ask(tokens=120, rate=40, hold=40)
     expect(answer).to_contain_text("tok20", timeout=SOON)
     chat.page.reload()
     expect(chat.answers.first).to_contain_text("tok0 tok1 tok2", timeout=SOON)
+    model_server.go_on()
     chat.wait_finished()
     assert tokens(120) in chat.answers.first.inner_text()
     expect(chat.questions).to_have_count(1)
@@ -62,32 +63,44 @@ def test_a_reload_between_tool_rounds_keeps_cards_in_place(chat: ChatPage) -> No
     assert places == ["text", "call", "call", "text"]
 
 
-def test_a_cut_connection_loses_nothing_and_doubles_nothing(chat: ChatPage) -> None:
-    opened = _cut_after(chat.page, messages=12)
-    answer = chat.ask(tokens=150, rate=40)
-    expect(chat.banner).to_be_visible(timeout=SOON)
-    expect(chat.banner).to_contain_text("Trying again in 1 s")
+# All that the banner says, some of it for a moment only.
+_NOTE_BANNER = """
+    window.told = [];
+    addEventListener("DOMContentLoaded", () => {
+        const banner = document.getElementById("banner");
+        const note = () => window.told.push(banner.textContent);
+        new MutationObserver(note).observe(banner, {subtree: true, childList: true, characterData: true});
+    });
+"""
+
+
+def test_a_cut_connection_loses_nothing_and_doubles_nothing(chat: ChatPage, model_server: ModelServer) -> None:
+    opened = _cut_at(chat.page, "tok20")
+    chat.page.add_init_script(_NOTE_BANNER)
+    answer = chat.ask(tokens=150, rate=40, hold=75)
+    wait_for(lambda: "Trying again in 1 s" in chat.page.evaluate("window.told.join()"), what="the wait before a try")
+    model_server.go_on()
     chat.wait_finished()
     expect(chat.banner).to_be_hidden()
     assert len(opened) == 2
     assert answer.locator(".markdown").inner_text() == tokens(150)
 
 
-def _cut_after(page: Page, messages: int) -> list[str]:
-    """Cut the first connection once it has brought so many messages; returns the addresses that are opened."""
+def _cut_at(page: Page, word: str) -> list[str]:
+    """Cut the first connection at the message that brings the word; returns the addresses that are opened."""
     opened: list[str] = []
 
     def connect(socket: WebSocketRoute) -> None:
         opened.append(socket.url)
-        server = socket.connect_to_server()
-        brought: list[object] = []
+        server, is_first = socket.connect_to_server(), len(opened) == 1
+        cut: list[object] = []
 
         def bring(message: str | bytes) -> None:
-            brought.append(message)
-            if len(opened) == 1 and len(brought) == messages:
+            if is_first and not cut and word in str(message):
+                cut.append(message)
                 server.close()
                 socket.close(code=4000)
-            elif len(opened) > 1 or len(brought) < messages:
+            elif not cut:
                 socket.send(message)
 
         server.on_message(bring)
@@ -151,12 +164,13 @@ def test_the_page_gives_up_after_ten_tries_until_the_network_is_back(chat: ChatP
     chat.page.clock.install()
     chat.page.route_web_socket(re.compile(r"/ws/chat/"), connect)
     chat.page.reload()
-    for _ in range(60):
+
+    def has_given_up() -> bool:
         chat.page.clock.run_for(5_000)
-        if chat.page.get_by_role("button", name="Reconnect").is_visible():
-            break
+        return chat.page.get_by_role("button", name="Reconnect").is_visible()
+
+    wait_for(has_given_up, 60, "the end of its tries")
     expect(chat.banner).to_contain_text("The connection is lost.")
-    expect(chat.page.get_by_role("button", name="Reconnect")).to_be_visible()
     is_away = False
     chat.page.evaluate("dispatchEvent(new Event('online'))")
     expect(chat.banner).to_be_hidden(timeout=SOON)
@@ -197,7 +211,7 @@ def test_an_error_says_what_happened_and_can_be_retried(chat: ChatPage) -> None:
 
 
 def test_a_busy_model_is_waited_for_with_a_countdown(chat: ChatPage) -> None:
-    answer = chat.ask(status=429, retry_after="2")
+    answer = chat.ask(status=429, retry_after="9")
     expect(answer.locator(".status")).to_contain_text(
         re.compile(r"The model is busy, trying again in \d s"), timeout=SOON
     )

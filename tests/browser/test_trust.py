@@ -20,7 +20,7 @@ FORGE = "from tools_app.models import ToolExecution as T; T.objects.filter(pk='{
 @pytest.fixture
 def api(live_komand: LiveKomand) -> Iterator[httpx2.Client]:
     """REST as admin."""
-    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=20) as client:
+    with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as client:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = client.post("/auth/login", json=who).json()["data"]["token"]
         client.headers["Authorization"] = f"Bearer {token}"
@@ -49,7 +49,7 @@ def test_a_high_risk_call_is_approved_on_the_page_and_proved(
         request.get_by_role("button", name="Allow once").click()
         chat.wait_finished()
         expect(chat.answers.last).to_contain_text("Read, with your leave")
-        shown, _ = demo.communicate(timeout=30)
+        shown, _ = demo.communicate(timeout=90)
     finally:
         demo.kill()
         demo.wait()

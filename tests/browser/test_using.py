@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat_page import SOON, ChatPage, tokens
 from tests.browser.conftest import NewTab
+from tests.fakes.model_server import ModelServer
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
@@ -110,15 +111,16 @@ def test_chosen_colours_are_kept_and_there_before_the_first_paint(new_tab: NewTa
     assert seen.json_value() == "dark"
 
 
-def test_answers_can_be_shown_only_when_finished(chat: ChatPage) -> None:
+def test_answers_can_be_shown_only_when_finished(chat: ChatPage, model_server: ModelServer) -> None:
     chat.page.get_by_role("button", name="Settings and shortcuts").click()
     chat.page.get_by_label("Show answers only when they are finished").check()
     chat.page.keyboard.press("Escape")
     chat.ask(tokens=3)
     chat.wait_finished()
-    answer = chat.ask(tokens=60, rate=40)
+    answer = chat.ask(tokens=60, rate=40, hold=30)
     expect(answer.locator(".open-text")).to_contain_text("tok5", timeout=SOON)
     expect(answer.locator(".open-text")).to_be_hidden()
+    model_server.go_on()
     chat.wait_finished()
     expect(answer.locator(".markdown")).to_be_visible()
 
@@ -190,14 +192,15 @@ def test_what_was_being_written_survives_a_reload(chat: ChatPage) -> None:
     expect(chat.box).to_have_value("half a thought")
 
 
-def test_those_who_listen_hear_that_it_answers_and_then_the_answer(chat: ChatPage) -> None:
+def test_those_who_listen_hear_that_it_answers_and_then_the_answer(chat: ChatPage, model_server: ModelServer) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
-    chat.ask(tokens=60, rate=40)
+    chat.ask(tokens=60, rate=40, hold=30)
     announcer = chat.page.locator("#announcer")
     expect(announcer).to_have_text("Thinking…", timeout=SOON)
     expect(chat.page.get_by_role("log")).to_have_attribute("aria-busy", "true")
     expect(chat.page.get_by_role("log")).to_have_attribute("aria-live", "off")
+    model_server.go_on()
     expect(announcer).to_have_text(re.compile(re.escape(tokens(40))), timeout=SOON)
 
 

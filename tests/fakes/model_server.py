@@ -53,7 +53,7 @@ class ModelServer:
         self._api_key = api_key
         self._defaults = defaults
         self._script: deque[str] = deque()
-        self._may_go_on = threading.Event()
+        self._may_go_on = threading.Semaphore(0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._started = threading.Event()
@@ -78,9 +78,9 @@ class ModelServer:
         """Forget what is left of the script."""
         self._script.clear()
 
-    def go_on(self) -> None:
-        """Let the answer go on that `hold` keeps waiting, or the next that would."""
-        self._may_go_on.set()
+    def go_on(self, count: int = 1) -> None:
+        """Let so many answers go on that `hold` keeps waiting, or the next that would."""
+        self._may_go_on.release(count)
 
     def __enter__(self) -> Self:
         self._thread.start()

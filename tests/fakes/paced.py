@@ -15,9 +15,9 @@ _FOR_EVER = 3600.0
 
 
 class PacedAnswer:
-    """One answer of the fake model. may_go_on: ends the waiting that `hold` asks for, once."""
+    """One answer of the fake model. may_go_on: each ends the waiting that `hold` asks for once."""
 
-    def __init__(self, directives: Directives, response: Response, number: int, may_go_on: threading.Event) -> None:
+    def __init__(self, directives: Directives, response: Response, number: int, may_go_on: threading.Semaphore) -> None:
         self._do = directives
         self._response = response
         self._number = number
@@ -86,9 +86,8 @@ class PacedAnswer:
         return True
 
     async def _hold(self) -> None:
-        while not self._may_go_on.is_set():  # set by another thread
+        while not self._may_go_on.acquire(blocking=False):  # released by another thread
             await asyncio.sleep(0.01)
-        self._may_go_on.clear()
 
 
 def _stamp() -> str:

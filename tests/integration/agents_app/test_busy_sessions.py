@@ -1,5 +1,6 @@
 """What a message to a busy session does. Fifty at once under each policy: sessions_app/test_pressure.py."""
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -55,10 +56,12 @@ def test_interrupt_keeps_the_text_there_was(rig: EngineRig) -> None:
 
 
 def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
-    script = rig.agent(Reply(("thinking",), delay_seconds=0.5), Reply(("Both answered",)), busy_policy="steer")
+    sent = threading.Event()
+    script = rig.agent(Reply(("thinking",), held_by=sent), Reply(("Both answered",)), busy_policy="steer")
     first = rig.send("one")
     until(lambda: script.requests)
     second = rig.send("two")
+    sent.set()
     assert second.run_id == first.run_id
     transcript = rig.wait(first.run_id)
     assert transcript.answer == "Both answered"

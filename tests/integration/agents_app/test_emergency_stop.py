@@ -51,7 +51,7 @@ def test_what_a_model_is_saying_is_kept_and_the_run_ends(rig: EngineRig) -> None
     until(lambda: script.requests)
     until(lambda: Run.objects.filter(pk=accepted.run_id, owner__isnull=False).exists())
     runs.stop_agents(reason="it talks too much")
-    transcript = rig.wait(accepted.run_id, 5)
+    transcript = rig.wait(accepted.run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.CANCELLED, "stopped")
     assert "it talks too much" in transcript.run.error_message
     assert Turn.objects.get(run_id=accepted.run_id, role="assistant").content == transcript.answer
@@ -64,7 +64,7 @@ def test_a_parked_run_ends_and_its_calls_with_it(rig: EngineRig) -> None:
     accepted = rig.send()
     until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="approval", owner=None).exists())
     runs.stop_agents()
-    transcript = rig.wait(accepted.run_id, 5)
+    transcript = rig.wait(accepted.run_id)
     assert transcript.run.error_code == "stopped"
     assert [execution.status for execution in transcript.executions] == [ExecutionStatus.CANCELLED]
 
@@ -105,7 +105,7 @@ def test_a_run_is_stopped_at_its_step_border(rig: EngineRig, monkeypatch: pytest
 
     monkeypatch.setattr(lease, "load_snapshot", stop_first)
     accepted = rig.send()
-    transcript = rig.wait(accepted.run_id, 5)
+    transcript = rig.wait(accepted.run_id)
     assert transcript.run.error_code == "stopped"
     assert len(script.requests) <= 1
     assert not ToolExecution.objects.filter(status="Completed").exists()

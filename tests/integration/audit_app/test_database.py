@@ -55,7 +55,7 @@ async def test_what_was_begun_is_ended_although_nobody_waits():
 
     def work() -> None:
         entered.set()
-        leave.wait(5)
+        leave.wait(30)
         done.set()
 
     task = asyncio.ensure_future(in_db(work))
@@ -66,7 +66,7 @@ async def test_what_was_begun_is_ended_although_nobody_waits():
         await task
     leave.set()
     await in_db(lambda: None)
-    assert await asyncio.to_thread(done.wait, 5)
+    assert await asyncio.to_thread(done.wait, 30)
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="needs PostgreSQL")

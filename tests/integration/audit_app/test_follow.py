@@ -35,12 +35,14 @@ async def listening(follower: Follower, conversation: Conversation) -> Subscript
     """A joined subscription, once the follower listens to hints."""
     subscription = follower.subscribe(conversation.id)
     assert subscription.join(0)
-    asked, heard = 0, -1
-    while heard < asked:
+    asked = heard = 0
+    while not heard:
         asked += 1
         stream.send_passing(conversation.id, {"type": "typing", "asked": asked})
         with suppress(TimeoutError):
-            heard = (await take(subscription, 1, seconds=0.05))[-1].fields["asked"]
+            heard = (await take(subscription, 1, seconds=0.05 * asked))[-1].fields["asked"]
+    while heard < asked:  # what it was asked while the answer was on its way
+        heard = (await take(subscription, 1))[-1].fields["asked"]
     return subscription
 
 
@@ -169,4 +171,4 @@ async def test_closing_ends_the_wait(follower, conversation):
     taking = asyncio.ensure_future(subscription.take())
     await asyncio.sleep(0)
     await follower.aclose()
-    assert await asyncio.wait_for(taking, 5) == []
+    assert await asyncio.wait_for(taking, 20) == []

@@ -29,11 +29,11 @@ class OwnValkey:
     def start(self) -> None:
         command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(self._socket), "--save", ""]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(self._answers, 10, "Valkey")
+        wait_for(self._answers, 30, "Valkey")
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(30)
 
     def _answers(self) -> bool:
         try:

@@ -91,7 +91,7 @@ def test_threads_queue_too(other):
     with transaction.atomic():
         thread.start()
         assert not entered.wait(0.1)
-    thread.join(5)
+    thread.join(30)
     assert entered.is_set() and is_free()
 
 
@@ -114,7 +114,7 @@ def test_a_forked_child_does_not_keep_the_turn_of_a_parent_that_died(tmp_path: P
     child = int(parent.stdout.readline())
     assert not is_free(database)
     parent.kill()
-    parent.wait(10)
+    parent.wait(30)
     free = is_free(database)
     os.kill(child, 9)
     parent.stdout.close()

@@ -1,13 +1,11 @@
 """From a platform's webhook through a run and back to the platform: once, in order, with previews."""
 
-import threading
-
 import pytest
 
 from agents_app.providers.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.models import Delivery, InboundMessage, Session, Turn
-from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
+from tests.channel_rig import add_telegram, add_webhook, in_steps, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -38,15 +36,16 @@ def test_messages_of_one_chat_are_answered_in_order(rig: EngineRig, platform: Fa
 
 
 def test_in_a_group_one_message_is_edited_until_it_holds_the_answer(rig: EngineRig, platform: FakeTelegram) -> None:
-    may_end = threading.Event()
-    rig.agent(Reply(("Begun ", "and done"), held_by=may_end))
+    replies, held = in_steps("Let me look.", "And once more.", "Found it.")
+    rig.agent(*replies)
     add_telegram(platform, config={"chat_seconds": 0.1})
     telegram(group_update(7, "@komand_test_bot tell", entities=[{"type": "mention", "offset": 0, "length": 16}]))
-    until(lambda: platform.chat(-100777) == ["Begun"])
-    may_end.set()
+    for begun, shown in zip(("Let me", "And once", "Found"), held, strict=True):
+        until(lambda begun=begun: platform.chat(-100777) and platform.chat(-100777)[0].endswith(begun))
+        shown.set()
     assert settle(rig) == ["sent"]
-    assert platform.chat(-100777) == ["Begun and done"]
-    assert platform.methods().count("sendMessage") == 1 and platform.methods()[-1] == "editMessageText"
+    assert platform.chat(-100777) == ["Let me look.\n\nAnd once more.\n\nFound it."]
+    assert platform.methods().count("sendMessage") == 1 and platform.methods().count("editMessageText") >= 3
     assert Turn.objects.get(role="user").content == "tell"
 
 

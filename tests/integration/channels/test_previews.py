@@ -97,11 +97,15 @@ def test_a_preview_waits_for_the_answer_before_it(rig: EngineRig, platform: Fake
     assert platform.chat(-100777) == ["First.", WHOLE]
 
 
-def test_when_previews_are_refused_the_answer_comes_as_a_message(rig: EngineRig, platform: FakeTelegram) -> None:
-    rig.agent(SLOW)
+def test_when_previews_are_refused_the_answer_comes_as_a_message(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event
+) -> None:
+    rig.agent(held(may_end))
     add_telegram(platform)
     platform.faults.append(Fault("status", 400, only="sendMessageDraft", description="Bad Request: no drafts here"))
     telegram(private_update(1, "a"))
+    until(lambda: not platform.faults)
+    may_end.set()
     assert settle(rig) == ["sent"] and platform.chat(501) == [WHOLE]
     assert "sendMessageDraft" not in platform.methods()
 
@@ -118,11 +122,15 @@ def test_a_preview_that_was_deleted_is_sent_anew(
     assert settle(rig) == ["sent"] and platform.chat(-100777) == [WHOLE]
 
 
-def test_a_preview_in_doubt_leaves_a_whole_answer(rig: EngineRig, platform: FakeTelegram) -> None:
-    rig.agent(SLOW)
+def test_a_preview_in_doubt_leaves_a_whole_answer(
+    rig: EngineRig, platform: FakeTelegram, may_end: threading.Event
+) -> None:
+    rig.agent(held(may_end))
     add_telegram(platform, config=QUICK)
     platform.faults.append(Fault("accept_and_drop", only="sendMessage"))
     telegram(group_update(1, "a", **REPLY))
+    until(lambda: not platform.faults)
+    may_end.set()
     assert settle(rig) == ["sent"]
     assert platform.chat(-100777)[-1] == WHOLE
 

@@ -23,8 +23,8 @@ async def _ended() -> Any:
 async def get(path: str) -> tuple[int, bytes]:
     headers = [(b"host", b"localhost")]
     caller = HttpCommunicator(asgi.application, "GET", path, headers=headers)
-    response = await caller.get_response(timeout=5)
-    await caller.wait(5)  # the application goes on after its answer: it closes what the request held
+    response = await caller.get_response(timeout=20)
+    await caller.wait(20)  # the application goes on after its answer: it closes what the request held
     return response["status"], response["body"]
 
 

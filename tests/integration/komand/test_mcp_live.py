@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -35,11 +36,12 @@ def executions(komand: LiveKomand, answer: dict[str, Any]) -> list[dict[str, Any
     return [komand.get(f"tools/executions/{call}") for call in run["toolCallIds"]]
 
 
-def processes(how: str) -> list[psutil.Process]:
+def processes(komand: LiveKomand, how: str) -> list[psutil.Process]:
+    """Those of this installation: other tests have servers of the same kind at the same time."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        if line[-2:] == [BAD, how]:
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line, cwd = process.info["cmdline"] or [], process.info["cwd"]
+        if line[-2:] == [BAD, how] and cwd and Path(cwd).is_relative_to(komand.data_dir):
             found.append(process)
     return found
 
@@ -50,17 +52,17 @@ def test_a_call_is_made_by_the_runs_worker(live_komand: LiveKomand, add: Any) ->
     assert answer["success"], answer
     [execution] = executions(live_komand, answer)
     assert (execution["status"], execution["output"]) == ("Completed", '"acted"')
-    assert len(processes("fine")) == 1, "the connection is kept for the next call"
+    assert len(processes(live_komand, "fine")) == 1, "the connection is kept for the next call"
 
 
 def test_a_killed_worker_takes_its_servers_along_and_the_model_is_told(live_komand: LiveKomand, add: Any) -> None:
     add("hang-call")
     with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(live_komand.ask, CALL.format("hang-call"))
-        wait_for(lambda: processes("hang-call"), 15, "the server's process")
+        asking = pool.submit(live_komand.ask, CALL.format("hang-call"), 60)
+        wait_for(lambda: processes(live_komand, "hang-call"), 30, "the server's process")
         live_komand.kill("runs-1")
-        wait_for(lambda: not processes("hang-call"), 5, "the end of the server's process")
-        answer = asking.result(40)
+        wait_for(lambda: not processes(live_komand, "hang-call"), 20, "the end of the server's process")
+        answer = asking.result(90)
     assert answer["success"], answer
     [execution] = executions(live_komand, answer)
     assert execution["status"] == "Unknown"

@@ -30,7 +30,7 @@ class Serving:
         client = socket.socket()
         if receive_buffer:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect(("127.0.0.1", self.port))
         return client
 
@@ -54,7 +54,7 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
             assert b"200" in client.recv(100)
         yield serving
         process.terminate()
-        process.wait(10)
+        process.wait(30)
 
 
 def request(path: str, *headers: str) -> bytes:
@@ -78,7 +78,7 @@ def test_clients_that_never_read_cost_no_memory_and_are_cut_off(serving: Serving
             client.sendall(request("/flood", *headers))
         time.sleep(STALL_SECONDS)  # the time in which the buffers would grow
         assert serving.memory - before < 12_000_000
-        wait_for(lambda: all(is_cut(client) for client in clients), 10, "the cut")
+        wait_for(lambda: all(is_cut(client) for client in clients), 30, "the cut")
 
 
 def is_cut(client: socket.socket) -> bool:
@@ -162,7 +162,6 @@ def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:
                 client.sendall(chunk)
             except OSError:
                 break
-        client.settimeout(5)
         answer = client.recv(100)
     assert answer.startswith(b"HTTP/1.1 413")
 
@@ -174,4 +173,4 @@ def test_it_ends_soon_and_tells_sockets_to_come_back(serving: Serving) -> None:
         serving.process.terminate()
         frame = client.recv(100)
         assert frame[0] == 0x88 and int.from_bytes(frame[2:4]) == 4000
-        assert serving.process.wait(5) == 0
+        assert serving.process.wait(20) == 0

@@ -82,25 +82,26 @@ def check(name: str, said: list[Compact], *, with_chunks: bool = True) -> None:
     assert frames == json.loads(path.read_text())
 
 
-async def recorded(caller: AgentCaller, body: dict[str, Any], watched: threading.Event | None = None) -> list[Compact]:
-    """watched: keeps the first answer back until some of its text was told."""
+async def recorded(caller: AgentCaller, body: dict[str, Any], *watched: threading.Event) -> list[Compact]:
+    """watched: each keeps one of the model's replies back until some of its text was told."""
     run = await in_db(lambda: caller.start("go", **body))
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        if watched:
-            await stream.until_true(has_text)
-            watched.set()
+        for count, reply in enumerate(watched, start=1):
+            await stream.until_true(lambda said, count=count: len(texts_in(said)) == count)
+            reply.set()
         return list(await stream.until(*RESTS))
 
 
-def has_text(said: list[Compact]) -> bool:
-    return any(message["t"] == 12 and not message["i"].endswith(".reasoning") for message in said)
+def texts_in(said: list[Compact]) -> set[str]:
+    """The ids of live texts."""
+    return {message["i"] for message in said if message["t"] == 12 and not message["i"].endswith(".reasoning")}
 
 
 async def test_a_turn_with_a_tool(rig: EngineRig, caller: AgentCaller) -> None:
-    call, watched = ToolCall("c1", "echo", json.dumps({"text": "x"})), threading.Event()
-    wordy = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,), held_by=watched)
-    await in_db(rig.agent, wordy, Reply(("It is ", "done."), usage=Usage(7, 3)))
-    check("turn-with-a-tool", await recorded(caller, {}, watched))
+    call, first, second = ToolCall("c1", "echo", json.dumps({"text": "x"})), threading.Event(), threading.Event()
+    wordy = Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,), held_by=first)
+    await in_db(rig.agent, wordy, Reply(("It is ", "done."), usage=Usage(7, 3), held_by=second))
+    check("turn-with-a-tool", await recorded(caller, {}, first, second))
 
 
 async def test_work_that_is_not_interactive(rig: EngineRig, caller: AgentCaller) -> None:

@@ -222,7 +222,7 @@ async def test_a_foreign_page_cannot_watch_with_my_login(session: Session, origi
 
 
 async def _closed(tab: Tab) -> int | None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while await tab.receive() is not None:
             pass
     return tab.close_code

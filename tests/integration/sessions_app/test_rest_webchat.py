@@ -216,7 +216,7 @@ async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
 
 async def _seen(look):
     """The first true value of a query, asked again and again."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not (value := await in_db(look)):
             await asyncio.sleep(0.01)
     return value

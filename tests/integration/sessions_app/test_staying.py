@@ -69,7 +69,7 @@ async def soon(is_so: Callable[[], object]) -> None:
 async def socket(path: str, key: str) -> AsyncIterator[WebsocketCommunicator]:
     address = f"{path}?access_token={key}"
     opened = WebsocketCommunicator(URLRouter(SOCKETS), address, headers=[(b"host", b"localhost")])
-    assert (await opened.connect(timeout=10))[0]
+    assert (await opened.connect(timeout=20))[0]
     try:
         yield opened
     finally:

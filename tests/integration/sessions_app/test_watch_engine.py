@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -32,11 +33,14 @@ async def follower() -> AsyncIterator[None]:
     await follow.follower().aclose()
 
 
-async def see(accepted: Accepted, cursor: str = "") -> list[Seen]:
+async def see(accepted: Accepted, cursor: str = "", tell: Callable[[Seen], object] = lambda fact: None) -> list[Seen]:
+    """tell: called with each fact as it is seen."""
     seen: list[Seen] = []
     async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(20):
         async for frame in viewer.frames():
             seen += frame
+            for fact in frame:
+                tell(fact)
             if any(fact.type in ("run.completed", "run.failed") for fact in frame):
                 break
     return seen
@@ -63,9 +67,17 @@ async def test_a_run_with_tools_is_seen_as_it_is_stored(rig):
 
 
 async def test_a_run_whose_first_try_breaks_off_is_seen_as_it_is_stored(rig):
-    broken = Reply(("Half an ",), error="model_stream_cut", retryable=True, delay_seconds=0.05)
-    await in_db(rig.agent, broken, Reply(("A whole ", "answer.")))
+    half, reset = threading.Event(), threading.Event()
+    broken = Reply(("Half ", "an "), error="model_stream_cut", retryable=True, held_by=half)
+    await in_db(rig.agent, broken, Reply(("A whole ", "answer."), held_by=reset))
     accepted = await in_db(rig.send, "go")
-    seen = await see(accepted)
+
+    def go_on(fact: Seen) -> None:
+        if fact.type in ("text.delta", "snapshot"):
+            half.set()
+        elif fact.type == "message.reset":
+            reset.set()
+
+    seen = await see(accepted, tell=go_on)
     assert "message.reset" in {fact.type for fact in seen}
     await assert_seen_is_stored(accepted, seen)

@@ -51,7 +51,7 @@ class Loop:
         self._looking.cancel()
         self.drain()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(30)
         self._loop.close()
         close_pool()
 
@@ -186,7 +186,7 @@ def test_a_call_that_was_cancelled_elsewhere_is_ended_here(plan, loop, make, sto
     loop.calls.ring(execution.id)
     until(lambda: tool.begun)
     assert services.cancel_execution(execution.id)
-    assert gone.wait(5)
+    assert gone.wait(30)
     assert selectors.get_execution(execution.id).status is ExecutionStatus.CANCELLED
     assert stopped == [], "the process of a loop must not be killed for one call"
 
@@ -216,8 +216,8 @@ def test_a_drain_waits_for_a_call_that_ends_in_time(plan, loop, make) -> None:
     make(answer)
     (execution,) = plan(("wait", "{}"))
     loop.calls.ring(execution.id)
-    assert going.wait(5)
-    loop.drain(5)
+    assert going.wait(30)
+    loop.drain(30)
     assert selectors.get_execution(execution.id).output == '"just in time"'
 
 
@@ -226,7 +226,7 @@ def test_a_freed_slot_takes_the_call_that_was_not_heard(plan, loop, make, monkey
     free = threading.Event()
 
     async def answer(arguments: Any, context: Any) -> str:
-        await asyncio.to_thread(free.wait, 5)
+        await asyncio.to_thread(free.wait, 30)
         return "done"
 
     tool = make(answer)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.engine_rig import until
-from tests.mcp_rig import Caller, LoopThread, bad, good, serving
+from tests.mcp_rig import BAD, Caller, LoopThread, bad, good, serving
 from tools_app.remote.mcp.config import ServerConfig
 from tools_app.remote.mcp.faults import ServerFault
 from tools_app.types import ToolError
@@ -96,21 +96,23 @@ def test_a_process_is_given_its_own_variables_and_folder_alone(caller: Caller) -
 
 
 @pytest.mark.parametrize(
-    ("how", "problem"),
+    ("how", "seconds", "problem"),
     [
-        ("dies", "its process ended"),
-        ("hang", "it did not answer within 1 seconds"),
+        ("dies", 30, "its process ended"),
+        ("hang", 1, "it did not answer within 1 seconds"),
     ],
 )
-def test_a_server_that_does_not_greet_is_given_up(loop: LoopThread, tmp_path: Path, how: str, problem: str) -> None:
-    caller = Caller(loop, bad(tmp_path, how, connect_seconds=1))
+def test_a_server_that_does_not_greet_is_given_up(
+    loop: LoopThread, tmp_path: Path, how: str, seconds: int, problem: str
+) -> None:
+    caller = Caller(loop, bad(tmp_path, how, connect_seconds=seconds))
     with pytest.raises(ServerFault, match=problem):
         caller.open()
-    assert not servers(how)
+    assert not servers(tmp_path)
 
 
 def test_the_last_words_of_a_process_are_kept_for_operators(loop: LoopThread, tmp_path: Path) -> None:
-    caller = Caller(loop, bad(tmp_path, "dies", connect_seconds=5))
+    caller = Caller(loop, bad(tmp_path, "dies", connect_seconds=30))
     with pytest.raises(ServerFault):
         caller.open()
     assert until(lambda: caller.connection.last_words) == "no licence found"
@@ -150,7 +152,7 @@ def test_a_server_that_breaks_its_word_in_a_call(
         caller.call("act")
     assert caller.connection.is_open is goes_on
     caller.close()
-    assert not servers(how)
+    assert not servers(tmp_path)
 
 
 def test_what_is_no_message_is_passed_over(loop: LoopThread, tmp_path: Path) -> None:
@@ -170,7 +172,7 @@ def test_tools_that_cannot_be_offered_are_named_with_the_reason(loop: LoopThread
 def test_closing_ends_a_stubborn_process_and_what_it_left_behind(loop: LoopThread, tmp_path: Path) -> None:
     for how in ("stubborn", "child"):
         Caller(loop, bad(tmp_path, how)).open().close()
-        assert not servers(how)
+        assert not servers(tmp_path)
     child = int((tmp_path / "child.pid").read_text())
     until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
@@ -186,11 +188,11 @@ def test_a_check_of_a_silent_server_ends_the_connection(loop: LoopThread, tmp_pa
     caller.close()
 
 
-def servers(how: str) -> list[int]:
-    """Processes of the bad server that still run."""
+def servers(folder: Path) -> list[int]:
+    """Those that still run there: other tests have servers of the same kind at the same time."""
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = process.info["cmdline"] or []
-        if line[-1:] == [how] and any(part.endswith("bad.py") for part in line):
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line, cwd = process.info["cmdline"] or [], process.info["cwd"]
+        if BAD in line and cwd and Path(cwd).is_relative_to(folder):
             found.append(process.pid)
     return found

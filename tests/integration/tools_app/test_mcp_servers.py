@@ -19,7 +19,7 @@ from tests.engine_rig import EngineRig, until
 from tests.mcp_rig import BAD
 from tools_app import catalogue, services
 from tools_app.models import Approval, McpServer, McpTool
-from tools_app.remote.mcp import discovery, store
+from tools_app.remote.mcp import discovery, source, store
 from tools_app.remote.mcp.config import Greeting
 from tools_app.remote.mcp.listing import read_tool
 from tools_app.remote.mcp.source import _Teller
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def add(how: str = "fine", **settings: Any) -> McpServer:
     """A server of ours by its behaviour, reached once."""
-    defaults = {"name": "srv", "command": sys.executable, "arguments": ["-S", BAD, how], "connect_seconds": 10}
+    defaults = {"name": "srv", "command": sys.executable, "arguments": ["-S", BAD, how], "connect_seconds": 30}
     server = store.add_server(**{**defaults, **settings})
     discovery.refresh(server)
     return server
@@ -257,6 +257,7 @@ def test_a_credential_that_changes_renews_the_connections_that_use_it():
 async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(stream, "send_passing", lambda session_id, event: told.append(event))
+    monkeypatch.setattr(source, "_PROGRESS_SECONDS", 60)
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
     teller = _Teller(context)
     for step in range(100):

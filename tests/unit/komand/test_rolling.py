@@ -54,4 +54,10 @@ async def test_a_process_stays_when_its_successor_does_not_come_up(
         await supervisor._replace(child)
     assert supervisor._children == [child] and psutil.pid_exists(child.pid or 0)
     assert not supervisor._passing
-    wait_for(lambda: not any("61" in process.cmdline() for process in psutil.Process().children()), 5, "its end")
+    wait_for(lambda: not is_sleeping("61"), 30, "its end")
+
+
+def is_sleeping(seconds: str) -> bool:
+    """Whether a process that we started sleeps so long."""
+    found = [process.info for process in psutil.process_iter(["ppid", "cmdline"])]
+    return any(one["ppid"] == os.getpid() and seconds in (one["cmdline"] or ()) for one in found)
