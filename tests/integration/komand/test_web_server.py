@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,22 +39,30 @@ class Serving:
         return int(psutil.Process(self.process.pid).memory_info().rss)
 
 
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with start(tmp_path_factory.mktemp("web")) as serving:
+        yield serving
+
+
+@contextmanager
+def start(folder: Path) -> Iterator[Serving]:
     """komand.web with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.komand.flooding", str(listener.fileno()), str(STALL_SECONDS)],
-            cwd=ROOT, env=clean_environment(KOMAND_DATA_DIR=str(tmp_path)), pass_fds=[listener.fileno()],
+            cwd=ROOT, env=clean_environment(KOMAND_DATA_DIR=str(folder)), pass_fds=[listener.fileno()],
         )  # fmt: skip
         serving = Serving(listener.getsockname()[1], process)
-        with serving.connect() as client:
-            client.settimeout(90)  # until the server has started
-            client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert b"200" in client.recv(100)
-        yield serving
-        process.terminate()
-        process.wait(30)
+        try:
+            with serving.connect() as client:
+                client.settimeout(90)  # until the server has started
+                client.sendall(b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                assert b"200" in client.recv(100)
+            yield serving
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 def request(path: str, *headers: str) -> bytes:
@@ -166,8 +174,8 @@ def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_it_ends_soon_and_tells_sockets_to_come_back(serving: Serving) -> None:
-    with serving.connect() as client:
+def test_it_ends_soon_and_tells_sockets_to_come_back(tmp_path: Path) -> None:
+    with start(tmp_path) as serving, serving.connect() as client:
         client.sendall(request("/wait", *UPGRADE))
         assert b"101" in client.recv(1000)
         serving.process.terminate()
