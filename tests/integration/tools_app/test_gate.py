@@ -1,10 +1,9 @@
 """Calls at the gate: what is denied is on record, and hostile names and arguments cost nothing and reach nothing."""
 
-import time
-
 import pytest
 
 from audit_app.models import AuditEntry
+from tests.cost import costs_less_than
 from tools_app.models import ToolExecution
 from tools_app.rules.policies import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, ExecutionStatus, Risk, Target
@@ -58,20 +57,19 @@ def test_a_name_that_only_looks_like_a_tool_is_none(plan, name):
     ids=["10 MB", "open", "deep", "objects", "wide", "digits", "nan", "half a pair", "10 MB deep"],
 )
 def test_hostile_arguments_are_refused_at_once(plan, arguments):
-    began = time.process_time()
-    (execution,) = plan(("echo", arguments), policy=FULL)
+    with costs_less_than(1.0):
+        (execution,) = plan(("echo", arguments), policy=FULL)
     assert execution.status is ExecutionStatus.FAILED
     assert len(execution.error) < 3000
-    assert time.process_time() - began < 1.0
 
 
 def test_rules_look_at_long_arguments_quickly(plan):
     rules = tuple(f"echo(text=*needle{number}*x*y?z*)" for number in range(50))
     text = "needle and hay " * 15_000
-    began = time.process_time()
-    (execution,) = plan(("echo", f'{{"text": "{text}"}}'), policy=AgentPolicy("full", denied=rules, always_ask=rules))
+    policy = AgentPolicy("full", denied=rules, always_ask=rules)
+    with costs_less_than(3.0):
+        (execution,) = plan(("echo", f'{{"text": "{text}"}}'), policy=policy)
     assert execution.status is ExecutionStatus.PENDING
-    assert time.process_time() - began < 3.0
 
 
 def test_a_link_put_into_the_folder_does_not_lead_out_of_it(plan, make_tool, tmp_path):

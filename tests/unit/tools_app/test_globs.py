@@ -1,12 +1,12 @@
 """Globs: what they match, and that nobody can make them slow."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cost import costs_less_than
 from tools_app.rules.globs import Glob, fold
 
 
@@ -45,10 +45,9 @@ def test_it_agrees_with_the_plain_meaning(glob, text):
 
 
 def test_hostile_globs_and_texts_take_no_time():
-    began = time.process_time()
-    Glob.parse("*a" * 200 + "b").matches("a" * 200_000)
-    Glob.parse("*?a" * 100 + "b").matches("a" * 200_000)
-    assert time.process_time() - began < 1
+    with costs_less_than(1.0):
+        Glob.parse("*a" * 200 + "b").matches("a" * 200_000)
+        Glob.parse("*?a" * 100 + "b").matches("a" * 200_000)
 
 
 @pytest.mark.parametrize("spelling", ["RM -RF", "rm\t-rf", " rm  -rf ", "\uff52m -rf", "r\u200bm -rf"])

@@ -1,10 +1,10 @@
 """What looks like an attack on the model, what does not, and that looking is quick whatever the text."""
 
 import base64
-import time
 
 import pytest
 
+from tests.cost import costs_less_than
 from tools_app.trust.injection import SUSPICIOUS, inspect, score_of
 
 
@@ -74,6 +74,5 @@ def test_more_findings_make_it_surer_up_to_a_hundred():
 )  # fmt: skip
 def test_no_text_makes_it_slow(piece):
     text = (piece * 100_000)[:100_000]
-    started = time.process_time()
-    inspect(text)
-    assert time.process_time() - started < 1.0  # a tenth of it on a quiet machine; one that backtracks takes minutes
+    with costs_less_than(1.0):  # a tenth of it on a quiet machine; one that backtracks takes minutes
+        inspect(text)
