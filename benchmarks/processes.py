@@ -70,12 +70,13 @@ class Part:
 class Gateway:
     """An installation on its own data folder, started by `manage.py up`, its model the one at `model_url`.
 
-    environment: further settings. start_seconds: from the command to the first page that answers 200.
+    environment: further settings. start_seconds: from the command to the first page that answers 200; stop_seconds:
+    from the request to end to the end of the command.
     """
 
     def __init__(self, data_dir: Path, model_url: str, *, server: str = "daphne", **environment: str) -> None:
         self.address = Address("127.0.0.1", _free_port())
-        self.start_seconds = 0.0
+        self.start_seconds = self.stop_seconds = 0.0
         self._data_dir = data_dir
         self._server = server
         self._environment = {
@@ -107,7 +108,9 @@ class Gateway:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        begun = time.monotonic()
         _end(self._process)
+        self.stop_seconds = time.monotonic() - begun
 
     def prepare(self) -> None:
         """Make the database without starting anything, so that it can be filled first."""
