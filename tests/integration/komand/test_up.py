@@ -117,7 +117,7 @@ def test_an_idle_installation_is_small_and_ctrl_c_leaves_nothing_within_five_sec
     assert sum(part["memory_bytes"] for part in own.status()["processes"]) < 500 * 1024 * 1024
     socket = Path((own.data_dir / "valkey" / "socket").read_text())
     assert own.stop() == 0
-    # What each process is given before it is killed, not what a busy machine makes of it: the clock is the benchmarks' (startup).
+    # What each process is given before it is killed. The clock is for the benchmarks (startup) to ask.
     assert supervisor._HURRIED_SECONDS + supervisor._VALKEY_STOP_SECONDS < 5
     wait_for(lambda: not alive(own), 30, "the end of all processes")
     assert not socket.parent.exists()
