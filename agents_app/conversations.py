@@ -5,7 +5,7 @@ from typing import Protocol
 from uuid import UUID
 
 from agents_app.types import Message, RunTranscript, RunView
-from audit_app.vocabulary import Fact
+from audit_app.event_types import Fact
 
 
 class Conversations(Protocol):

@@ -1,6 +1,6 @@
 """The event types of agents_app, kept and live."""
 
-from audit_app.vocabulary import EventType, declare
+from audit_app.event_types import EventType, declare
 
 RUN_QUEUED = declare("run.queued", ordinal="place in the session's queue", agent_id="public agent id")
 RUN_STARTED = declare("run.started", fence="the claim's number", agent_id="public agent id")

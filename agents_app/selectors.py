@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Said, StepView, Usage, WaitingOn
+from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 

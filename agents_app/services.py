@@ -19,11 +19,11 @@ from agents_app.runs.stopping import stop_agents as stop_agents
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, look_what_for
 from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
+from audit_app.event_types import Fact
 from audit_app.kernel import context
+from audit_app.kernel.compiled_queries import PreparedInsert
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
-from audit_app.kernel.nudge import nudge
-from audit_app.kernel.prepared import PreparedInsert
-from audit_app.vocabulary import Fact
+from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
 from tools_app.trust import control

@@ -9,10 +9,10 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from audit_app import stream
+from audit_app.event_types import Fact
 from audit_app.kernel import context, redact
-from audit_app.kernel.prepared import PreparedInsert
+from audit_app.kernel.compiled_queries import PreparedInsert
 from audit_app.models import AuditEntry, Event
-from audit_app.vocabulary import Fact
 
 # One statement locks the head, counts on and returns the last numbers given out. `{greatest}` is MAX on SQLite.
 _TAKE_NUMBERS = """

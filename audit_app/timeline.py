@@ -10,9 +10,9 @@ from uuid import UUID, uuid4
 
 from django.db.models import Q, QuerySet
 
-from audit_app.kernel.prepared import PreparedQuery
+from audit_app.event_types import event_types
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.models import Event, TimelineHead
-from audit_app.vocabulary import event_types
 
 T = TypeVar("T")
 

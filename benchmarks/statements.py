@@ -28,7 +28,7 @@ from django.db.backends.signals import connection_created  # noqa: E402
 
 from agents_app.models import Run  # noqa: E402
 from agents_app.runs.worker import EngineThread  # noqa: E402
-from audit_app.kernel import nudge  # noqa: E402
+from audit_app.kernel import nudges  # noqa: E402
 from sessions_app.services import Inbound, open_session, receive  # noqa: E402
 
 _MESSAGES = 15  # the median leaves out those that the one-second chores fell into
@@ -84,7 +84,7 @@ def count() -> dict[str, dict[str, float]]:
         engine.ring(UUID(args[0]))
 
     seen: list[tuple[dict[str, int], dict[str, int]]] = []
-    with mock.patch.object(nudge, "send", ring):
+    with mock.patch.object(nudges, "send", ring):
         engine.start()
         try:
             for _ in range(_MESSAGES):

@@ -12,8 +12,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
 django_application = get_asgi_application()
 
 # Only after Django is set up: these modules name models.
-from audit_app.kernel import liveness  # noqa: E402
-from komand import background, origins, parent  # noqa: E402
+from audit_app import liveness  # noqa: E402
+from komand import background, sd_notify, websocket_origins  # noqa: E402
 from sessions_app.inbound import webhooks  # noqa: E402
 from sessions_app.surfaces.agents import live as agents  # noqa: E402
 from sessions_app.surfaces.chat import live as chat  # noqa: E402
@@ -53,7 +53,7 @@ class Application:
         self._router = ProtocolTypeRouter(
             {
                 "http": URLRouter(http),
-                "websocket": origins.OriginCheck(URLRouter(websocket)),
+                "websocket": websocket_origins.OriginCheck(URLRouter(websocket)),
                 "lifespan": self._lifespan,
             }
         )
@@ -69,8 +69,8 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                parent.tell_ready()
-                parent.show_life(liveness.is_stuck)
+                sd_notify.tell_ready()
+                sd_notify.show_life(liveness.is_stuck)
             else:
                 await background.stop()
             await send({"type": f"{message['type']}.complete"})

@@ -12,8 +12,9 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 from django.conf import settings
 
-from audit_app.kernel import context, draining, liveness
-from komand import parent
+from audit_app import liveness
+from audit_app.kernel import context, shutdown
+from komand import sd_notify
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.worker")
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")  # `manage.py prepare` has run them
@@ -45,20 +46,20 @@ def _bind_request(task: Any, **_: Any) -> None:
 
 @signals.worker_ready.connect
 def _tell_ready(**_: Any) -> None:
-    parent.tell_ready()
-    parent.show_life(liveness.is_stuck)
+    sd_notify.tell_ready()
+    sd_notify.show_life(liveness.is_stuck)
 
 
 @signals.worker_process_init.connect
 def _begin_child(**_: Any) -> None:
     """A prefork child dies with its worker and has a sign of life of its own. (The solo pool sends this signal too.)"""
     if current_process().name != "MainProcess":
-        parent.die_with_parent()
+        sd_notify.die_with_parent()
         liveness.start("tools")
 
 
 @signals.worker_shutting_down.connect
 def _limit_drain(sig: str, **_: Any) -> None:
     if sig == "SIGINT":
-        draining.hurry()
-    parent.end_after(draining.seconds() + _GRACE_SECONDS)
+        shutdown.hurry()
+    sd_notify.end_after(shutdown.seconds() + _GRACE_SECONDS)

@@ -14,8 +14,8 @@ from unfold.dataclasses import SearchResult
 from agents_app.admin import approvals, overview
 from agents_app.admin.timeline import RUN_TONES
 from agents_app.models import Run
-from audit_app.adminkit import links
-from audit_app.kernel import liveness
+from audit_app import liveness
+from audit_app.admin_base import links
 from audit_app.models import AuditEntry
 from sessions_app.models import Session
 from tools_app.admin import executions as tools

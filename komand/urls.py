@@ -24,7 +24,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("sessions_app.surfaces.chat.urls")),
 ]
 
-handler400 = "komand.failures.bad_request"
-handler403 = "komand.failures.permission_denied"
-handler404 = "komand.failures.not_found"
-handler500 = "komand.failures.server_error"
+handler400 = "komand.error_handlers.bad_request"
+handler403 = "komand.error_handlers.permission_denied"
+handler404 = "komand.error_handlers.not_found"
+handler500 = "komand.error_handlers.server_error"

@@ -27,7 +27,12 @@ from tools_app.trust import credentials
 from tools_app.types import AnyTool
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
-_KEEPING = ["audit_app.pruning", "agents_app.retention", "sessions_app.retention", "sessions_app.attachments.sweeping"]
+_KEEPING = [
+    "audit_app.history_retention",
+    "agents_app.retention",
+    "sessions_app.retention",
+    "sessions_app.attachments.sweeping",
+]
 _TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.tasks"]
 
 
@@ -51,7 +56,7 @@ def connect() -> None:
     hooks.on_ask += [prompts.sweep, questions.sweep]
     hooks.sweeps.append(retention.sweep)
     if apps.is_installed("django.contrib.sessions"):  # only where people log in
-        import_module("komand.logins")
+        import_module("komand.login_retention")
 
 
 def _made(path: str) -> AnyTool:

@@ -10,8 +10,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
+from audit_app.kernel.compiled_queries import PreparedObjects
 from audit_app.kernel.errors import Forbidden, NotFound
-from audit_app.kernel.prepared import PreparedObjects
 from sessions_app import entitlement, selectors
 from sessions_app.keys import parse_key
 from sessions_app.models import Session

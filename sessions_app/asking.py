@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from audit_app.adminkit.text import clipped, pretty_json, summary, visible
 from audit_app.kernel.redact import masked
+from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
 from sessions_app.channels.messages import Button
 from tools_app.executions.changes import diff
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.db import transaction
 
-from audit_app.kernel import nudge
+from audit_app.kernel import nudges
 
 _QUEUE = "runs"
 
@@ -30,7 +30,7 @@ class Bell:
 
     def ring_now(self) -> None:
         if not self.wake_here():
-            nudge.send(self.task_name, (), queue=_QUEUE)
+            nudges.send(self.task_name, (), queue=_QUEUE)
 
     def wake_here(self) -> bool:
         """Wake this process's workers; False if it has none."""

@@ -1,6 +1,6 @@
 """The event types of sessions_app."""
 
-from audit_app.vocabulary import declare
+from audit_app.event_types import declare
 
 SESSION_CREATED = declare("session.created", audit="SessionCreated", channel="channel name", agent_id="public agent id")
 SESSION_BOUND = declare("session.bound", audit="SessionBound", agent_id="public agent id", previous="public agent id")

@@ -22,7 +22,7 @@ from agents_app.runs import engine as engine_module
 from agents_app.runs import worker
 from agents_app.runs.worker import EngineThread
 from agents_app.types import RunTranscript
-from audit_app.kernel import nudge
+from audit_app.kernel import nudges
 from audit_app.kernel.database import close_pool
 from sessions_app.services import Accepted, Inbound, receive
 from tools_app import services as tools
@@ -38,7 +38,7 @@ class EngineRig:
         self.owner = User.objects.create_user("alice", "alice@example.org", "secret-enough")
         self._pool = ThreadPoolExecutor(4)
         self.engine: EngineThread | None = None
-        monkeypatch.setattr(nudge, "send", self._send)
+        monkeypatch.setattr(nudges, "send", self._send)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
         # Who waits by asking again and again must not be told to wait.
         monkeypatch.setattr(settings, "KOMAND_API_LIMIT", 100_000)

@@ -1,6 +1,6 @@
 """The event types of tools_app."""
 
-from audit_app.vocabulary import declare
+from audit_app.event_types import declare
 
 TOOL_REQUESTED = declare(
     "tool.requested",

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.prepared import PreparedQuery
 from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
 from tools_app.types import (
     ApprovalStatus,

@@ -17,12 +17,12 @@ from agents_app.admin import rehearsal
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
-from audit_app.adminkit import links
-from audit_app.adminkit.base import AuditedAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.text import visible
-from audit_app.adminkit.theme import act, button
+from audit_app.admin_base import links
+from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import act, button
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import visible
 from tools_app.trust import control
 
 PAGE = "admin:agents_app_agent_change"

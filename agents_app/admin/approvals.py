@@ -16,14 +16,14 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
 from agents_app.admin.waiting import changes_of, read_waiting, time_left
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import json_block, summary, visible
-from audit_app.adminkit.theme import act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked
+from audit_app.kernel.safe_text import json_block, summary, visible
 from tools_app import selectors
 from tools_app.models import Approval
 from tools_app.types import ApprovalStatus, Decision

@@ -12,10 +12,10 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.text import visible
-from audit_app.adminkit.theme import act
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import act
+from audit_app.kernel.safe_text import visible
 from tools_app.models import Control
 
 PAGE = "admin:tools_app_control_changelist"

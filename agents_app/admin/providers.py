@@ -10,10 +10,10 @@ from unfold.decorators import display
 from agents_app.admin.forms import ProviderForm
 from agents_app.models import ModelProvider
 from audit_app import services as audit
-from audit_app.adminkit import links
-from audit_app.adminkit.base import AuditedAdmin, acting
-from audit_app.adminkit.text import visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import visible
 from tools_app.trust import vault
 
 PAGE = "admin:agents_app_modelprovider_change"

@@ -21,13 +21,13 @@ from agents_app.admin import timeline
 from agents_app.models import OPEN, Run
 from agents_app.types import RunStatus
 from audit_app import services as audit
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import took, visible
-from audit_app.adminkit.theme import act, bulk_act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.theme import act, bulk_act
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import took, visible
 from audit_app.models import Event
 from tools_app.models import ToolExecution
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agents_app.models import Run, Step
-from audit_app.adminkit.text import clipped, duration, summary, took, visible
+from audit_app.kernel.safe_text import clipped, duration, summary, took, visible
 from audit_app.models import Event
 from tools_app.admin.executions import STATUS_TONES
 from tools_app.models import ToolExecution

@@ -8,8 +8,8 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from audit_app.adminkit.text import summary, took, visible
 from audit_app.kernel.redact import masked
+from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
 from tools_app.executions import previewing
 from tools_app.executions.changes import diff

@@ -31,7 +31,7 @@ from agents_app.runs.steps.think import Interrupted, ModelCall, build_request
 from agents_app.types import Snapshot
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
-from audit_app.kernel.persisting import insist
+from audit_app.kernel.durable_writes import insist
 from audit_app.stream import StreamWriter
 from tools_app.trust import control
 

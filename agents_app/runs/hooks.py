@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 
 # Coroutines started beside the engine and cancelled when it has drained; each has what is left of the drain's time to
 # end in order, a moment at least.

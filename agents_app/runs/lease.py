@@ -15,9 +15,9 @@ from agents_app.runs.rules import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
+from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery, PreparedUpdate
 from audit_app.kernel.database import is_away
-from audit_app.kernel.nudge import nudge
-from audit_app.kernel.prepared import PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
 from tools_app.trust import control

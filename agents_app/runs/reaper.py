@@ -19,9 +19,9 @@ from agents_app import conversations, selectors
 from agents_app.models import IS_OPEN, Run
 from agents_app.runs import hooks, lease, stopping, transitions
 from audit_app import services as audit
-from audit_app.kernel import nudge
+from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db, is_away
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 from tools_app import services as tools
 
 logger = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ Ring = Callable[[UUID], None]
 
 
 def _ring_by_broker(run_id: UUID) -> None:
-    if not nudge.is_backed_up(transitions.QUEUE):
-        nudge.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
+    if not nudges.is_backed_up(transitions.QUEUE):
+        nudges.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from agents_app.runs.rules import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
-from audit_app.kernel.prepared import PreparedInsert, PreparedQuery, PreparedUpdate
-from audit_app.vocabulary import Fact
+from audit_app.event_types import Fact
+from audit_app.kernel.compiled_queries import PreparedInsert, PreparedQuery, PreparedUpdate
 from tools_app import services as tools
 from tools_app.trust import control
 

@@ -10,7 +10,7 @@ from agents_app.runs import lease
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.nudge import nudge
+from audit_app.kernel.nudges import nudge
 from tools_app.trust import control
 from tools_app.trust.control import ControlView
 

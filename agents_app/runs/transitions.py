@@ -14,10 +14,10 @@ from agents_app import conversations, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
+from audit_app.event_types import EventType, Fact
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.kernel.database import is_away
-from audit_app.kernel.nudge import nudge
-from audit_app.kernel.prepared import PreparedQuery
-from audit_app.vocabulary import EventType, Fact
+from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
 from tools_app import services as tools
 

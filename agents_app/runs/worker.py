@@ -13,7 +13,8 @@ from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.runs import hooks, reaper
 from agents_app.runs.engine import Engine
-from audit_app.kernel import draining, liveness
+from audit_app import liveness
+from audit_app.kernel import shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app.executions import looping
@@ -68,7 +69,7 @@ class EngineThread:
     async def _close(self) -> None:
         if self._reaping:
             self._reaping.cancel()
-        seconds = draining.seconds()
+        seconds = shutdown.seconds()
         ends_at = self._loop.time() + seconds
         if self._engine and self._calls:
             await asyncio.gather(self._engine.drain(seconds), self._calls.drain(seconds))

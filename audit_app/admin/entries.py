@@ -14,10 +14,10 @@ from unfold.decorators import display
 
 from audit_app import services
 from audit_app.admin import export
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import json_block, summary, visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.kernel.safe_text import json_block, summary, visible
 from audit_app.models import AuditEntry
 
 LIST = "admin:audit_app_auditentry_changelist"

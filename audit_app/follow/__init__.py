@@ -4,7 +4,7 @@ It merges nothing and judges nothing: kept events come in order from the databas
 stream, and whoever subscribes puts them together.
 """
 
-from audit_app.follow.following import Follower, follower
+from audit_app.follow.follower import Follower, follower
 from audit_app.follow.items import CaughtUp, Item, LiveEntry, PassingEvent
 from audit_app.follow.subscription import Subscription
 

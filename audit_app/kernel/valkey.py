@@ -6,7 +6,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 
 # A server that hangs holds up whoever asks it: on SQLite all database work of a process, which has one thread.
 _ANSWER_SECONDS = 2

@@ -5,16 +5,17 @@ from typing import Any
 from django import template
 from django.utils.safestring import SafeString
 
-from audit_app.adminkit import links, text
+from audit_app.admin_base import links
+from audit_app.kernel import safe_text
 
 register = template.Library()
 
-register.filter("visible", text.visible)
-register.filter("pretty_json", text.pretty_json)
-register.filter("duration", text.duration)
-register.filter("clipped", text.clipped)
-register.filter("number", text.number)
-register.filter("shortened", text.shortened)
+register.filter("visible", safe_text.visible)
+register.filter("pretty_json", safe_text.pretty_json)
+register.filter("duration", safe_text.duration)
+register.filter("clipped", safe_text.clipped)
+register.filter("number", safe_text.number)
+register.filter("shortened", safe_text.shortened)
 
 
 @register.simple_tag

@@ -31,7 +31,7 @@ from agents_app.runs import lease, transitions  # noqa: E402
 from agents_app.runs.reaper import Reaper  # noqa: E402
 from agents_app.types import RunStatus  # noqa: E402
 from audit_app import stream, timeline  # noqa: E402
-from audit_app.kernel import nudge  # noqa: E402
+from audit_app.kernel import nudges  # noqa: E402
 from audit_app.kernel.ids import new_id  # noqa: E402
 from benchmarks.seeding import seed  # noqa: E402
 from sessions_app.delivery import transitions as deliveries  # noqa: E402
@@ -148,7 +148,7 @@ def _timed(act: Act) -> float:
 
 
 def main() -> None:
-    with mock.patch.object(nudge, "send"), mock.patch.object(stream, "send_hint"):
+    with mock.patch.object(nudges, "send"), mock.patch.object(stream, "send_hint"):
         acts = Probe().acts()
         _say(list(acts))
         for line in sys.stdin:

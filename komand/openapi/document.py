@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls.converters import SlugConverter, UUIDConverter
 
-from komand.openapi import further, statuses
+from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
 from sessions_app.surfaces.agents import description as agents
 from sessions_app.surfaces.describing.fields import body_schema, fields_of, schema_of
@@ -57,7 +57,7 @@ _SECURITY: dict[str, list[dict[str, list[str]]]] = {
 
 
 def descriptions() -> tuple[Description, ...]:
-    return (*(one.DESCRIPTION for one in (komand, openai, threads, agents, signalr, mcp)), *further.DESCRIPTIONS)
+    return (*(one.DESCRIPTION for one in (komand, openai, threads, agents, signalr, mcp)), *unowned_routes.DESCRIPTIONS)
 
 
 @cache

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_safe
 
-_CHAPTERS = "komand.openapi.reading.read_chapters"
+_CHAPTERS = "komand.openapi.chapters.read_chapters"
 
 
 @require_safe

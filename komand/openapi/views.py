@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from sessions_app.surfaces.komand.views.base import KomandView
 
-_WRITTEN = "komand.openapi.writing.written"
+_WRITTEN = "komand.openapi.serialization.written"
 _TYPES = {"json": "application/json", "yaml": "application/yaml"}
 
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from komand.supervisor import preflight, restart, state, status
+from komand.supervisor.console import Screen
 from komand.supervisor.options import Options, parse_up
-from komand.supervisor.screen import Screen
 from komand.supervisor.supervisor import Supervisor
 
 

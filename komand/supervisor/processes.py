@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from komand.supervisor.screen import Screen
+from komand.supervisor.console import Screen
 
 LIFELINE = Path(__file__).with_name("lifeline.py")
 

@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from komand.settings import env
-from komand.supervisor import embedded, probes, roster, state, welcome
+from komand.supervisor import embedded, probes, process_specs, state, welcome
+from komand.supervisor.console import Screen
 from komand.supervisor.options import Options
 from komand.supervisor.processes import SILENT_SECONDS, Child, Spec, State
-from komand.supervisor.screen import Screen
 
 _START_SECONDS = 60.0
 _VALKEY_STOP_SECONDS = 0.7
@@ -93,8 +93,8 @@ class Supervisor:
         try:
             descriptor = self._listener.fileno()
             specs = [
-                roster.web(self._options, descriptor, self._port, self._environment),
-                *roster.workers(self._options, self._environment),
+                process_specs.web(self._options, descriptor, self._port, self._environment),
+                *process_specs.workers(self._options, self._environment),
             ]
             await asyncio.gather(*(self._start_child(spec) for spec in specs))
         except (StartFailed, asyncio.CancelledError):
@@ -110,7 +110,7 @@ class Supervisor:
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
         if env.is_embedded() and binary:
-            await self._start_child(roster.valkey(self._options, binary, self._socket, self._environment))
+            await self._start_child(process_specs.valkey(self._options, binary, self._socket, self._environment))
 
     async def _start_child(self, spec: Spec) -> None:
         child = Child(spec, self._screen, self._note)
@@ -167,7 +167,7 @@ class Supervisor:
 
     async def _prepare(self) -> dict[str, Any]:
         begun = time.monotonic()
-        process = await roster.run_prepare(self._environment)
+        process = await process_specs.run_prepare(self._environment)
         try:
             output, errors = await process.communicate()
         except asyncio.CancelledError:

@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from komand.settings import env
+from komand.supervisor.console import Screen
 from komand.supervisor.options import Options
-from komand.supervisor.screen import Screen
 
 _EVERYONE = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 

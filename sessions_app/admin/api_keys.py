@@ -20,10 +20,10 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from audit_app.adminkit.base import acting
-from audit_app.adminkit.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
-from audit_app.adminkit.text import visible
-from audit_app.adminkit.theme import act, bulk_act
+from audit_app.admin_base.base import acting
+from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.admin_base.theme import act, bulk_act
+from audit_app.kernel.safe_text import visible
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey

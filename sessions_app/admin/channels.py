@@ -11,12 +11,12 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from audit_app import services as audit
-from audit_app.adminkit import links
-from audit_app.adminkit.base import AuditedAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.text import visible
-from audit_app.adminkit.theme import act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import visible
 from sessions_app import accounts
 from sessions_app.channels.registry import channels
 from sessions_app.inbound import pairing

@@ -9,10 +9,10 @@ from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import json_block, shortened, visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.kernel.safe_text import json_block, shortened, visible
 from sessions_app.models import Feedback, Turn
 
 _LISTED_CHARACTERS, _SHOWN_CHARACTERS = 100, 2_000

@@ -10,10 +10,10 @@ from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
 from unfold.decorators import display
 
 from agents_app import selectors as agents
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import shortened, visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.kernel.safe_text import shortened, visible
 from sessions_app import selectors
 from sessions_app.models import Session
 

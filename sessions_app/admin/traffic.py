@@ -9,11 +9,11 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter,
 from unfold.decorators import display
 
 from audit_app import services as audit
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import MOST_SELECTED, confirmation, confirmed
-from audit_app.adminkit.text import json_block, shortened, visible
-from audit_app.adminkit.theme import bulk_act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
+from audit_app.admin_base.theme import bulk_act
+from audit_app.kernel.safe_text import json_block, shortened, visible
 from sessions_app.admin.masking import masked_metadata, masked_payload
 from sessions_app.delivery import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage

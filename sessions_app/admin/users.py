@@ -9,7 +9,7 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from audit_app.adminkit.base import AuditedAdmin
+from audit_app.admin_base.base import AuditedAdmin
 
 # Whoever could set these could give themselves anything.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")

@@ -9,10 +9,10 @@ from contextlib import suppress
 
 from django.utils import timezone
 
-from audit_app.kernel import liveness
+from audit_app import liveness
 from audit_app.kernel.database import in_db
+from audit_app.kernel.durable_writes import persist
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.persisting import persist
 from sessions_app.accounts import Adapters
 from sessions_app.attachments import rows, storing
 from sessions_app.attachments.describing import Content

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from audit_app.kernel.compiled_queries import PreparedInsert
 from audit_app.kernel.ids import first_id_at, new_id
-from audit_app.kernel.prepared import PreparedInsert
 from sessions_app.channels.messages import Attachment, Chat, Incoming
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
+from audit_app.event_types import EventType, Fact
+from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery
 from audit_app.kernel.errors import NotFound
-from audit_app.kernel.prepared import PreparedObjects, PreparedQuery
-from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.keys import SessionKey
 from sessions_app.models import Session, Turn

@@ -17,9 +17,9 @@ from agents_app.models import Run
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app import services as audit
+from audit_app.event_types import Fact
+from audit_app.kernel.compiled_queries import PreparedInsert, PreparedUpdate
 from audit_app.kernel.errors import Forbidden, InvalidInput
-from audit_app.kernel.prepared import PreparedInsert, PreparedUpdate
-from audit_app.vocabulary import Fact
 from sessions_app import events
 from sessions_app.attachments import rows as attachments
 from sessions_app.conversation import granting

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.kernel.prepared import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
-from audit_app.vocabulary import EventType, Fact
+from audit_app.event_types import EventType, Fact
+from audit_app.kernel.compiled_queries import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
 from sessions_app import citations, events
 from sessions_app.conversation.citing import cite
 from sessions_app.delivery.planning import plan_answer

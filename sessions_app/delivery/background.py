@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from uuid import UUID
 
-from audit_app import follow
-from audit_app.kernel import liveness
+from audit_app import follow, liveness
 from sessions_app.accounts import Adapters
 from sessions_app.delivery.drafts import Drafts
 from sessions_app.delivery.pacing import Pacing

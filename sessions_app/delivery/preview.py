@@ -16,7 +16,7 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from audit_app.kernel.database import in_db
-from audit_app.kernel.persisting import persist
+from audit_app.kernel.durable_writes import persist
 from sessions_app.channels.base import ChannelAdapter, Fate, SendError, Unsupported
 from sessions_app.channels.messages import Outgoing, Rendered
 from sessions_app.channels.rendering import close_open_marks, latest

@@ -15,8 +15,8 @@ from uuid import UUID
 from django.utils import timezone
 
 from audit_app.kernel.database import in_db
+from audit_app.kernel.durable_writes import persist
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.persisting import persist
 from sessions_app import accounts
 from sessions_app.accounts import Adapters
 from sessions_app.bells import deliveries as bell

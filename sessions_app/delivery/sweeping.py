@@ -7,7 +7,7 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 from sessions_app import accounts
 from sessions_app.bells import deliveries as bell
 from sessions_app.channels.messages import Target

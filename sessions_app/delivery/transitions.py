@@ -12,8 +12,8 @@ from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
 
 from audit_app import services as audit
+from audit_app.event_types import EventType, Fact
 from audit_app.kernel.ids import first_id_at
-from audit_app.vocabulary import EventType, Fact
 from sessions_app import events
 from sessions_app.bells import deliveries as bell
 from sessions_app.models import IS_OPEN, Delivery, InboundMessage

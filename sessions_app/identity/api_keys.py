@@ -14,8 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from audit_app import services as audit
+from audit_app.kernel.compiled_queries import PreparedObjects
 from audit_app.kernel.errors import InvalidInput, NotFound
-from audit_app.kernel.prepared import PreparedObjects
 from sessions_app.identity.principal import SCOPES, Principal, Unauthenticated
 from sessions_app.models import ApiKey
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.errors import RateLimited
 
 logger = logging.getLogger(__name__)

@@ -11,15 +11,7 @@ from rest_framework.exceptions import APIException, ValidationError
 
 from agents_app.errors import IdempotencyMismatch
 from audit_app.kernel.database import is_away
-from audit_app.kernel.errors import (
-    AppError,
-    Conflict,
-    Forbidden,
-    InvalidInput,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
+from audit_app.kernel.errors import AppError, Conflict, Forbidden, InvalidInput, NotFound, RateLimited, Unavailable
 from sessions_app.identity.principal import Unauthenticated
 from tools_app.services import ApprovalExpired
 

@@ -76,7 +76,7 @@ def test_our_own_connections_to_valkey_are_opened_in_one_place() -> None:
 def test_tasks_carry_ids_and_nothing_else() -> None:
     """What a Celery message holds can be read in Valkey, lost and repeated: only ids go in."""
     sending = re.compile(r"\.(apply_async|send_task)\(")
-    assert [module.name for module in modules() if sending.search(module.text)] == ["audit_app.kernel.nudge"]
+    assert [module.name for module in modules() if sending.search(module.text)] == ["audit_app.kernel.nudges"]
 
 
 def test_nothing_unpickles() -> None:

@@ -22,8 +22,8 @@ from redis.exceptions import ResponseError
 
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
-from audit_app import stream
-from audit_app.kernel import liveness, nudge, persisting, valkey
+from audit_app import liveness, stream
+from audit_app.kernel import durable_writes, nudges, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import Inbound
 from tools_app import conf
@@ -145,12 +145,12 @@ class Gateway:
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The engine works on this very thread and connection, so that what it does has one order.
-        for module in (engine_module, looping, persisting):
+        for module in (engine_module, looping, durable_writes):
             monkeypatch.setattr(module, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
         monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)
-        monkeypatch.setattr(nudge, "send", self._send)
+        monkeypatch.setattr(nudges, "send", self._send)
         monkeypatch.setattr(bell, "revoke", lambda task_ids: self.point("revoke"))
         append_hint = stream._append_hint
         monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))

@@ -21,7 +21,7 @@ from agents_app.runs.loop import Cancel
 from agents_app.runs.recording import Spent
 from agents_app.types import ModelResponse
 from audit_app import stream
-from audit_app.kernel import persisting
+from audit_app.kernel import durable_writes
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
 from sessions_app.invariants import find_violations
@@ -283,7 +283,7 @@ def see_an_answer_through(
         if len(pauses) == 3:
             relief()
 
-    monkeypatch.setattr(persisting, "asyncio", AsyncioWith(pause))
+    monkeypatch.setattr(durable_writes, "asyncio", AsyncioWith(pause))
     session_id = play.begin()
     play.script.replies = (Reply((answer,)),)
     monkeypatch.setattr(play.script, "take", lambda request: (trouble(), play.script.replies[0])[1])

@@ -7,9 +7,9 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from unfold.decorators import display
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin
-from audit_app.adminkit.text import visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.kernel.safe_text import visible
 from tools_app.models import Artifact
 
 

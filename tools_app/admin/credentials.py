@@ -10,9 +10,9 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from audit_app.adminkit.base import acting
-from audit_app.adminkit.text import visible
+from audit_app.admin_base.base import acting
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import visible
 from tools_app.models import Credential
 from tools_app.trust import credentials
 

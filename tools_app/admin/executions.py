@@ -12,12 +12,12 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.filters import KeyDateFilter
-from audit_app.adminkit.text import clipped, json_block, took, visible
-from audit_app.adminkit.theme import act, button
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.theme import act, button
+from audit_app.kernel.safe_text import clipped, json_block, took, visible
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
 from tools_app.trust import receipts

@@ -11,12 +11,12 @@ from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.text import visible
-from audit_app.adminkit.theme import act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import visible
 from tools_app.models import Grant
 from tools_app.trust import grants
 

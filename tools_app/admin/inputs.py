@@ -7,9 +7,9 @@ from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin
-from audit_app.adminkit.text import clipped, visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin
+from audit_app.kernel.safe_text import clipped, visible
 from tools_app.models import InputRequest
 from tools_app.types import InputStatus
 

@@ -11,12 +11,12 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.adminkit import links
-from audit_app.adminkit.base import AuditedAdmin, acting
-from audit_app.adminkit.dialogs import back_to
-from audit_app.adminkit.text import clipped, json_block, visible
-from audit_app.adminkit.theme import act
+from audit_app.admin_base import links
+from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
+from audit_app.kernel.safe_text import clipped, json_block, visible
 from tools_app.models import McpServer, McpTool
 from tools_app.remote.mcp import discovery, store
 

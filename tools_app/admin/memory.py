@@ -9,9 +9,9 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from audit_app import services as audit
-from audit_app.adminkit import links
-from audit_app.adminkit.base import ReadOnlyAdmin, acting
-from audit_app.adminkit.text import clipped, visible
+from audit_app.admin_base import links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.kernel.safe_text import clipped, visible
 from tools_app.models import Memory
 
 _LISTED_CHARACTERS = 120

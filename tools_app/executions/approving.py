@@ -15,8 +15,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app import services as audit
+from audit_app.event_types import Fact
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
-from audit_app.vocabulary import Fact
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import bell, facts
 from tools_app.executions.transitions import move, ring_at, settle

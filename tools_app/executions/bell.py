@@ -5,7 +5,7 @@ from functools import partial
 
 from django.db import transaction
 
-from audit_app.kernel.nudge import nudge, revoke
+from audit_app.kernel.nudges import nudge, revoke
 from tools_app import conf, selectors
 from tools_app.models import ToolExecution
 

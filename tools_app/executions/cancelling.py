@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit_app import services as audit
-from audit_app.vocabulary import Fact
+from audit_app.event_types import Fact
 from tools_app import selectors
 from tools_app.executions import bell, facts
 from tools_app.executions.approving import withdraw_approval

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from audit_app import stream
-from audit_app.vocabulary import EventType, Fact
+from audit_app.event_types import EventType, Fact
 from tools_app import conf, selectors
 from tools_app.events import (
     APPROVAL_DECIDED,

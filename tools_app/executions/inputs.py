@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.vocabulary import Fact
+from audit_app.event_types import Fact
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import bell, facts
 from tools_app.executions.transitions import move, settle_input

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.persisting import insist
+from audit_app.kernel.durable_writes import insist
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import executing, facts
 from tools_app.executions.executing import Outcome

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from audit_app.event_types import Fact
 from audit_app.kernel import context
-from audit_app.vocabulary import Fact
 from tools_app import catalogue, conf, schema, selectors
 from tools_app.executions import bell, facts, transitions
 from tools_app.executions.approving import Asked, request_approval

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 from tools_app import conf
 from tools_app.executions import bell
 from tools_app.executions.approving import expire_approvals

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel import context
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.kernel.errors import InvalidInput, Unavailable
-from audit_app.kernel.prepared import PreparedQuery
 from tools_app.models import Control
 
 ALL = ""

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from audit_app.vocabulary import EventType, event_types
+from audit_app.event_types import EventType, event_types
 
 _HEAD = """# Events
 

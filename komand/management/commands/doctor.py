@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from komand.diagnosis import Finding, examine
+from komand.doctor import Finding, examine
 
 
 class Command(BaseCommand):

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from audit_app.adminkit.text import pretty_json, visible
 from audit_app.kernel.redact import masked
+from audit_app.kernel.safe_text import pretty_json, visible
 from sessions_app import asking
 from sessions_app.surfaces.chat.folding import Folded, folded
 from tools_app.executions.changes import DiffLine, diff

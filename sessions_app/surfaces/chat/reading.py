@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
-from audit_app.kernel.prepared import PreparedObjects
+from audit_app.kernel.compiled_queries import PreparedObjects
 from sessions_app import selectors
 from sessions_app.models import Session, Turn
 from sessions_app.names import name_of, names_of

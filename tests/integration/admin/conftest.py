@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents_app import events as run_events
 from agents_app.models import Agent, ModelProvider, Run, Step
 from audit_app import services as audit
-from audit_app.vocabulary import Fact
+from audit_app.event_types import Fact
 from sessions_app.models import Session, Turn
 from tools_app.models import ToolExecution
 

@@ -76,7 +76,7 @@ def test_entries_are_filtered_by_day_both_ends_included(pages):
 
 
 def test_words_are_found_in_actor_and_details_of_the_newest_entries(pages, monkeypatch):
-    monkeypatch.setattr("audit_app.adminkit.base.SEARCH_ROWS", 2)
+    monkeypatch.setattr("audit_app.admin_base.base.SEARCH_ROWS", 2)
     entry(at=timezone.now() - timedelta(days=40), details={"tool": "calculator"})
     entry(details={"tool": "calculator"})
     entry(actor="user:calculator")

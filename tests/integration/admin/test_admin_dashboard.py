@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from audit_app.kernel.liveness import ProcessView
+from audit_app.liveness import ProcessView
 from komand import dashboard
 
 KINDS = ["running", "queued", "failed", "failed", "completed", "timed_out", "cancelled"]

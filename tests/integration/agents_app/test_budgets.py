@@ -38,7 +38,7 @@ def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is rung."""
-    monkeypatch.setattr("audit_app.kernel.nudge.send", lambda *args, **options: None)
+    monkeypatch.setattr("audit_app.kernel.nudges.send", lambda *args, **options: None)
 
 
 def plan(*calls: ToolCall, policy: AgentPolicy = TWO) -> list[ExecutionStatus]:

@@ -18,7 +18,7 @@ from agents_app.runs import hooks, lease, reaper, worker
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
-from audit_app.kernel import persisting
+from audit_app.kernel import durable_writes
 from sessions_app.services import open_session
 from tests.engine_rig import EngineRig, until
 
@@ -59,7 +59,7 @@ def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return await asyncio.to_thread(call)
 
-    for module in (engine_module, persisting):
+    for module in (engine_module, durable_writes):
         monkeypatch.setattr(module, "in_db", elsewhere)
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def no_poll(monkeypatch):
     """What arrives now was hinted at."""
-    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
 
 
 async def take(subscription: Subscription, count: int, seconds: float = 20) -> list:
@@ -53,7 +53,7 @@ async def test_a_committed_event_arrives_by_its_hint(follower, conversation, no_
 
 
 async def test_an_event_whose_hint_was_lost_arrives_by_the_poll(follower, conversation, monkeypatch):
-    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 0.05)
     subscription = await listening(follower, conversation)
     monkeypatch.setattr(stream, "send_hint", lambda session_id, seq: None)
     await conversation.keep(RUN_QUEUED)

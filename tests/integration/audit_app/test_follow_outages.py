@@ -56,8 +56,8 @@ def valkey(tmp_path: Path, settings) -> Iterator["redis.Redis"]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 0.05)
-    monkeypatch.setattr("audit_app.follow.tail._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("audit_app.follow.stream_reader._RETRY_SECONDS", 0.05)
 
 
 async def test_kept_events_arrive_while_valkey_is_away(follower, conversation, valkey):
@@ -82,7 +82,7 @@ async def test_live_entries_arrive_again_once_valkey_is_back(follower, conversat
 
 
 async def test_events_whose_hints_were_lost_arrive_when_valkey_is_back(follower, conversation, valkey, monkeypatch):
-    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     subscription = await listening(follower, conversation)
     valkey.own.kill()
     await conversation.keep(RUN_QUEUED)

@@ -14,12 +14,12 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from audit_app.kernel import liveness
+from audit_app import liveness
 from audit_app.kernel.ids import new_id
-from audit_app.kernel.liveness import life
-from audit_app.kernel.liveness.files import FileMarks
-from audit_app.kernel.liveness.marks import Look, Marks
-from audit_app.kernel.liveness.postgres import PostgresMarks
+from audit_app.liveness import heartbeat
+from audit_app.liveness.file_locks import FileMarks
+from audit_app.liveness.pg_locks import PostgresMarks
+from audit_app.liveness.process_marks import Look, Marks
 from audit_app.models import ProcessLife
 from tests.live import wait_for
 
@@ -113,9 +113,9 @@ def test_a_process_that_starts_twice_is_one(stopped):
 
 
 def test_a_started_process_beats(stopped, monkeypatch):
-    monkeypatch.setattr(life, "_BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 0.02)
     me = liveness.start("runs")
-    marks = life.installed_marks()
+    marks = heartbeat.installed_marks()
     wait_for(lambda: marks.look([me])[me].beat > 3, 20, "the process to beat")
 
 
@@ -158,14 +158,14 @@ def test_a_forked_child_lives_for_itself_alone(marks, tmp_path):
 
 def test_a_process_whose_event_loop_stands_still_counts_no_further(stopped, monkeypatch, caplog) -> None:
     for name, seconds in {"_BEAT_SECONDS": 0.02, "_PULSE_SECONDS": 0.02, "_STUCK_SECONDS": 0.2}.items():
-        monkeypatch.setattr(life, name, seconds)
+        monkeypatch.setattr(heartbeat, name, seconds)
     beats: list[int] = []
 
     def notices() -> int:
         return caplog.text.count("stands still")
 
     liveness.start("runs")
-    monkeypatch.setattr(life._life.mark, "beat", beats.append)
+    monkeypatch.setattr(heartbeat._life.mark, "beat", beats.append)
 
     async def work() -> None:
         pulse = asyncio.create_task(liveness.keep_pulse())

@@ -10,7 +10,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from audit_app.kernel.prepared import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.kernel.compiled_queries import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
 from audit_app.models import AuditEntry, Event, ProcessLife
 
 pytestmark = pytest.mark.django_db

@@ -9,9 +9,9 @@ from django.db import transaction
 
 from agents_app.events import MESSAGE_RESET, RUN_COMPLETED, RUN_QUEUED, RUN_STARTED
 from audit_app import services, stream
+from audit_app.event_types import EventType, Fact
 from audit_app.kernel.database import in_db
 from audit_app.kernel.ids import new_id
-from audit_app.vocabulary import EventType, Fact
 
 __all__ = ["MESSAGE_RESET", "RUN_COMPLETED", "RUN_QUEUED", "RUN_STARTED", "Conversation"]
 

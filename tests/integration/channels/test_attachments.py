@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from agents_app.models import Run
 from agents_app.providers.scripted import Reply
-from audit_app.kernel import liveness
-from audit_app.kernel.liveness import Observer
+from audit_app import liveness
+from audit_app.liveness import Observer
 from sessions_app.attachments import rows, storing, sweeping
 from sessions_app.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn

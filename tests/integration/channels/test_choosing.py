@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from audit_app.kernel import nudge
+from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db
 from sessions_app import accounts
 from sessions_app.accounts import Adapters
@@ -33,7 +33,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def few_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_LOOK_AT", LOOK_AT)
-    monkeypatch.setattr(nudge, "send", lambda *args, **options: None)
+    monkeypatch.setattr(nudges, "send", lambda *args, **options: None)
 
 
 def add(name: str, **config: Any) -> ChannelAccount:

@@ -20,7 +20,7 @@ from agents_app.models import Run
 from agents_app.providers.scripted import Reply
 from agents_app.runs import worker
 from audit_app.kernel.database import in_db
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 from audit_app.models import AuditEntry
 from sessions_app.accounts import Adapters
 from sessions_app.channels.base import Fate, SendError

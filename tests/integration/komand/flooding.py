@@ -1,4 +1,4 @@
-"""komand.web with an application of its own: `python -m tests.integration.komand.flooding FD STALL_SECONDS`."""
+"""komand.server with an application of its own: `python -m tests.integration.komand.flooding FD STALL_SECONDS`."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
 
-from komand import asgi, web
+from komand import asgi, server
 
 PIECE = b"x" * 16_384
 PIECES = 2_500
@@ -33,5 +33,5 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 if __name__ == "__main__":
     asgi.application = application  # type: ignore[assignment]
-    web.STALL_SECONDS = float(sys.argv[2])
-    web.WebServer(socket.socket(fileno=int(sys.argv[1]))).run()
+    server.STALL_SECONDS = float(sys.argv[2])
+    server.WebServer(socket.socket(fileno=int(sys.argv[1]))).run()

@@ -7,8 +7,8 @@ from celery import current_app
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
-from audit_app.kernel import context, nudge
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel import context, nudges
+from audit_app.kernel.circuit_breaker import Breaker
 from komand import celery
 
 
@@ -35,11 +35,11 @@ def test_messages_are_json_and_results_are_not_kept() -> None:
 
 
 def test_bells_that_nobody_hears_do_not_pile_up(valkey, monkeypatch):
-    monkeypatch.setattr("audit_app.kernel.nudge._MOST_WAITING", 3)
+    monkeypatch.setattr("audit_app.kernel.nudges._MOST_WAITING", 3)
     for _ in range(3):
-        assert not nudge.is_backed_up("runs")
-        nudge.send("agents.advance_run", (str(uuid4()),), queue="runs")
-    assert nudge.is_backed_up("runs")
+        assert not nudges.is_backed_up("runs")
+        nudges.send("agents.advance_run", (str(uuid4()),), queue="runs")
+    assert nudges.is_backed_up("runs")
 
 
 def test_who_has_tasks_killed_waits_for_no_broker_that_hangs(monkeypatch):
@@ -50,8 +50,8 @@ def test_who_has_tasks_killed_waits_for_no_broker_that_hangs(monkeypatch):
         patience.append(connection.transport_options["socket_timeout"])
         raise OperationalError("no answer")
 
-    monkeypatch.setattr(nudge, "_breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr(nudges, "_breaker", Breaker(slow_seconds=0))
     monkeypatch.setattr(current_app.control, "revoke", hang)
-    nudge.revoke(["a"])
-    nudge.revoke(["b"])
+    nudges.revoke(["a"])
+    nudges.revoke(["b"])
     assert patience == [2]

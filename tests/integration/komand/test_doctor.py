@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from agents_app.models import Agent, ModelProvider
-from komand import diagnosis, health, seed
+from komand import doctor, health, seed
 from tests.fakes.model_server import ModelServer
 from tools_app.trust import vault
 
@@ -20,8 +20,8 @@ def _seeded(valkey: Any) -> None:
     seed.seed()
 
 
-def findings() -> dict[str, diagnosis.Finding]:
-    return {finding.name: finding for finding in diagnosis.examine()}
+def findings() -> dict[str, doctor.Finding]:
+    return {finding.name: finding for finding in doctor.examine()}
 
 
 def test_everything_wrong_comes_with_its_remedy() -> None:
@@ -40,10 +40,10 @@ def test_a_missing_valkey_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> Iterator[diagnosis.Finding]:
+    def broken() -> Iterator[doctor.Finding]:
         raise ValueError("boom")
 
-    monkeypatch.setattr(diagnosis, "_database", broken)
+    monkeypatch.setattr(doctor, "_database", broken)
     found = findings()
     assert not found["broken"].ok and found["static files"].ok
 
@@ -51,10 +51,10 @@ def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: py
 def test_a_database_that_is_away_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look at it would wait as long as the first one did."""
 
-    def away() -> Iterator[diagnosis.Finding]:
-        yield diagnosis.Finding("database", False, "no answer", "start it")
+    def away() -> Iterator[doctor.Finding]:
+        yield doctor.Finding("database", False, "no answer", "start it")
 
-    monkeypatch.setattr(diagnosis, "_database", away)
+    monkeypatch.setattr(doctor, "_database", away)
     found = findings()
     assert "provider demo" not in found and "providers" not in found and found["static files"].ok
 

@@ -15,7 +15,7 @@ from agents_app.models import Agent, ModelProvider, Run
 from agents_app.runs import lease
 from agents_app.runs.reaper import Reaper
 from audit_app import retention, timeline
-from audit_app.kernel import nudge
+from audit_app.kernel import nudges
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
 from sessions_app import selectors as sessions
@@ -44,7 +44,7 @@ def _never_counted(db: None) -> None:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, valkey: object) -> Session:
     """One with a message that waits for its run."""
-    monkeypatch.setattr(nudge, "send", lambda *_, **__: None)
+    monkeypatch.setattr(nudges, "send", lambda *_, **__: None)
     provider = ModelProvider.objects.create(name="scripted", kind="scripted")
     Agent.objects.update_or_create(agent_id="default", defaults={"name": "Assistant", "provider": provider})
     owner = User.objects.create_user("alice")

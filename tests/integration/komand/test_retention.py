@@ -13,7 +13,7 @@ from redis.exceptions import TimeoutError as NoAnswer
 
 from agents_app.models import Agent, ModelProvider, Run, Step
 from audit_app import retention
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.ids import first_id_at
 from audit_app.models import AuditEntry, Event, TimelineHead
 from sessions_app.invariants import find_violations

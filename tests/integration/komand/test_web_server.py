@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from komand.web import most_bytes, too_large
+from komand.server import most_bytes, too_large
 from tests.integration.komand.flooding import LARGE_PIECES, PIECE
 from tests.live import ROOT, clean_environment, wait_for
 
@@ -47,7 +47,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @contextmanager
 def start(folder: Path) -> Iterator[Serving]:
-    """komand.web with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
+    """komand.server with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.komand.flooding", str(listener.fileno()), str(STALL_SECONDS)],

@@ -19,7 +19,7 @@ from django.test import Client
 from agents_app.providers.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from komand.origins import OriginCheck
+from komand.websocket_origins import OriginCheck
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session
 from sessions_app.services import Inbound, cancel_session_runs, delete_session, receive

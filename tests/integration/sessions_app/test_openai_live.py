@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from agents_app.models import Run
 from agents_app.services import cancel_run
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit_app.kernel.database import in_db
-from komand.origins import OriginCheck
+from komand.websocket_origins import OriginCheck
 from sessions_app.conversation import announcing
 from sessions_app.identity import tokens
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key

@@ -143,7 +143,7 @@ async def test_the_stored_text_comes_when_the_stream_is_gone(conversation, valke
 
 async def test_live_text_makes_a_viewer_look_for_the_facts_before_it(conversation, monkeypatch):
     """The hint of the run's start is lost: the text that needs it asks for it, no poll does."""
-    monkeypatch.setattr("audit_app.follow.following._POLL_SECONDS", 600)
+    monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     await conversation.keep(RUN_QUEUED)
     async with view(conversation) as viewer, asyncio.timeout(20):
         frames = viewer.frames()

@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from audit_app import services as audit
-from audit_app.kernel import nudge as nudge_module
+from audit_app.kernel import nudges as nudge_module
 from tools_app import services
 from tools_app.executions import bell, executing, facts
 from tools_app.registry import tools

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from audit_app.kernel.database import close_pool
-from audit_app.kernel.liveness import Observer
+from audit_app.liveness import Observer
 from audit_app.models import AuditEntry, Event
 from tests.engine_rig import until
 from tools_app import conf, selectors, services

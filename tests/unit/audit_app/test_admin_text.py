@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from audit_app.admin.export import csv_lines, safe_cell
-from audit_app.adminkit.text import clipped, duration, pretty_json, summary, visible
 from audit_app.kernel.ids import new_id
+from audit_app.kernel.safe_text import clipped, duration, pretty_json, summary, visible
 from audit_app.pagination import first_id_at
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 
 
 class Clock:

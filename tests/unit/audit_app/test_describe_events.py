@@ -6,8 +6,8 @@ from pathlib import Path
 from django.conf import settings
 from django.core.management import call_command
 
+from audit_app.event_types import event_types
 from audit_app.management.commands.describe_events import page
-from audit_app.vocabulary import event_types
 
 
 def test_the_committed_page_is_up_to_date():

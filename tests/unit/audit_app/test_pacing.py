@@ -1,6 +1,6 @@
 """Deliveries are free while they are few and spaced while they are many."""
 
-from audit_app.follow.pacing import Pacer
+from audit_app.follow.read_interval import Pacer
 
 
 def delays(gap: float, count: int) -> list[float]:

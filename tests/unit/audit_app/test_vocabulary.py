@@ -2,7 +2,7 @@
 
 import pytest
 
-from audit_app.vocabulary import EventType
+from audit_app.event_types import EventType
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from komand.origins import is_allowed
+from komand.websocket_origins import is_allowed
 
 HOSTS = ["komand.example.com", "127.0.0.1", "localhost"]
 

@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from komand.supervisor import supervisor as supervisor_module
+from komand.supervisor.console import Screen
 from komand.supervisor.options import parse_up
 from komand.supervisor.processes import Child, Spec
-from komand.supervisor.screen import Screen
 from komand.supervisor.supervisor import StartFailed, Supervisor
 from tests.live import wait_for
 

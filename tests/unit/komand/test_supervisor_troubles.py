@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import manage
-from komand import parent
-from komand.supervisor import cli, embedded, preflight, probes, restart, roster, state
+from komand import sd_notify
+from komand.supervisor import cli, embedded, preflight, probes, process_specs, restart, state
 from komand.supervisor import status as status_command
+from komand.supervisor.console import Screen
 from komand.supervisor.options import Options, parse_up
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec, State
-from komand.supervisor.screen import Screen
 from komand.supervisor.supervisor import Supervisor
 
 
@@ -80,7 +80,7 @@ async def test_a_valkey_whose_files_a_power_cut_left_unreadable_starts_empty(tmp
     (stored / unreadable).write_bytes(bytes(500))
     assert binary
     screen = Screen(written)
-    child = Child(roster.valkey(options(tmp_path), binary, data_socket, dict(os.environ)), screen, lambda: None)
+    child = Child(process_specs.valkey(options(tmp_path), binary, data_socket, dict(os.environ)), screen, lambda: None)
     child.start()
     try:
         async with asyncio.timeout(20):
@@ -115,10 +115,10 @@ async def test_a_process_whose_readiness_was_lost_is_ready_by_its_first_beat(
             while True:
                 others.send(b"WATCHDOG=1\nMAINPID=1")
                 sent += 1
-        parent.tell_ready()
+        sd_notify.tell_ready()
         await until(lambda: len(read) == sent)
         assert not child.said_ready
-        parent._tell("WATCHDOG=1")
+        sd_notify._tell("WATCHDOG=1")
         await until(lambda: child.said_ready)
         messages.close()
 
@@ -148,7 +148,7 @@ async def test_whoever_asked_for_a_restart_is_told_of_any_failure(
     async def gone(environment: dict[str, str]) -> Awaitable[Any]:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "python")
 
-    monkeypatch.setattr(roster, "run_prepare", gone)
+    monkeypatch.setattr(process_specs, "run_prepare", gone)
     supervisor._is_up = True
     supervisor._on_roll()
     await until(lambda: supervisor._rolls)
@@ -196,9 +196,9 @@ async def test_a_web_process_that_lacks_something_is_not_asked_all_the_time(
         paused.append(seconds)
 
     monkeypatch.setattr(probes, "http_status", answer)
-    spec = roster.web(options(tmp_path), 3, 8000, {})
+    spec = process_specs.web(options(tmp_path), 3, 8000, {})
     child = Child(spec, Screen(), lambda: None, said_ready=True)
-    monkeypatch.setattr(roster.asyncio, "sleep", sleep)
+    monkeypatch.setattr(process_specs.asyncio, "sleep", sleep)
     assert await spec.is_ready(child) == (status == 200) and paused == pauses
 
 

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from komand.supervisor import processes
+from komand.supervisor.console import Screen
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec
-from komand.supervisor.screen import Screen
 from tests.live import wait_for
 
 LOOK_SECONDS = 0.01

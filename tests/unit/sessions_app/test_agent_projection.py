@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from jsonschema import Draft202012Validator
 
-from audit_app.vocabulary import event_types
+from audit_app.event_types import event_types
 from sessions_app.surfaces.agents import messages, projection
 from sessions_app.surfaces.agents.formats import Compact, MessageType, parse
 from sessions_app.surfaces.agents.projection import Projection, StepWords, TurnWords, Words

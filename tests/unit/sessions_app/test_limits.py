@@ -4,7 +4,7 @@ import pytest
 from django.test import RequestFactory
 
 from audit_app.kernel import valkey as valkey_clients
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.errors import RateLimited
 from sessions_app.identity import client_address, limits
 from sessions_app.identity.limits import Limit

@@ -12,9 +12,9 @@ from uuid import UUID
 from django.utils.module_loading import import_string
 
 from audit_app import stream
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.prepared import PreparedQuery
 from tools_app.catalogue import ToolSource
 from tools_app.events import TOOL_PROGRESS
 from tools_app.models import McpServer, McpTool

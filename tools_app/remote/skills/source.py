@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
+from audit_app.kernel.compiled_queries import PreparedQuery
 from audit_app.kernel.errors import InvalidInput
-from audit_app.kernel.prepared import PreparedQuery
 from tools_app import catalogue
 from tools_app.catalogue import ToolSource
 from tools_app.models import McpTool, SkillInstall

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from audit_app import timeline
 from audit_app.follow.items import START, CaughtUp, Hint, Item, LiveEntry, Position
+from audit_app.follow.stream_reader import Tail
 from audit_app.follow.subscription import Subscription
-from audit_app.follow.tail import Tail
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
 

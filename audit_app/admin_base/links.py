@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from audit_app.adminkit.text import shortened, visible
+from audit_app.kernel.safe_text import shortened, visible
 
 _pages: dict[str, str] = {}
 

@@ -20,7 +20,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from agents_app.models import Agent, ModelProvider
-from audit_app.kernel import liveness
+from audit_app import liveness
 from audit_app.kernel.errors import AppError
 from komand import health
 from komand.settings import env

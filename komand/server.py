@@ -1,4 +1,4 @@
-"""The web server: Daphne with flow control, body caps and an end in time. `python -m komand.web --host … --port …`.
+"""The web server: Daphne with flow control, body caps and an end in time. `python -m komand.server --host … --port …`.
 
 Daphne hands every message to the socket's buffer at once, so a client that does not read would grow this process
 without bound. Here a send waits while the buffer holds too much, and a client that takes nothing is cut off.
@@ -23,8 +23,8 @@ from django.conf import settings
 from twisted.internet import defer, reactor, tcp
 from twisted.logger import globalLogBeginner
 
-from audit_app.kernel import liveness
-from komand import asgi, background, failures, parent
+from audit_app import liveness
+from komand import asgi, background, error_handlers, sd_notify
 from sessions_app.surfaces.bodies import BodyTooLarge
 from sessions_app.surfaces.failures import failure_of
 from sessions_app.surfaces.komand import errors
@@ -103,7 +103,7 @@ def most_bytes(target: bytes) -> int:
 
 def too_large(target: bytes) -> bytes:
     """The answer to a body that is too long, in the shape of the surface that it was meant for."""
-    shape = failures.shape_of(target.decode("latin-1")) or errors.shape
+    shape = error_handlers.shape_of(target.decode("latin-1")) or errors.shape
     body = json.dumps(shape(failure_of(BodyTooLarge()))).encode()
     return (
         b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -157,7 +157,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         self.ws_factory.protocol = LeanSocket
         self.ws_factory.setProtocolOptions(
             autoPingTimeout=self.ping_timeout,
-            allowNullOrigin=True,  # komand.origins decides
+            allowNullOrigin=True,  # komand.websocket_origins decides
             openHandshakeTimeout=self.websocket_handshake_timeout,
             maxMessagePayloadSize=self.websocket_max_message_size,
             maxFramePayloadSize=self.websocket_max_frame_size,
@@ -171,8 +171,8 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         self._port = reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
         self._port.transport = EagerServer
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
-        reactor.callWhenRunning(parent.tell_ready)
-        reactor.callWhenRunning(parent.show_life, liveness.is_stuck)
+        reactor.callWhenRunning(sd_notify.tell_ready)
+        reactor.callWhenRunning(sd_notify.show_life, liveness.is_stuck)
         reactor.run(installSignalHandlers=True)
 
     async def handle_reply(self, protocol: Any, message: Any) -> None:
@@ -213,7 +213,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="komand.web", description="Komand's web server.")
+    parser = argparse.ArgumentParser(prog="komand.server", description="Komand's web server.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--fd", type=int, help="serve on this open listening socket instead")

@@ -3,8 +3,8 @@
 No time stamps are compared, so no two clocks need to agree. Knows nothing of what the processes do.
 """
 
-from audit_app.kernel.liveness.life import current, is_stuck, keep_pulse, list_processes, start, stop
-from audit_app.kernel.liveness.marks import ProcessView
-from audit_app.kernel.liveness.observer import Observer
+from audit_app.liveness.failure_detector import Observer
+from audit_app.liveness.heartbeat import current, is_stuck, keep_pulse, list_processes, start, stop
+from audit_app.liveness.process_marks import ProcessView
 
 __all__ = ["Observer", "ProcessView", "current", "is_stuck", "keep_pulse", "list_processes", "start", "stop"]

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from audit_app import stream
 from audit_app.follow.items import Hint, LiveEntry, Position, format_position, parse_entry, parse_hint
-from audit_app.follow.pacing import Pacer
+from audit_app.follow.read_interval import Pacer
 from audit_app.kernel import valkey
 
 logger = logging.getLogger(__name__)

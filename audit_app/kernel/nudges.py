@@ -13,7 +13,7 @@ from kombu import Connection, pools
 from redis.exceptions import RedisError
 
 from audit_app.kernel import context, valkey
-from audit_app.kernel.breaker import Breaker
+from audit_app.kernel.circuit_breaker import Breaker
 
 logger = logging.getLogger(__name__)
 

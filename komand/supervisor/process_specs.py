@@ -59,7 +59,7 @@ def web(options: Options, descriptor: int, port: int, environment: dict[str, str
         return status == 200
 
     arguments = {
-        "daphne": ("-m", "komand.web", "--fd", str(descriptor)),
+        "daphne": ("-m", "komand.server", "--fd", str(descriptor)),
         "uvicorn": (
             "-m", "uvicorn", "komand.asgi:application", "--fd", str(descriptor), "--timeout-graceful-shutdown", "1",
             "--no-access-log", "--log-level", "warning",

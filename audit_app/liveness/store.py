@@ -6,11 +6,11 @@ from django.conf import settings
 from django.db import connections
 from django.utils.module_loading import import_string
 
-from audit_app.kernel.liveness.files import FileMarks
-from audit_app.kernel.liveness.marks import Marks
+from audit_app.liveness.file_locks import FileMarks
+from audit_app.liveness.process_marks import Marks
 
 # By path: its driver is ten megabytes of each process, which an installation on SQLite has no use for.
-_POSTGRES_MARKS = "audit_app.kernel.liveness.postgres.PostgresMarks"
+_POSTGRES_MARKS = "audit_app.liveness.pg_locks.PostgresMarks"
 
 
 def installed_marks() -> Marks:
