@@ -26,7 +26,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 from tools_app.types import ApprovalView
 
 DEFAULT_OPTIONS = RunOptions()
@@ -48,7 +48,7 @@ def start_run(
     words: user turns it answers; session_policy: what its session forbids, from now on for this run. Raises Stopped
     while the agent may not act, IntegrityError when the ordinal is taken.
     """
-    control.check_running(agent.agent_id)
+    emergency_stop.check_running(agent.agent_id)
     run = Run(
         conversation_id=conversation_id, session_key=session_key, ordinal=ordinal, agent=agent, actor=actor,
         request_id=context.request_id.get(), words=words, session_policy=dict(session_policy or {}),
@@ -136,7 +136,7 @@ def steer_open_run(conversation_id: UUID) -> Run | None:
     if last is None or not rows.filter(pk=last).update(words=F("words") + 1):
         return None
     run = Run.objects.select_related("agent").get(pk=last)
-    control.check_running(run.agent.agent_id)
+    emergency_stop.check_running(run.agent.agent_id)
     return run
 
 

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput, NotFound
-from tools_app.remote.skills import registry
-from tools_app.remote.skills.registry import InstallView
+from tools_app.skills import registry
+from tools_app.skills.registry import InstallView
 
 
 def install_skill(

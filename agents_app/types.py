@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from tools_app.rules.scoping import INHERIT, Scope
+from tools_app.policy.scope import INHERIT, Scope
 from tools_app.types import ExecutionView, ToolCall, ToolSpec
 
 

@@ -20,10 +20,10 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 from django.db import transaction  # noqa: E402
 
+from tools_app.policy.authorization import Gate  # noqa: E402
+from tools_app.policy.decide import OPEN_SESSION  # noqa: E402
+from tools_app.policy.rules import AgentPolicy, Budgets  # noqa: E402
 from tools_app.registry import tools  # noqa: E402
-from tools_app.rules.policies import AgentPolicy, Budgets  # noqa: E402
-from tools_app.rules.policy import OPEN_SESSION  # noqa: E402
-from tools_app.trust.gate import Gate  # noqa: E402
 
 _RULES = tuple(f"other{number}(url=https://{number}.example/*)" for number in range(20))
 _POLICIES = {

@@ -20,7 +20,7 @@ from audit_app.models import AuditEntry
 from sessions_app.models import Session
 from tools_app.admin import executions as tools
 from tools_app.models import Approval, ToolExecution
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 _LATEST = 8
 
@@ -33,7 +33,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     return {
         **context,
         "title": "Dashboard",
-        "stopped": control.list_stopped(),
+        "stopped": emergency_stop.list_stopped(),
         "overview": overview.read(now),
         "open_executions": tools.count_open(),
         "pending_approvals": approvals.count_pending(),

@@ -24,7 +24,7 @@ from audit_app import liveness
 from audit_app.kernel.errors import AppError
 from komand import health
 from komand.settings import env
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
 _UP = "start it: python manage.py up"

@@ -13,7 +13,7 @@ from django.db import transaction
 from agents_app.models import Agent, ModelProvider
 from agents_app.services import DEFAULT_AGENT
 from komand.settings import env
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
 _DEFAULT_MODEL = "gpt-5.4-mini"

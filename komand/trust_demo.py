@@ -26,8 +26,8 @@ from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, Accepted, Inbound, open_session, receive
 from tools_app import selectors as tools
 from tools_app.models import ToolExecution
-from tools_app.remote.skills import registry
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
+from tools_app.skills import registry
 from tools_app.types import ApprovalView, ExecutionStatus
 
 AGENT = "demo-trust"

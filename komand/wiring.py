@@ -18,12 +18,12 @@ from sessions_app.attachments import sweeping as files
 from sessions_app.channels.registry import channels
 from sessions_app.delivery import background, prompts, questions, sweeping
 from tools_app import catalogue, schema
+from tools_app.mcp_client import background as mcp
+from tools_app.mcp_client import servers
+from tools_app.mcp_client.mcp_tools import McpSource
 from tools_app.registry import tools
-from tools_app.remote.mcp import background as mcp
-from tools_app.remote.mcp import store
-from tools_app.remote.mcp.source import McpSource
-from tools_app.remote.skills.source import SkillSource
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
+from tools_app.skills.skill_tools import SkillSource
 from tools_app.types import AnyTool
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
@@ -47,7 +47,7 @@ def connect() -> None:
         providers.register(kind, path)
     for path in settings.KOMAND_CHANNELS:
         channels.register(import_string(path))
-    credentials.on_change += [providers.credential_changed, accounts.credential_changed, store.credential_changed]
+    credentials.on_change += [providers.credential_changed, accounts.credential_changed, servers.credential_changed]
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
     hooks.chores += [background.run, fetching.run, mcp.run]

@@ -16,8 +16,8 @@ from sessions_app import entitlement, selectors
 from sessions_app.keys import parse_key
 from sessions_app.models import Session
 from tools_app import selectors as tools
-from tools_app.keeping import artifacts
-from tools_app.keeping.artifacts import ArtifactView
+from tools_app.storage import artifacts
+from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
 _WITH_AGENT = Session.objects.select_related("agent").filter(deleted_at=None)

@@ -21,8 +21,8 @@ from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
 from sessions_app.channels.base import AccountSettings, ChannelAdapter, Checked
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
-from tools_app.trust import credentials, vault
-from tools_app.trust.vault import SealError
+from tools_app.secrets import credentials, vault
+from tools_app.secrets.vault import SealError
 
 
 class Adapters:

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.types import RunTranscript
-from tools_app.executions.sources import Source
+from tools_app.executions.result_sources import Source
 
 _ID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 MARKER = re.compile(rf"\[[ ]*{_ID}(?:[ ]*,[ ]*{_ID})*[ ]*\]", re.ASCII)

@@ -26,7 +26,7 @@ from audit_app.kernel import nudges
 from audit_app.kernel.database import close_pool
 from sessions_app.services import Accepted, Inbound, receive
 from tools_app import services as tools
-from tools_app.executions import looping
+from tools_app.executions import loop_runner
 
 
 class EngineRig:
@@ -85,7 +85,7 @@ class EngineRig:
         if task_name == "agents.advance_run" and self.engine:
             self.engine.ring(UUID(args[0]))
         elif task_name == "tools.execute_here":
-            looping.ring(UUID(args[0]))
+            loop_runner.ring(UUID(args[0]))
         elif task_name == "tools.execute":
             self._pool.submit(self._execute, UUID(args[0]))
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.live import ROOT
-from tools_app.remote.mcp.config import ServerConfig
-from tools_app.remote.mcp.connection import Connection
+from tools_app.mcp_client.config import ServerConfig
+from tools_app.mcp_client.connection import Connection
 
 BAD = str(ROOT / "tests" / "fakes" / "mcp" / "bad.py")
 GOOD = ("-m", "tests.fakes.mcp.good")

@@ -1,11 +1,11 @@
 """The doors by which other apps use tools: offer, plan, execute, cancel, sweep."""
 
-from tools_app.executions.approving import AlreadyDecided, ApprovalExpired, decide_approval
-from tools_app.executions.cancelling import cancel_execution, cancel_executions
-from tools_app.executions.executing import execute
-from tools_app.executions.inputs import Answered, answer_input
-from tools_app.executions.planning import Planned, plan_executions, specs_for
-from tools_app.executions.sweeping import sweep
+from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, decide_approval
+from tools_app.executions.cancel import cancel_execution, cancel_executions
+from tools_app.executions.planner import Planned, plan_executions, specs_for
+from tools_app.executions.runner import execute
+from tools_app.executions.sweeper import sweep
+from tools_app.executions.user_input import Answered, answer_input
 
 __all__ = [
     "AlreadyDecided",

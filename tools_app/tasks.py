@@ -5,16 +5,16 @@ from uuid import UUID
 from celery import shared_task
 
 from tools_app import services
-from tools_app.executions import bell, looping
+from tools_app.executions import loop_runner, nudges
 
 
-@shared_task(name=bell.EXECUTE, ignore_result=True)
+@shared_task(name=nudges.EXECUTE, ignore_result=True)
 def execute(execution_id: str) -> None:
     """Run one execution in this process, under the time limits that came with the nudge."""
     services.execute(UUID(execution_id))
 
 
-@shared_task(name=bell.EXECUTE_HERE, ignore_result=True)
+@shared_task(name=nudges.EXECUTE_HERE, ignore_result=True)
 def execute_here(execution_id: str) -> None:
     """There is a call for this worker's event loop. Returns at once."""
-    looping.ring(UUID(execution_id))
+    loop_runner.ring(UUID(execution_id))

@@ -23,7 +23,7 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 PAGE = "admin:agents_app_agent_change"
 
@@ -108,7 +108,7 @@ class AgentAdmin(AuditedAdmin):
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         agent = self.get_object(request, object_id)
         hidden = {"retire", "try_it"} if agent and agent.retired_at else {"restore"}
-        is_stopped = agent is not None and control.get_status(agent.agent_id).is_stopped
+        is_stopped = agent is not None and emergency_stop.get_status(agent.agent_id).is_stopped
         hidden.add("stop" if is_stopped else "resume")
         names = {f"agents_app_agent_{name}" for name in hidden}
         return [button for button in super().get_actions_detail(request, object_id) if button.action_name not in names]

@@ -19,8 +19,8 @@ from agents_app.admin.rules import hosts_field, patterns_field
 from agents_app.models import Agent, ModelProvider
 from agents_app.providers import registry as providers
 from tools_app.registry import tools
-from tools_app.remote.skills import registry
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
+from tools_app.skills import registry
 
 _BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"}
 

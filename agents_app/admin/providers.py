@@ -14,7 +14,7 @@ from audit_app.admin_base import links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 PAGE = "admin:agents_app_modelprovider_change"
 

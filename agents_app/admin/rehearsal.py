@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from agents_app.models import Agent
 from agents_app.runs.rules import policy_of_agent
 from tools_app import catalogue
-from tools_app.executions.rehearsing import Rehearsal, rehearse
+from tools_app.executions.dry_run import Rehearsal, rehearse
 
 TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "danger"}
 

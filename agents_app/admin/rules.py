@@ -6,8 +6,8 @@ from typing import Any
 from django import forms
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from tools_app.rules.globs import PatternError
-from tools_app.rules.patterns import check_host, check_pattern
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import check_host, check_pattern
 
 PATTERN_HELP = "One a line: `tool`, `tool(glob)` or `tool(argument=glob)`, with the wildcards * and ?."
 HOST_HELP = "One a line: `example.com`, `*.example.com` or `example.com:8443`."

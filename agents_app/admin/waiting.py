@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import summary, took, visible
 from tools_app import selectors
-from tools_app.executions import previewing
+from tools_app.executions import preview
 from tools_app.executions.changes import diff
 from tools_app.types import ApprovalView, Change
 
@@ -55,7 +55,7 @@ def time_left(expires_at: datetime, now: datetime) -> str:
 
 def changes_of(asked: ApprovalView) -> SafeString | None:
     """What the call would change, line by line; None when that is not known."""
-    change = previewing.find_change(asked)
+    change = preview.find_change(asked)
     if change is None:
         return None
     lines = [

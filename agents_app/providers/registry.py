@@ -15,7 +15,7 @@ from agents_app.models import ModelProvider
 from agents_app.providers.base import Provider, ProviderError
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.registry import Registry
-from tools_app.trust import credentials, vault
+from tools_app.secrets import credentials, vault
 
 
 @dataclass(frozen=True)

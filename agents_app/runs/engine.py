@@ -33,7 +33,7 @@ from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.durable_writes import insist
 from audit_app.stream import StreamWriter
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +240,7 @@ class Engine:
             case "cancelled":
                 await self._persist(recording.end_early, claim, Cancel(), partial=partial, spent=spent)
             case "stopped":
-                why = await in_db(control.why_stopped, claim.run.agent.agent_id) or "Stopped by an operator."
+                why = await in_db(emergency_stop.why_stopped, claim.run.agent.agent_id) or "Stopped by an operator."
                 await self._persist(recording.end_early, claim, stopped(why), partial=partial, spent=spent)
             case "time_limit":
                 await self._persist(recording.end_early, claim, out_of_time(snapshot), partial=partial, spent=spent)

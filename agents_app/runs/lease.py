@@ -20,7 +20,7 @@ from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 from tools_app.types import ToolSpec
 
 # How often a claim looks again when another worker took what it saw; the next second's sweep does the rest.
@@ -64,7 +64,7 @@ def claimable() -> QuerySet[Run]:
     on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # what a person approves or answers is a call, too
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
     earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
-    stopped = control.stops_of(OuterRef("agent__agent_id"))
+    stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
     return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
 
 
@@ -162,7 +162,7 @@ def load_snapshot(run: Run) -> Snapshot:
 def list_held(owner: UUID) -> dict[UUID, Held]:
     """The runs that a process holds, by id: one plain read, no lock."""
     held = Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")
-    rows = held.annotate(stopped=Exists(control.stops_of(OuterRef("agent__agent_id"))))
+    rows = held.annotate(stopped=Exists(emergency_stop.stops_of(OuterRef("agent__agent_id"))))
     return {run.id: Held(run, run.stopped) for run in rows}
 
 

@@ -28,7 +28,7 @@ from audit_app import services as audit
 from audit_app.event_types import Fact
 from audit_app.kernel.compiled_queries import PreparedInsert, PreparedQuery, PreparedUpdate
 from tools_app import services as tools
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, 
     run, agent_id = claim.run, claim.run.agent.agent_id
     [(count, cancel_requested_at)] = _ASKED.rows(run.id)
     words = snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(run.id))
-    return words, control.why_stopped(agent_id), cancel_requested_at is not None
+    return words, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
 
 
 # As `_hold` would, with what a recorded step leaves in its run's row.

@@ -4,10 +4,10 @@ from django.conf import settings
 
 from agents_app.models import Agent, Run
 from agents_app.types import Limits, RunOptions
-from tools_app.keeping import workspaces
-from tools_app.rules import scoping
-from tools_app.rules.policies import AgentPolicy, Budgets, SessionPolicy
-from tools_app.rules.scoping import INHERIT, Scope, ScopeMode
+from tools_app.policy import scope
+from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
+from tools_app.policy.scope import INHERIT, Scope, ScopeMode
+from tools_app.storage import workspace_folders
 
 NOTHING_ASKED = RunOptions()
 
@@ -48,21 +48,21 @@ def policy_of_agent(agent: Agent, asked: RunOptions = NOTHING_ASKED) -> AgentPol
         auto_approve=tuple(agent.auto_approve),
         allowed_hosts=tuple(agent.allowed_hosts),
         denied_hosts=tuple(agent.denied_hosts),
-        workspace=str(workspaces.folder_of(agent.agent_id)),
+        workspace=str(workspace_folders.folder_of(agent.agent_id)),
         budgets=Budgets(budgets.get("actionsPerHour"), budgets.get("costPerHour")),
     )
 
 
 def tools_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
     """The tools it has, by name; None: every one."""
-    own, general = scoping.of_nullable(agent.enabled_tools), scoping.of_setting(settings.KOMAND_AGENT_TOOLS)
-    return scoping.resolve(call, own, network, general)
+    own, general = scope.of_nullable(agent.enabled_tools), scope.of_setting(settings.KOMAND_AGENT_TOOLS)
+    return scope.resolve(call, own, network, general)
 
 
 def mcp_servers_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
     """The MCP servers whose tools it has; None: all of them."""
     own = Scope(ScopeMode(agent.mcp_servers_mode), tuple(agent.mcp_servers))
-    return scoping.resolve(call, own, network, scoping.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
+    return scope.resolve(call, own, network, scope.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
 
 
 def session_policy_of(run: Run) -> SessionPolicy:
@@ -70,5 +70,5 @@ def session_policy_of(run: Run) -> SessionPolicy:
     kept, asked = run.session_policy, RunOptions.from_dict(run.options)
     return SessionPolicy(
         is_readonly=bool(kept.get("readonly")), denied=tuple(kept.get("deniedTools", ())),
-        tools=scoping.resolve(asked.tools), mcp_servers=scoping.resolve(asked.mcp_servers),
+        tools=scope.resolve(asked.tools), mcp_servers=scope.resolve(asked.mcp_servers),
     )  # fmt: skip

@@ -11,15 +11,15 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.kernel.nudges import nudge
-from tools_app.trust import control
-from tools_app.trust.control import ControlView
+from tools_app.policy import emergency_stop
+from tools_app.policy.emergency_stop import ControlView
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 100
 
 
-def stop_agents(scope: str = control.ALL, *, reason: str = "") -> ControlView:
+def stop_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> ControlView:
     """Let all agents, or the one of this public id, do nothing more. Owns its transactions.
 
     What parks ends here and now, with its calls; what a model is speaking for ends within a second, by its holder;
@@ -27,17 +27,17 @@ def stop_agents(scope: str = control.ALL, *, reason: str = "") -> ControlView:
     """
     _check(scope)
     with transaction.atomic():
-        status = control.stop(scope, reason=reason)
+        status = emergency_stop.stop(scope, reason=reason)
     while end_stopped() == _AT_ONCE:
         pass
     return status
 
 
-def resume_agents(scope: str = control.ALL, *, reason: str = "") -> ControlView:
+def resume_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> ControlView:
     """Let them act again, and ring for what has waited."""
     _check(scope)
     with transaction.atomic():
-        status = control.resume(scope, reason=reason)
+        status = emergency_stop.resume(scope, reason=reason)
         waiting = lease.claimable().order_by("ready_at").values_list("id", flat=True)
         for run_id in waiting[:_AT_ONCE]:  # the sweeper rings for the rest
             nudge(ADVANCE, str(run_id), queue=QUEUE)
@@ -49,13 +49,13 @@ def end_stopped() -> int:
 
     Every reaper calls it each second: whatever parks after the stop is caught then. Guarded and idempotent.
     """
-    if not control.list_stopped():
+    if not emergency_stop.list_stopped():
         return 0
-    stopped = Exists(control.stops_of(OuterRef("agent__agent_id")))
+    stopped = Exists(emergency_stop.stops_of(OuterRef("agent__agent_id")))
     rows = Run.objects.select_related("agent").filter(IS_ACTIVE, stopped, owner=None).order_by()[:_AT_ONCE]
     count = 0
     for run in rows:
-        why = control.why_stopped(run.agent.agent_id) or "Stopped by an operator."
+        why = emergency_stop.why_stopped(run.agent.agent_id) or "Stopped by an operator."
         with transaction.atomic():
             count += end(run, RunStatus.CANCELLED, held_by=None, code="stopped", message=why)
     if count:

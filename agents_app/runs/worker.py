@@ -17,7 +17,7 @@ from audit_app import liveness
 from audit_app.kernel import shutdown
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
-from tools_app.executions import looping
+from tools_app.executions import loop_runner
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class EngineThread:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._engine: Engine | None = None
-        self._calls: looping.LoopExecutions | None = None
+        self._calls: loop_runner.LoopExecutions | None = None
         self._reaping: asyncio.Task[None] | None = None
         self._looks: list[asyncio.Task[None]] = []
         self._guests: list[asyncio.Task[None]] = []
@@ -57,7 +57,7 @@ class EngineThread:
 
     async def _open(self, owner: UUID) -> None:
         await in_db(_load_providers)
-        self._engine, self._calls = Engine(owner), looping.open_here(owner)
+        self._engine, self._calls = Engine(owner), loop_runner.open_here(owner)
         self._reaping = asyncio.create_task(reaper.loop(self._engine.ring))
         self._looks = [
             asyncio.create_task(_repeat("the runs", self._engine.look_after)),

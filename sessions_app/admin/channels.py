@@ -21,7 +21,7 @@ from sessions_app import accounts
 from sessions_app.channels.registry import channels
 from sessions_app.inbound import pairing
 from sessions_app.models import ChannelAccount, Pairing
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
 
 PAGE = "admin:sessions_app_channelaccount_change"
 

@@ -18,7 +18,7 @@ from sessions_app.bells import files as bell
 from sessions_app.channels import messages
 from sessions_app.channels.base import MIB
 from sessions_app.models import Attachment, ChannelAccount, Turn
-from tools_app.keeping import artifact_paths
+from tools_app.storage import artifact_paths
 
 # So long a run waits for its files, and for further parts of an album after each.
 FETCH_SECONDS = 60.0

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
 from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
-from tools_app.rules.globs import PatternError
-from tools_app.rules.patterns import check_pattern
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import check_pattern
 
 MIB = 1024 * 1024
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 
 from sessions_app.channels.base import MIB, Fate, FetchError, SendError
-from tools_app.remote import netguard
-from tools_app.remote.async_transport import AsyncGuardedTransport, ssl_context
+from tools_app.network import ssrf_guard
+from tools_app.network.async_transport import AsyncGuardedTransport, ssl_context
 from tools_app.types import ToolError
 
 _TIMEOUT = httpx2.Timeout(20.0, connect=5.0, pool=5.0)
@@ -51,7 +51,7 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
         host = httpx2.URL(url).host  # all of a URL that is no secret
         raise SendError(f"No connection to {host} ({type(error).__name__}).", Fate.NOT_SENT) from None
-    except netguard.RefusedTargetError as error:
+    except ssrf_guard.RefusedTargetError as error:
         raise SendError(str(error), Fate.REFUSED) from None
     except ToolError as error:
         raise SendError(str(error), Fate.NOT_SENT) from None
@@ -97,7 +97,7 @@ async def download(
                 if got > most_bytes:
                     raise FetchError(f"it has more than {most_bytes // MIB} MB", is_final=True)
                 yield piece
-    except (netguard.RefusedTargetError, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects):
+    except (ssrf_guard.RefusedTargetError, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects):
         raise FetchError("its address may not be reached", is_final=True) from None
     except (ToolError, httpx2.HTTPError) as error:
         raise FetchError(f"the connection failed ({type(error).__name__})", is_final=False) from None

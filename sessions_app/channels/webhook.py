@@ -37,7 +37,7 @@ from sessions_app.channels.messages import (
 )
 from sessions_app.channels.rendering import MarkdownSource, render
 from sessions_app.channels.signing import BadKeyError, check_key, is_signed, make_secret, sign
-from tools_app.remote import netguard
+from tools_app.network import ssrf_guard
 
 MAX_TEXT = 32_768
 # Pauses before the second and later tries, over three days in all, and how long a message is worth trying.
@@ -72,8 +72,8 @@ class Webhook(ChannelAdapter):
         try:
             for name, key in account.secrets.items():
                 check_key(key, is_public=name == "public_key")
-            netguard.check_url(str(account.config["callback_url"]), allowed_private=account.reachable)
-        except (BadKeyError, netguard.RefusedTargetError) as error:
+            ssrf_guard.check_url(str(account.config["callback_url"]), allowed_private=account.reachable)
+        except (BadKeyError, ssrf_guard.RefusedTargetError) as error:
             raise InvalidInput(f"Webhook: {error}", code="bad_account") from None
         self._client: httpx2.AsyncClient | None = None
 

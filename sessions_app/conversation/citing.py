@@ -11,8 +11,8 @@ from agents_app.types import RunTranscript
 from sessions_app import citations
 from sessions_app.citations import Citation
 from sessions_app.models import Attachment, Turn
-from tools_app.executions import sources
-from tools_app.executions.sources import MAX_QUOTE, Source
+from tools_app.executions import result_sources
+from tools_app.executions.result_sources import MAX_QUOTE, Source
 from tools_app.types import without_receipt
 
 _MOST_LOOKED_UP = 50
@@ -24,7 +24,7 @@ def cite(transcript: RunTranscript, texts: Sequence[str]) -> list[tuple[Citation
     wanted = citations.mentioned(texts)
     if not wanted:
         return [()] * len(texts)
-    known = _by_id(source for one in transcript.executions for source in sources.read(one.output))
+    known = _by_id(source for one in transcript.executions for source in result_sources.read(one.output))
     missing = [source_id for source_id in wanted if source_id not in known][:_MOST_LOOKED_UP]
     if missing:
         known |= _earlier(transcript.run.conversation_id, missing)
@@ -39,7 +39,7 @@ def _earlier(session_id: UUID, wanted: Collection[UUID]) -> dict[UUID, Source]:
     if missing:
         named = reduce(or_, (Q(content__contains=str(source_id)) for source_id in missing))
         results = Turn.objects.filter(named, session_id=session_id, role="tool").values_list("content", flat=True)
-        found |= _by_id(source for content in results for source in sources.read(without_receipt(content)))
+        found |= _by_id(source for content in results for source in result_sources.read(without_receipt(content)))
     return found
 
 

@@ -17,7 +17,7 @@ from sessions_app.entitlement import may_be_said_in
 from sessions_app.models import Delivery, Session
 from sessions_app.names import name_of
 from tools_app import selectors as tools
-from tools_app.executions import previewing
+from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView
 
 # What a prompt needs beside the arguments, and the most of those that it shows.
@@ -79,7 +79,7 @@ def _ask(approval: ApprovalView, session: Session) -> None:
     may_decide = bool(put.choices)
     buttons = asking.buttons(put, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
     markdown = asking.prompt(
-        put, previewing.find_change(approval), agent_name=session.agent.name, may_decide=may_decide,
+        put, preview.find_change(approval), agent_name=session.agent.name, may_decide=may_decide,
         has_buttons=bool(buttons), room=min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM),
     )  # fmt: skip
     with transaction.atomic():

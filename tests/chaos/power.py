@@ -28,7 +28,8 @@ from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import Inbound
 from tools_app import conf
 from tools_app import services as tools
-from tools_app.executions import bell, looping
+from tools_app.executions import loop_runner
+from tools_app.executions import nudges as nudges_module
 
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 
@@ -43,7 +44,7 @@ class Process:
     id: UUID = field(default_factory=uuid4)
     alive: bool = True
     engine: "engine_module.Engine | None" = None
-    calls: looping.LoopExecutions | None = None
+    calls: loop_runner.LoopExecutions | None = None
     runner: asyncio.Runner | None = None
 
 
@@ -110,14 +111,14 @@ class Gateway:
     def deliver(self) -> None:
         """Hand the oldest nudge to its worker and let that work until it rests."""
         task, subject = self.broker.popleft()
-        if task == bell.EXECUTE:
+        if task == nudges_module.EXECUTE:
             with self.inside("tools"):
                 tools.execute(subject)
             return
         with self.inside("runs") as process:
             self._start_engine(process)
             assert process.engine and process.calls and process.runner
-            if task == bell.EXECUTE_HERE:
+            if task == nudges_module.EXECUTE_HERE:
                 process.runner.run(_call(process.calls, subject))
             else:
                 process.runner.run(_drive(process.engine, subject))
@@ -138,20 +139,20 @@ class Gateway:
             async def start() -> None:
                 process.engine = engine_module.Engine(process.id)
                 process.engine._loop = _WithoutTimers(process.engine._loop)
-                process.calls = looping.LoopExecutions(process.id)
+                process.calls = loop_runner.LoopExecutions(process.id)
 
             process.runner = asyncio.Runner()
             process.runner.run(start())
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The engine works on this very thread and connection, so that what it does has one order.
-        for module in (engine_module, looping, durable_writes):
+        for module in (engine_module, loop_runner, durable_writes):
             monkeypatch.setattr(module, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
         monkeypatch.setattr(reaper_module, "Observer", lambda: _Verdict(self.dead))
         monkeypatch.setattr(liveness, "start", lambda name: self._running and self._running.id)
         monkeypatch.setattr(nudges, "send", self._send)
-        monkeypatch.setattr(bell, "revoke", lambda task_ids: self.point("revoke"))
+        monkeypatch.setattr(nudges_module, "revoke", lambda task_ids: self.point("revoke"))
         append_hint = stream._append_hint
         monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))
         # The sweepers' patience, which is for nudges that are on their way: here none is when they look.
@@ -220,7 +221,7 @@ async def _drive(engine: engine_module.Engine, run_id: UUID) -> None:
             task.exception()  # a cut has been noted already
 
 
-async def _call(calls: looping.LoopExecutions, execution_id: UUID) -> None:
+async def _call(calls: loop_runner.LoopExecutions, execution_id: UUID) -> None:
     calls._offer(execution_id)
     while calls._work:
         done, _ = await asyncio.wait(calls._work)

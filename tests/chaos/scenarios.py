@@ -17,7 +17,7 @@ from agents_app.providers.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
 from sessions_app.services import receive
 from tests.chaos.power import Gateway
-from tools_app.executions.approving import AlreadyDecided
+from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.types import Effect, LoopTool, Risk, Tool, ToolCall, ToolContext, ToolSpec
 

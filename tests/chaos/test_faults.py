@@ -32,8 +32,8 @@ from tests.chaos.play import Play
 from tests.chaos.power import Gateway
 from tests.chaos.scenarios import SCENARIOS, person_of
 from tools_app import services as tools
-from tools_app.executions import executing
-from tools_app.executions.executing import Outcome
+from tools_app.executions import runner
+from tools_app.executions.runner import Outcome
 from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus, without_receipt
 
@@ -115,7 +115,7 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
     """Begin the call in a process that then says nothing; returns its row as that process has it."""
     row = ToolExecution.objects.get(tool=tool, status="Pending")
     with gateway.inside("tools") as process:
-        claimed = executing.claim(row.id, executing.liveness.start("tools"))
+        claimed = runner.claim(row.id, runner.liveness.start("tools"))
     process.alive = False
     assert claimed is not None
     return claimed
@@ -152,7 +152,7 @@ def test_of_two_results_for_one_call_the_first_counts(begun: UUID, play: Play, g
     play.settle(begun)
     before = rows()
     assert ToolExecution.objects.get(pk=hung.pk).attempts == 2
-    executing.record(hung, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    runner.record(hung, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
     assert rows() == before
     assert find_violations() == []
 
@@ -162,9 +162,9 @@ def test_a_given_up_attempt_cannot_end_the_one_that_replaced_it(begun: UUID, pla
     gateway.dead.add(first.owner)
     gateway.sweep()
     second = hold(gateway, "peek")
-    executing.record(first, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    runner.record(first, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
     assert ToolExecution.objects.get(pk=first.pk).status == "Running"
-    executing.record(second, Outcome(ExecutionStatus.COMPLETED, output='"alive"'))
+    runner.record(second, Outcome(ExecutionStatus.COMPLETED, output='"alive"'))
     play.settle(begun)
     assert ToolExecution.objects.get(pk=first.pk).output == '"alive"'
     assert without_receipt(Turn.objects.get(tool_call_id="call_1").content) == '"alive"'
@@ -176,7 +176,7 @@ def test_a_result_after_the_time_limit_is_dropped_and_the_model_told_of_the_limi
     slow = hold(gateway, "file")
     ToolExecution.objects.filter(pk=slow.pk).update(timeout_seconds=0, started_at="2020-01-01T00:00:00Z")
     gateway.sweep()
-    executing.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
+    runner.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     play.settle(begun)
     assert ToolExecution.objects.get(pk=slow.pk).status == "TimedOut"
     assert Turn.objects.get(tool_call_id="call_2").content.startswith("[TimedOut]")
@@ -188,7 +188,7 @@ def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
 ) -> None:
     slow = hold(gateway, "peek")
     assert tools.cancel_execution(slow.id)
-    executing.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
+    runner.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     play.settle(begun)
     told = without_receipt(Turn.objects.get(tool_call_id="call_1").content)
     assert told == "[Cancelled] A person cancelled this call."

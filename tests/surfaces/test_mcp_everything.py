@@ -8,7 +8,7 @@ import pytest
 from tests.engine_rig import until
 from tests.mcp_rig import Caller, LoopThread
 from tests.surfaces import npm
-from tools_app.remote.mcp.config import ServerConfig
+from tools_app.mcp_client.config import ServerConfig
 from tools_app.types import ToolError
 
 pytestmark = pytest.mark.npm

@@ -14,7 +14,7 @@ from audit_app.admin_base.base import acting
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Credential
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run

@@ -20,7 +20,7 @@ from audit_app.admin_base.theme import act, button
 from audit_app.kernel.safe_text import clipped, json_block, took, visible
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
 from tools_app.types import ExecutionStatus
 
 PAGE = "admin:tools_app_toolexecution_change"

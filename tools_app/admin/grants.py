@@ -18,7 +18,7 @@ from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Grant
-from tools_app.trust import grants
+from tools_app.policy import grants
 
 PAGE = "admin:tools_app_grant_change"
 

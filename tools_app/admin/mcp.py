@@ -17,8 +17,8 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import clipped, json_block, visible
+from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool
-from tools_app.remote.mcp import discovery, store
 
 PAGE = "admin:tools_app_mcpserver_change"
 STATES = {"unknown": "info", "ok": "success", "failing": "danger"}
@@ -41,7 +41,7 @@ class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
         cleaned = super().clean() or self.cleaned_data
         if not self.errors:
             try:
-                store.check_server(McpServer(**{"name": self.instance.name, **cleaned}))
+                servers.check_server(McpServer(**{"name": self.instance.name, **cleaned}))
             except AppError as problem:
                 field, _, words = problem.message.partition(": ")
                 self.add_error(field if words and field in self.fields else None, words or problem.message)
@@ -110,7 +110,7 @@ class McpServerAdmin(AuditedAdmin):
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
-        store.touch_tools(form.instance)
+        servers.touch_tools(form.instance)
 
     def has_set_up_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.change_mcpserver")
@@ -150,7 +150,7 @@ class McpServerAdmin(AuditedAdmin):
     )
     def approve_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):
-            approved = store.approve_tools(McpServer.objects.get(pk=object_id))
+            approved = servers.approve_tools(McpServer.objects.get(pk=object_id))
         messages.success(request, f"Approved: {', '.join(approved) or 'nothing new'}.")
         return back_to(request, PAGE, object_id)
 

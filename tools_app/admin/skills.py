@@ -18,8 +18,8 @@ from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import json_block, visible
 from tools_app.models import Skill
-from tools_app.remote.skills import registry
-from tools_app.remote.skills.registry import SkillView
+from tools_app.skills import registry
+from tools_app.skills.registry import SkillView
 
 PAGE = "admin:tools_app_skill_change"
 BADGES = {"verified": "success", "not verified": "warning"}

@@ -7,10 +7,10 @@ from typing import Any
 from audit_app.kernel import redact
 from audit_app.kernel.errors import AppError
 from tools_app import conf
-from tools_app.remote import readable
-from tools_app.remote.netguard import MAX_URL_CHARACTERS
-from tools_app.remote.requesting import Answer, request
-from tools_app.trust import credentials
+from tools_app.network import page_text
+from tools_app.network.http_request import Answer, request
+from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
+from tools_app.secrets import credentials
 from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
@@ -142,7 +142,7 @@ def _told(answer: Answer, limit: int) -> dict[str, Any]:
     if _TEXT.fullmatch(media_type) or not answer.body:
         encoding, body = (
             "text",
-            readable.decode(answer.body, charset=answer.charset, is_html=False, is_cut=answer.is_cut),
+            page_text.decode(answer.body, charset=answer.charset, is_html=False, is_cut=answer.is_cut),
         )
     else:
         encoding, body = "base64", base64.b64encode(answer.body).decode()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools_app.keeping import memories
+from tools_app.storage import memories
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
 

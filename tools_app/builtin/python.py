@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools_app.sandbox import running
+from tools_app.sandbox import python_process
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
 _MAX_CODE_CHARACTERS = 100_000
@@ -40,7 +40,7 @@ class Python(Tool):
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """{"exit_code": or null when it was stopped, "why_stopped", "stdout", "stderr", "truncated", "held_by_kernel":
         which of `network`, `files` and `programs` the kernel itself keeps from it}."""
-        ran = running.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
+        ran = python_process.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
         return {
             "exit_code": ran.exit_code,
             "why_stopped": ran.why,

@@ -4,9 +4,9 @@ import base64
 from typing import Any
 
 from audit_app.kernel.errors import AppError
-from tools_app.keeping import artifacts
-from tools_app.keeping.artifact_paths import MAX_CHARACTERS
-from tools_app.keeping.artifacts import ArtifactView
+from tools_app.storage import artifacts
+from tools_app.storage.artifact_paths import MAX_CHARACTERS
+from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000

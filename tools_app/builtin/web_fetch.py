@@ -3,10 +3,10 @@
 from typing import Any
 
 from tools_app import conf
-from tools_app.remote import page_cache, readable
-from tools_app.remote.fetching import fetch
-from tools_app.remote.netguard import MAX_URL_CHARACTERS, check_url
-from tools_app.remote.page_cache import Page
+from tools_app.network import page_cache, page_text
+from tools_app.network.fetch import fetch
+from tools_app.network.page_cache import Page
+from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS, check_url
 from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
@@ -74,7 +74,7 @@ class WebFetch(Tool):
             )
             if fetched.redirect:
                 return {"url": fetched.url, "status": fetched.status, "redirect": fetched.redirect}
-            content = readable.read(
+            content = page_text.read(
                 fetched.body, media_type=fetched.media_type, charset=fetched.charset, url=fetched.url,
                 is_cut=fetched.is_cut,
             )  # fmt: skip

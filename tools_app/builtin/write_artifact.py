@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.errors import AppError
-from tools_app.keeping import artifacts
-from tools_app.keeping.artifact_paths import MAX_CHARACTERS
+from tools_app.storage import artifacts
+from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.types import Change, Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
 
 _MAX_CONTENT_CHARACTERS = 200_000

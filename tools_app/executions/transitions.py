@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from tools_app import conf
 from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
 from tools_app.types import ApprovalStatus, ExecutionStatus, InputStatus
 
 PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING

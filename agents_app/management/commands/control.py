@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from agents_app import services
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 
 class Command(BaseCommand):
@@ -16,7 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("what", choices=["stop", "resume", "status"])
-        parser.add_argument("--agent", default=control.ALL, help="Only the agent of this id.")
+        parser.add_argument("--agent", default=emergency_stop.ALL, help="Only the agent of this id.")
         parser.add_argument("--reason", default="", help="Shown to people whose messages are refused, and recorded.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -29,9 +29,9 @@ class Command(BaseCommand):
                     services.resume_agents(scope, reason=reason)
         except AppError as error:
             raise CommandError(error.message) from None
-        stopped = control.list_stopped()
+        stopped = emergency_stop.list_stopped()
         for view in stopped:
             since = f"{view.changed_at:%Y-%m-%d %H:%M:%S} UTC" if view.changed_at else ""
-            self.stdout.write(f"{control.explain(view.scope, view.reason)} By {view.changed_by}, {since}")
+            self.stdout.write(f"{emergency_stop.explain(view.scope, view.reason)} By {view.changed_by}, {since}")
         if not stopped:
             self.stdout.write("All agents are running.")

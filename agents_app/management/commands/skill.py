@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from agents_app import selectors, skills
 from audit_app.kernel.errors import AppError, InvalidInput
-from tools_app.remote.skills import registry
-from tools_app.remote.skills.folder import read_folder
-from tools_app.remote.skills.manifest import digest_of
+from tools_app.skills import registry
+from tools_app.skills.folder import read_folder
+from tools_app.skills.manifest import digest_of
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError
 from komand import key_files
-from tools_app.trust import sealed
+from tools_app.secrets import key_rotation
 
 _NEXT = {
     "receipts": "Restart Komand to use it. Keep the old keys for as long as old receipts are to be verified.",
@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def _reseal(self, which: str) -> None:
         if which != "vault":
             raise CommandError("Only the vault's secrets are sealed again; a receipt keeps the key that made it.")
-        done = sealed.reseal_all()
+        done = key_rotation.reseal_all()
         audit.record("SecretsResealed", details={"count": done.resealed, "unreadable": list(done.unreadable)})
         for place in done.unreadable:
             self.stdout.write(f"cannot be opened, enter it again: {place}")
@@ -50,7 +50,7 @@ class Command(BaseCommand):
             raise CommandError("Keep the old keys.")
 
     def _drop_old(self, which: str) -> None:
-        if which == "vault" and (old := sealed.count_by_old_keys()):
+        if which == "vault" and (old := key_rotation.count_by_old_keys()):
             raise CommandError(f"{old} secrets are sealed with an old key. First: manage.py rotate_key vault --reseal.")
         dropped = key_files.drop_old(which)
         audit.record("KeysDropped", details={"keys": which, "count": dropped})

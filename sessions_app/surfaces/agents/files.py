@@ -15,7 +15,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.agents import messages, paths, posting, records, requests
 from sessions_app.surfaces.agents.records import NAME
-from tools_app.keeping import artifacts
+from tools_app.storage import artifacts
 
 MOST_FILES = 200
 _REFERENCE = "artifact:"

@@ -20,7 +20,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agents import messages, posting, reading, records, requests
 from sessions_app.surfaces.agents.records import NAME, AgentRun
-from tools_app.keeping import artifacts
+from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
 _BUILT_IN = "sys:"  # before the names of agents that the protocol's own server brings along

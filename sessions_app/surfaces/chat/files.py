@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from sessions_app.surfaces.chat import words
 from tools_app import selectors as tools
-from tools_app.keeping import artifacts
-from tools_app.keeping.artifacts import ArtifactView
+from tools_app.storage import artifacts
+from tools_app.storage.artifacts import ArtifactView
 
 Writers = dict[tuple[UUID, str], UUID]
 

@@ -20,7 +20,7 @@ from sessions_app.surfaces.chat.files import read_files
 from sessions_app.surfaces.chat.gate import PageRequest, page
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
 from sessions_app.watch import cursor_now
-from tools_app.keeping import artifacts
+from tools_app.storage import artifacts
 
 STARTERS = (
     "What is 17*23 and what time is it in Tokyo?",

@@ -19,7 +19,7 @@ from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.exchanges import Exchange, open_exchange, stored_exchange
 from tools_app import selectors as tools
-from tools_app.executions import previewing
+from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 logger = logging.getLogger(__name__)
@@ -162,7 +162,7 @@ def _approvals(executions: Sequence[ExecutionView], may_say: Collection[Decision
 
 
 def _card_of(approval: ApprovalView, may_say: Collection[Decision], name: str) -> ApprovalCard:
-    change = previewing.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
+    change = preview.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
     return card_of(approval, change, may_say=may_say, name=name)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from rest_framework import serializers
 
 from agents_app.models import Agent
-from tools_app.rules.globs import PatternError
-from tools_app.rules.patterns import LONGEST, check_host, check_pattern
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import LONGEST, check_host, check_pattern
 
 _MOST_RULES = 200
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tools_app.rules.scoping import Scope, ScopeMode
+from tools_app.policy.scope import Scope, ScopeMode
 
 _MOST_NAMES, _LONGEST_NAME = 100, 120
 _FIELDS = {"mode", "names"}

@@ -14,9 +14,9 @@ from sessions_app.surfaces.komand.envelope import Page
 from sessions_app.surfaces.komand.policy_fields import PolicyBody
 from sessions_app.surfaces.komand.scope_field import ScopeField
 from tools_app import catalogue
-from tools_app.keeping import artifact_paths
+from tools_app.policy.scope import INHERIT, ScopeMode
 from tools_app.registry import tools
-from tools_app.rules.scoping import INHERIT, ScopeMode
+from tools_app.storage import artifact_paths
 from tools_app.types import ApprovalStatus, Decision
 
 DEFAULT_PAGE_SIZE = 50

@@ -14,13 +14,13 @@ from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.cited import shown_citations
 from sessions_app.surfaces.timestamps import iso, time_span
-from tools_app.keeping.artifacts import ArtifactView
 from tools_app.models import Credential
-from tools_app.remote.skills.permissions import Permission
-from tools_app.remote.skills.registry import InstallView, SkillView
-from tools_app.trust.control import ControlView
-from tools_app.trust.grants import GrantView
-from tools_app.trust.receipts import Verdict
+from tools_app.policy.emergency_stop import ControlView
+from tools_app.policy.grants import GrantView
+from tools_app.receipts.receipts import Verdict
+from tools_app.skills.permissions import Permission
+from tools_app.skills.registry import InstallView, SkillView
+from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 _AGENT_FIELDS = {

@@ -8,7 +8,7 @@ from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent, ModelProvider
 from audit_app.models import AuditEntry
 from tools_app.registry import tools
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 AGENTS = "/admin/agents_app/agent/"
 PROVIDERS = "/admin/agents_app/modelprovider/"

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from agents_app.models import Run
 from audit_app.models import AuditEntry
-from tools_app.executions.approving import digest_of
+from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, ToolExecution
 
 LIST = "/admin/tools_app/approval/"

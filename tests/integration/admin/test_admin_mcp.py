@@ -7,8 +7,8 @@ import pytest
 
 from audit_app.models import AuditEntry
 from tests.mcp_rig import BAD
+from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
-from tools_app.remote.mcp import discovery, store
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ def fields(**changed):
 
 @pytest.fixture
 def server():
-    made = store.add_server(name="srv", command=sys.executable, arguments=["-S", BAD, "fine"])
+    made = servers.add_server(name="srv", command=sys.executable, arguments=["-S", BAD, "fine"])
     discovery.refresh(made)
     return made
 
@@ -54,7 +54,7 @@ def test_what_cannot_work_is_said_beside_the_field(pages, changed, words):
 
 
 def test_its_tools_are_refreshed_and_approved_by_buttons(pages, server):
-    store.change_server(server, environment={"TOOL_VERSION": "2"})
+    servers.change_server(server, environment={"TOOL_VERSION": "2"})
     page = f"{SERVERS}{server.pk}"
     told = pages.post(f"{page}/refresh/", YES, follow=True).content.decode()
     assert "1 tools are listed, 1 of them changed." in told and "Acts, version 2." in told
@@ -64,7 +64,7 @@ def test_its_tools_are_refreshed_and_approved_by_buttons(pages, server):
 
 
 def test_a_server_that_is_away_is_told(pages, server):
-    store.change_server(server, arguments=["-S", BAD, "dies"])
+    servers.change_server(server, arguments=["-S", BAD, "dies"])
     told = pages.post(f"{SERVERS}{server.pk}/refresh/", YES, follow=True).content.decode()
     assert "its process ended" in told and "no licence found" in told
 

@@ -8,7 +8,7 @@ from agents_app.models import Agent
 from audit_app.models import AuditEntry
 from tests.integration.admin.test_admin_agents import agent_form
 from tools_app.models import Approval, ToolExecution
-from tools_app.trust import control, grants
+from tools_app.policy import emergency_stop, grants
 
 AGENTS = "/admin/agents_app/agent/"
 CONTROL = "/admin/tools_app/control/"
@@ -65,24 +65,24 @@ def test_the_page_is_reached_from_the_agent_by_those_who_may_change_it(pages, st
 
 def test_everything_is_stopped_after_a_question(pages, agent, operator):
     assert "Stop all agents?" in pages.get(f"{CONTROL}stop-all/").content.decode()
-    assert control.why_stopped("default") == ""
+    assert emergency_stop.why_stopped("default") == ""
     pages.post(f"{CONTROL}stop-all/", {"reason": "a leak", "_form_submitted": "1"})
-    assert "a leak" in control.why_stopped("default")
+    assert "a leak" in emergency_stop.why_stopped("default")
     assert "a leak" in pages.get(CONTROL).content.decode()
     assert "All agents stopped" in pages.get("/admin/").content.decode()
     pages.post(f"{CONTROL}resume-all/", {"reason": "", "_form_submitted": "1"})
-    assert control.why_stopped("default") == ""
+    assert emergency_stop.why_stopped("default") == ""
     assert AuditEntry.objects.get(action="EmergencyStop").actor == f"user:{operator.pk}"
 
 
 def test_one_agent_is_stopped_from_its_page(pages, staff, agent):
     pages.post(f"{AGENTS}{agent.pk}/stop/", {"reason": "", "_form_submitted": "1"})
-    assert [view.scope for view in control.list_stopped()] == ["default"]
+    assert [view.scope for view in emergency_stop.list_stopped()] == ["default"]
     page = pages.get(f"{AGENTS}{agent.pk}/change/").content.decode()
     assert f"{AGENTS}{agent.pk}/resume/" in page
     assert staff("agents_app.view_agent").post(f"{AGENTS}{agent.pk}/resume/", {"reason": ""}).status_code == 403
     pages.post(f"{AGENTS}{agent.pk}/resume/", {"reason": "", "_form_submitted": "1"})
-    assert control.list_stopped() == ()
+    assert emergency_stop.list_stopped() == ()
 
 
 def test_a_permission_is_listed_and_revoked(pages, agent):

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from audit_app.models import AuditEntry
-from tools_app.executions.inputs import request_input
-from tools_app.keeping import artifacts
+from tools_app.executions.user_input import request_input
 from tools_app.models import Memory, ToolExecution
+from tools_app.storage import artifacts
 from tools_app.types import Question
 
 pytestmark = pytest.mark.django_db

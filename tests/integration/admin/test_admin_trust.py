@@ -4,9 +4,9 @@ import pytest
 
 from audit_app.models import AuditEntry
 from tools_app.models import Credential, Skill, ToolExecution
-from tools_app.remote.skills import registry
-from tools_app.trust import receipts
-from tools_app.trust.credentials import use_credential
+from tools_app.receipts import receipts
+from tools_app.secrets.credentials import use_credential
+from tools_app.skills import registry
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -21,7 +21,7 @@ from audit_app.models import AuditEntry, Event
 from tests.approval_rig import Launch
 from tests.engine_rig import EngineRig, until, until_someone_waits
 from tests.rest_rig import RestCaller
-from tools_app.executions import approving
+from tools_app.executions import approvals
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.registry import tools
 from tools_app.services import AlreadyDecided, ApprovalExpired, cancel_execution
@@ -105,7 +105,7 @@ def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypat
     monkeypatch.setattr(Reaper, "sweep", lambda self: None)
     _, approval = ask(rig)
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    carry_out = approving._carry_out
+    carry_out = approvals._carry_out
     with ThreadPoolExecutor(1) as pool:
 
         def hold_up(*args: Any) -> Any:
@@ -114,8 +114,8 @@ def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypat
             return carry_out(*args)
 
         cancelling: list[Any] = []
-        monkeypatch.setattr(approving, "_carry_out", hold_up)
-        approving.expire_approvals()
+        monkeypatch.setattr(approvals, "_carry_out", hold_up)
+        approvals.expire_approvals()
         assert cancelling[0].result() is False
     assert ToolExecution.objects.get().status == ExecutionStatus.FAILED
 

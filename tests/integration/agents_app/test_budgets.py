@@ -19,8 +19,8 @@ from audit_app.models import AuditEntry
 from tests.engine_rig import EngineRig
 from tools_app import services
 from tools_app.models import Approval, ToolExecution
-from tools_app.rules.policies import AgentPolicy, Budgets
-from tools_app.trust import budgets
+from tools_app.policy import budgets
+from tools_app.policy.rules import AgentPolicy, Budgets
 from tools_app.types import ExecutionStatus, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,9 +18,9 @@ from sessions_app.models import Turn
 from tests.engine_rig import EngineRig, until
 from tools_app import services
 from tools_app.models import ToolExecution
+from tools_app.policy import emergency_stop
+from tools_app.policy.emergency_stop import Stopped
 from tools_app.registry import tools
-from tools_app.trust import control
-from tools_app.trust.control import Stopped
 from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -100,7 +100,7 @@ def test_a_run_is_stopped_at_its_step_border(rig: EngineRig, monkeypatch: pytest
 
     def stop_first(run: Run) -> Any:
         snapshot = recorded(run)
-        control.stop(reason="between two steps")
+        emergency_stop.stop(reason="between two steps")
         return snapshot
 
     monkeypatch.setattr(lease, "load_snapshot", stop_first)
@@ -116,7 +116,7 @@ def test_a_call_that_was_planned_a_moment_before_is_not_begun(rig: EngineRig) ->
     rig.drops = lambda task: task == "tools.execute"
     accepted = rig.send()
     row = until(lambda: ToolExecution.objects.filter(run_id=accepted.run_id).first())
-    control.stop()
+    emergency_stop.stop()
     services.execute(row.id)
     row.refresh_from_db()
     assert row.attempts == 0
@@ -130,7 +130,7 @@ def test_one_agent_can_be_stopped_alone(rig: EngineRig) -> None:
     runs.stop_agents("other")
     with pytest.raises(Stopped):
         rig.send(agent_id=other.agent_id)
-    assert control.why_stopped("default") == ""
+    assert emergency_stop.why_stopped("default") == ""
     with pytest.raises(NotFound):
         runs.stop_agents("nobody")
 

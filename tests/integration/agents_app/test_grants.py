@@ -14,8 +14,8 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.models import AuditEntry, Event
 from tests.engine_rig import EngineRig, until
 from tools_app.models import Approval
+from tools_app.policy import grants
 from tools_app.registry import tools
-from tools_app.trust import grants
 from tools_app.types import Effect, ExecutionStatus, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -19,9 +19,9 @@ from tests.engine_rig import EngineRig
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
 from tests.rest_rig import RestCaller
-from tools_app.remote.skills import registry
-from tools_app.trust.credentials import store_credential
-from tools_app.trust.receipts import verify_receipt
+from tools_app.receipts.receipts import verify_receipt
+from tools_app.secrets.credentials import store_credential
+from tools_app.skills import registry
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app import accounts
 from sessions_app.models import ChannelAccount
-from tools_app.trust.credentials import store_credential
+from tools_app.secrets.credentials import store_credential
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from agents_app.models import Agent, ModelProvider
 from komand import doctor, health, seed
 from tests.fakes.model_server import ModelServer
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 pytestmark = pytest.mark.django_db
 

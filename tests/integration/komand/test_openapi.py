@@ -16,8 +16,8 @@ from komand import asgi
 from komand.openapi import document
 from tests.openapi_check import Document
 from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
-from tools_app.keeping.artifacts import write_artifact
 from tools_app.models import Approval
+from tools_app.storage.artifacts import write_artifact
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from agents_app.models import Agent, ModelProvider
 from komand import seed
 from komand.settings.env import BadSetting
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 pytestmark = pytest.mark.django_db
 

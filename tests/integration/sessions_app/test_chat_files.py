@@ -14,7 +14,7 @@ from sessions_app.surfaces.chat.files import read_files
 from sessions_app.surfaces.chat.fragments import files_frame
 from tests.engine_rig import EngineRig
 from tests.rest_rig import RestCaller, make_session, make_user
-from tools_app.keeping.artifacts import write_artifact
+from tools_app.storage.artifacts import write_artifact
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]

@@ -23,15 +23,15 @@ from sessions_app.surfaces.signalr import acting
 from sessions_app.surfaces.signalr.acting import Watched
 from tests.engine_rig import EngineRig, until
 from tests.rest_rig import RestCaller
-from tools_app.executions import sources
-from tools_app.keeping import memories
+from tools_app.executions import result_sources
 from tools_app.registry import tools
+from tools_app.storage import memories
 from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TEXT = "Alice drives a <b>red</b> car."
-ID = sources.stamped({"sources": [{"uri": "memory:car", "quote": TEXT}]})["sources"][0]["cite"]
+ID = result_sources.stamped({"sources": [{"uri": "memory:car", "quote": TEXT}]})["sources"][0]["cite"]
 RECALL = ToolCall("call_1", "memory_recall", json.dumps({"query": "car"}))
 
 
@@ -76,7 +76,9 @@ def test_a_source_with_a_character_that_no_database_takes_is_cited(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "_items", {**tools._items, "page": Page()})
-    cite_id = sources.stamped({"sources": [{"uri": "https://example.org/", "quote": "c\0d"}]})["sources"][0]["cite"]
+    cite_id = result_sources.stamped({"sources": [{"uri": "https://example.org/", "quote": "c\0d"}]})["sources"][0][
+        "cite"
+    ]
     rig.agent(Reply(tool_calls=(ToolCall("c", "page", "{}"),)), Reply((f"It is so [{cite_id}].",)))
     rig.wait(rig.send().run_id)
     (citation,) = selectors.citations_of(until(lambda: Turn.objects.filter(is_answer=True).first()))

@@ -14,7 +14,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session
 from sessions_app.services import delete_session
 from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
-from tools_app.executions.approving import digest_of
+from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, Grant
 from tools_app.types import Decision
 

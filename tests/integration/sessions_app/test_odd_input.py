@@ -9,7 +9,7 @@ from sessions_app import services
 from sessions_app.models import Session
 from tests.agents_rig import AgentCaller
 from tests.rest_rig import make_agent, make_user
-from tools_app.keeping import artifacts
+from tools_app.storage import artifacts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.rest_rig import RestCaller, make_user
-from tools_app.trust.credentials import use_credential
+from tools_app.secrets.credentials import use_credential
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

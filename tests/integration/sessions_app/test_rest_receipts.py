@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.models import ToolExecution
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -15,7 +15,7 @@ from sessions_app.surfaces.komand.live import WebChatMessage
 from tests.engine_rig import EngineRig
 from tests.rest_rig import Answer, LiveCaller
 from tools_app import services as tools
-from tools_app.rules.scoping import Scope, ScopeMode
+from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import ExecutionStatus, ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]

@@ -10,9 +10,10 @@ from django.db import transaction
 from audit_app import services as audit
 from audit_app.kernel import nudges as nudge_module
 from tools_app import services
-from tools_app.executions import bell, executing, facts
+from tools_app.executions import events, runner
+from tools_app.executions import nudges as nudges_module
+from tools_app.policy.rules import AgentPolicy
 from tools_app.registry import tools
-from tools_app.rules.policies import AgentPolicy
 from tools_app.types import Effect, Risk, Tool, ToolCall, ToolSpec
 
 
@@ -34,7 +35,7 @@ def nudges(monkeypatch) -> Nudges:
 def stopped(monkeypatch) -> list[str]:
     """The task ids of executions that a worker was told to kill."""
     caught: list[str] = []
-    monkeypatch.setattr(bell, "revoke", caught.extend)
+    monkeypatch.setattr(nudges_module, "revoke", caught.extend)
     return caught
 
 
@@ -42,7 +43,7 @@ def stopped(monkeypatch) -> list[str]:
 def passing(monkeypatch) -> list[dict[str, Any]]:
     """The passing events that were told."""
     caught: list[dict[str, Any]] = []
-    monkeypatch.setattr(facts.stream, "send_passing", lambda session_id, event: caught.append(event))
+    monkeypatch.setattr(events.stream, "send_passing", lambda session_id, event: caught.append(event))
     return caught
 
 
@@ -50,7 +51,7 @@ def passing(monkeypatch) -> list[dict[str, Any]]:
 def process(monkeypatch) -> UUID:
     """The id of this process, as executions know their owner by it."""
     process_id = uuid4()
-    monkeypatch.setattr(executing.liveness, "start", lambda name: process_id)
+    monkeypatch.setattr(runner.liveness, "start", lambda name: process_id)
     return process_id
 
 

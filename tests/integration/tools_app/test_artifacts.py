@@ -12,9 +12,9 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from tools_app import conf
 from tools_app.builtin.read_artifact import ReadArtifact
 from tools_app.builtin.write_artifact import WriteArtifact
-from tools_app.keeping import artifacts
-from tools_app.keeping.artifacts import delete_artifact, list_artifacts, read_artifact, write_artifact
 from tools_app.models import Artifact
+from tools_app.storage import artifacts
+from tools_app.storage.artifacts import delete_artifact, list_artifacts, read_artifact, write_artifact
 from tools_app.types import Change, Risk, ToolContext, ToolError
 
 pytestmark = pytest.mark.django_db(transaction=True)

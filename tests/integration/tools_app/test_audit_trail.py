@@ -15,8 +15,8 @@ from audit_app.models import AuditEntry
 from tools_app import services
 from tools_app.executions.transitions import move
 from tools_app.models import Approval, ToolExecution
-from tools_app.rules.policies import AgentPolicy, Budgets
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
+from tools_app.policy.rules import AgentPolicy, Budgets
 from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -82,7 +82,7 @@ def expire(execution_id: UUID) -> None:
 def end_run(execution_id: UUID) -> None:
     run_id = ToolExecution.objects.get().run_id
     with transaction.atomic():
-        control.stop(reason="Fire drill.")
+        emergency_stop.stop(reason="Fire drill.")
         audit.emit(services.cancel_executions(run_id, reason="All agents are stopped by an operator: Fire drill."))
 
 
@@ -134,7 +134,7 @@ def test_the_log_tells_what_became_of_a_call(plan, make_tool, policy, act, story
 
 def test_what_is_planned_while_all_agents_are_stopped_says_so(plan, make_tool):
     make_tool(lambda arguments, context: "done")
-    control.stop(reason="Fire drill.")
+    emergency_stop.stop(reason="Fire drill.")
     (execution,) = plan(("act", '{"text": "hi"}'), policy=FULL)
     assert told_by_the_log(execution.session_id) == Story(
         "deny", None, "Failed", f"{execution.error}"

@@ -13,8 +13,8 @@ from audit_app.kernel import redact
 from audit_app.kernel.errors import InvalidInput
 from audit_app.models import AuditEntry
 from tools_app.models import Credential
-from tools_app.trust import sealed, vault
-from tools_app.trust.credentials import (
+from tools_app.secrets import key_rotation, vault
+from tools_app.secrets.credentials import (
     UnknownCredential,
     delete_credential,
     list_credentials,
@@ -128,7 +128,7 @@ def test_a_provider_uses_the_installations_credential_by_name(monkeypatch):
     assert caught.value.code == "model_auth" and "openai" in caught.value.message
     store_credential("openai", "sk-first-value", owner_id=None)
     registry.open_provider(row)
-    monkeypatch.setattr("tools_app.trust.credentials.on_change", [registry.credential_changed])
+    monkeypatch.setattr("tools_app.secrets.credentials.on_change", [registry.credential_changed])
     store_credential("openai", "sk-second-value", owner_id=None)
     row.refresh_from_db()
     registry.open_provider(row)
@@ -140,9 +140,9 @@ def test_every_sealed_secret_is_sealed_again_with_the_newest_key(alice, settings
     store_credential("weather", VALUE, owner_id=alice)
     row = ModelProvider.objects.create(name="p", kind="fake", api_key_sealed=vault.seal("sk-key"))
     settings.KOMAND_VAULT_KEYS = "new,old"
-    assert sealed.count_by_old_keys() == 2
-    assert sealed.reseal_all() == sealed.Resealed(2, ())
-    assert sealed.count_by_old_keys() == 0
+    assert key_rotation.count_by_old_keys() == 2
+    assert key_rotation.reseal_all() == key_rotation.Resealed(2, ())
+    assert key_rotation.count_by_old_keys() == 0
     settings.KOMAND_VAULT_KEYS = "new"
     row.refresh_from_db()
     assert vault.unseal(row.api_key_sealed) == "sk-key"
@@ -153,9 +153,9 @@ def test_a_secret_that_no_key_opens_is_named(alice, settings):
     settings.KOMAND_VAULT_KEYS = "lost"
     row, _ = store_credential("weather", VALUE, owner_id=alice)
     settings.KOMAND_VAULT_KEYS = "new"
-    assert sealed.reseal_all().unreadable == (f"komand_credential/{row.pk}/value_sealed",)
+    assert key_rotation.reseal_all().unreadable == (f"komand_credential/{row.pk}/value_sealed",)
 
 
 def test_all_secrets_of_the_installation_are_known_by_their_columns():
-    names = {f"{model.__name__}.{column}" for model, column in sealed.sealed_columns()}
+    names = {f"{model.__name__}.{column}" for model, column in key_rotation.sealed_columns()}
     assert {"Credential.value_sealed", "ModelProvider.api_key_sealed", "ChannelAccount.secrets_sealed"} <= names

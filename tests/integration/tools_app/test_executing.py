@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, transaction
 from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
 from tools_app import conf, selectors, services
-from tools_app.executions import executing
+from tools_app.executions import runner
 from tools_app.executions.transitions import move
 from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus, ToolError, without_receipt
@@ -125,7 +125,7 @@ def test_a_result_that_is_no_json_is_a_fault_of_the_tool(plan, make_tool, value)
 def test_a_tool_that_is_gone_from_the_worker_fails_the_call(plan, make_tool, monkeypatch):
     make_tool(lambda arguments, context: None)
     (execution,) = plan(("act", "{}"))
-    monkeypatch.setattr(executing.catalogue, "find_tool", lambda name, agent_id: None)
+    monkeypatch.setattr(runner.catalogue, "find_tool", lambda name, agent_id: None)
     services.execute(execution.id)
     assert "not available" in selectors.get_execution(execution.id).error
 
@@ -176,28 +176,28 @@ def test_an_attempt_that_was_given_up_writes_nothing_into_the_next_one(plan, mak
 
 def test_a_result_waits_for_a_database_that_is_away(plan, monkeypatch):
     (execution,) = plan(("echo", '{"text": "hi"}'))
-    real, failures = executing.finish, [OperationalError("away"), OperationalError("away")]
+    real, failures = runner.finish, [OperationalError("away"), OperationalError("away")]
 
     def finish(row, outcome):
         if failures:
             raise failures.pop()
         return real(row, outcome)
 
-    monkeypatch.setattr(executing, "finish", finish)
-    monkeypatch.setattr(executing, "_RECORD_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(runner, "finish", finish)
+    monkeypatch.setattr(runner, "_RECORD_PAUSE_SECONDS", 0)
     services.execute(execution.id)
     assert selectors.get_execution(execution.id).status is ExecutionStatus.COMPLETED
 
 
 def test_a_limit_that_strikes_while_the_result_is_stored_loses_nothing(plan, monkeypatch):
     (execution,) = plan(("echo", '{"text": "hi"}'))
-    real, strikes = executing.finish, [SoftTimeLimitExceeded()]
+    real, strikes = runner.finish, [SoftTimeLimitExceeded()]
 
     def finish(row, outcome):
         if strikes:
             raise strikes.pop()
         return real(row, outcome)
 
-    monkeypatch.setattr(executing, "finish", finish)
+    monkeypatch.setattr(runner, "finish", finish)
     services.execute(execution.id)
     assert selectors.get_execution(execution.id).output == '{"text": "hi"}'

@@ -5,7 +5,7 @@ import pytest
 from audit_app.models import AuditEntry
 from tests.cost import costs_less_than
 from tools_app.models import ToolExecution
-from tools_app.rules.policies import AgentPolicy, SessionPolicy
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, ExecutionStatus, Risk, Target
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -9,7 +9,7 @@ import pytest
 from audit_app.models import AuditEntry, Event
 from tools_app import selectors, services
 from tools_app.models import Approval, ToolExecution
-from tools_app.rules.policies import AgentPolicy
+from tools_app.policy.rules import AgentPolicy
 from tools_app.types import ExecutionStatus, Risk, ToolError
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -8,8 +8,8 @@ import pytest
 
 from tests.integration.tools_app.web_servers import answer, redirect, web_server
 from tools_app.builtin.http_request import HttpRequest
-from tools_app.remote.requesting import MAX_BYTES, allows
-from tools_app.trust import credentials
+from tools_app.network.http_request import MAX_BYTES, allows
+from tools_app.secrets import credentials
 from tools_app.types import Effect, Risk, ToolContext, ToolError
 
 pytestmark = pytest.mark.django_db

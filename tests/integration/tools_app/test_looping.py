@@ -15,7 +15,7 @@ from audit_app.liveness import Observer
 from audit_app.models import AuditEntry, Event
 from tests.engine_rig import until
 from tools_app import conf, selectors, services
-from tools_app.executions import looping
+from tools_app.executions import loop_runner
 from tools_app.models import ToolExecution
 from tools_app.registry import tools
 from tools_app.types import Effect, ExecutionStatus, LoopTool, Risk, ToolError, ToolSpec
@@ -33,8 +33,8 @@ class Loop:
         self.calls = self._do(self._open(owner)).result()
         self._looking = self._do(self._look())
 
-    async def _open(self, owner: UUID) -> looping.LoopExecutions:
-        return looping.open_here(owner)
+    async def _open(self, owner: UUID) -> loop_runner.LoopExecutions:
+        return loop_runner.open_here(owner)
 
     async def _look(self) -> None:
         while True:
@@ -120,7 +120,7 @@ def test_a_call_is_made_once_however_often_it_is_rung_for(plan, loop, make) -> N
     tool = make(answer)
     (execution,) = plan(("wait", "{}"))
     for _ in range(5):
-        looping.ring(execution.id)
+        loop_runner.ring(execution.id)
     ended(execution.id)
     loop.calls.ring(uuid4())
     loop.drain(1)
@@ -244,7 +244,7 @@ def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, proc
     make(for_ever, Effect.ONCE)
     (once,) = plan(("wait", "{}"))
     for execution in (again, once):
-        assert looping._claim(execution.id, process)
+        assert loop_runner._claim(execution.id, process)
 
     class Undertaker(Observer):
         def dead(self, owners: Any) -> set[UUID]:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine_rig import until
 from tests.mcp_rig import BAD, Caller, LoopThread, bad, good, serving
-from tools_app.remote.mcp.config import ServerConfig
-from tools_app.remote.mcp.faults import ServerFault
+from tools_app.mcp_client.config import ServerConfig
+from tools_app.mcp_client.errors import ServerFault
 from tools_app.types import ToolError
 
 
@@ -178,7 +178,7 @@ def test_closing_ends_a_stubborn_process_and_what_it_left_behind(loop: LoopThrea
 
 
 def test_a_check_of_a_silent_server_ends_the_connection(loop: LoopThread, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("tools_app.remote.mcp.connection._CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("tools_app.mcp_client.connection._CHECK_SECONDS", 0.2)
     caller = Caller(loop, bad(tmp_path, "hang-call")).open()
     caller.begin("act").cancel()
     caller.begin("act")

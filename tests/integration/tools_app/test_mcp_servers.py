@@ -18,13 +18,13 @@ from audit_app.models import AuditEntry
 from tests.engine_rig import EngineRig, until
 from tests.mcp_rig import BAD
 from tools_app import catalogue, services
+from tools_app.mcp_client import discovery, mcp_tools, servers
+from tools_app.mcp_client.config import Greeting
+from tools_app.mcp_client.listed_tool import read_tool
+from tools_app.mcp_client.mcp_tools import _Teller
 from tools_app.models import Approval, McpServer, McpTool
-from tools_app.remote.mcp import discovery, source, store
-from tools_app.remote.mcp.config import Greeting
-from tools_app.remote.mcp.listing import read_tool
-from tools_app.remote.mcp.source import _Teller
-from tools_app.rules.policies import AgentPolicy, SessionPolicy
-from tools_app.trust import credentials
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.secrets import credentials
 from tools_app.types import ExecutionStatus, ToolCall, ToolContext
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def add(how: str = "fine", **settings: Any) -> McpServer:
     """A server of ours by its behaviour, reached once."""
     defaults = {"name": "srv", "command": sys.executable, "arguments": ["-S", BAD, how], "connect_seconds": 30}
-    server = store.add_server(**{**defaults, **settings})
+    server = servers.add_server(**{**defaults, **settings})
     discovery.refresh(server)
     return server
 
@@ -109,28 +109,28 @@ def test_a_server_that_does_not_work_is_kept_with_the_reason():
 )
 def test_settings_that_cannot_work_are_refused(settings, problem):
     with pytest.raises(InvalidInput, match=problem):
-        store.add_server(**{"name": "srv", "command": "program", **settings})
+        servers.add_server(**{"name": "srv", "command": "program", **settings})
     assert not McpServer.objects.exists()
 
 
 def test_a_name_is_taken_once():
-    store.add_server(name="srv", command="program")
+    servers.add_server(name="srv", command="program")
     with pytest.raises(Conflict):
-        store.add_server(name="srv", command="other")
+        servers.add_server(name="srv", command="other")
 
 
 def test_a_tool_that_changes_is_taken_away_until_it_is_approved_anew():
     server = add()
     assert offered() == ["mcp__srv__act"]
-    store.change_server(server, environment={"TOOL_VERSION": "2"})
+    servers.change_server(server, environment={"TOOL_VERSION": "2"})
     _, listed = discovery.refresh(server)
     assert listed.changed == ("act",)
     assert McpTool.objects.get().status == "changed"
     assert offered() == [] and catalogue.find_tool("mcp__srv__act", "default") is None
-    assert store.approve_tools(server) == ("act",)
+    assert servers.approve_tools(server) == ("act",)
     assert offered() == ["mcp__srv__act"]
     with pytest.raises(NotFound):
-        store.approve_tools(server, ["other"])
+        servers.approve_tools(server, ["other"])
     actions = AuditEntry.objects.filter(action__startswith="Mcp").order_by("at").values_list("action", flat=True)
     assert list(actions) == [
         "McpServerCreated", "McpToolsListed", "McpServerUpdated", "McpToolsListed", "McpToolsApproved",
@@ -139,12 +139,12 @@ def test_a_tool_that_changes_is_taken_away_until_it_is_approved_anew():
 
 def test_tools_that_come_later_wait_and_those_that_go_are_not_offered():
     server = add()
-    store.change_server(server, arguments=["-S", BAD, "odd-tools"])
+    servers.change_server(server, arguments=["-S", BAD, "odd-tools"])
     discovery.refresh(server)
     assert {tool.name: tool.status for tool in server.tools.all()} == {"a.b": "new", "a_b": "new", "act": "offered"}
-    store.approve_tools(server, ["a.b"])
+    servers.approve_tools(server, ["a.b"])
     assert [name[:14] for name in offered()] == ["mcp__srv__act", "mcp__srv__a_b_"]
-    store.change_server(server, arguments=["-S", BAD, "fine"])
+    servers.change_server(server, arguments=["-S", BAD, "fine"])
     discovery.refresh(server)
     assert offered() == ["mcp__srv__act"]
     assert server.tools.get(name="a.b").status == "gone"
@@ -154,16 +154,16 @@ def test_a_server_that_lists_other_tools_each_time_is_not_remembered_for_ever():
     server = add()
     for number in range(5):
         tool = read_tool({"name": f"new{number}", "inputSchema": {"type": "object"}})
-        store.store_listing(server.id, [tool], Greeting("", "", ""))
+        servers.store_listing(server.id, [tool], Greeting("", "", ""))
         McpTool.objects.filter(name="new1").update(risk="high")
     assert {row.name: row.status for row in server.tools.all()} == {"act": "gone", "new1": "gone", "new4": "new"}
 
 
 def test_what_comes_after_an_empty_first_listing_waits_for_an_operator():
-    server = store.add_server(name="srv", command="program")
+    server = servers.add_server(name="srv", command="program")
     tool = read_tool({"name": "act", "inputSchema": {"type": "object"}})
-    store.store_listing(server.id, [], Greeting("", "", ""))
-    store.store_listing(server.id, [tool], Greeting("", "", ""))
+    servers.store_listing(server.id, [], Greeting("", "", ""))
+    servers.store_listing(server.id, [tool], Greeting("", "", ""))
     assert server.tools.get().status == "new" and offered() == []
 
 
@@ -183,7 +183,7 @@ def test_an_operator_rates_each_tool(rig):
     tool = catalogue.find_tool("mcp__srv__act", "default")
     assert (tool.spec.risk, tool.spec.effect) == ("medium", "once")
     McpTool.objects.update(risk="low", effect="read")
-    store.touch_tools(server)
+    servers.touch_tools(server)
     tool = catalogue.find_tool("mcp__srv__act", "default")
     assert (tool.spec.risk, tool.spec.effect) == ("low", "read")
 
@@ -248,16 +248,16 @@ def test_a_missing_credential_is_named(rig):
 
 
 def test_a_credential_that_changes_renews_the_connections_that_use_it():
-    server = store.add_server(name="srv", command="program", environment={"A": "{{credential:KEY}}"})
-    other = store.add_server(name="other", command="program")
+    server = servers.add_server(name="srv", command="program", environment={"A": "{{credential:KEY}}"})
+    other = servers.add_server(name="other", command="program")
     credentials.store_credential("KEY", "hush-hush-123", owner_id=None)
-    assert store.list_live() == {server.id: 1, other.id: 0}
+    assert servers.list_live() == {server.id: 1, other.id: 0}
 
 
 async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
     told: list[dict[str, Any]] = []
     monkeypatch.setattr(stream, "send_passing", lambda session_id, event: told.append(event))
-    monkeypatch.setattr(source, "_PROGRESS_SECONDS", 60)
+    monkeypatch.setattr(mcp_tools, "_PROGRESS_SECONDS", 60)
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
     teller = _Teller(context)
     for step in range(100):

@@ -7,8 +7,8 @@ import pytest
 from tools_app.builtin.memory_forget import MemoryForget
 from tools_app.builtin.memory_recall import MemoryRecall
 from tools_app.builtin.memory_store import MemoryStore
-from tools_app.keeping import memories
 from tools_app.models import Memory
+from tools_app.storage import memories
 from tools_app.types import ToolContext, ToolError
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from audit_app.kernel import context
 from audit_app.models import AuditEntry, Event
 from tools_app import conf, services
 from tools_app.models import Approval, ToolExecution
-from tools_app.rules.policies import AgentPolicy
+from tools_app.policy.rules import AgentPolicy
 from tools_app.types import Effect, ExecutionStatus, Risk
 
 pytestmark = pytest.mark.usefixtures("world")

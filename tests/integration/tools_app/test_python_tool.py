@@ -10,14 +10,14 @@ import psutil
 import pytest
 
 from tools_app.builtin.python import Python
-from tools_app.sandbox import running
+from tools_app.sandbox import python_process
 from tools_app.types import Effect, Risk
 
 SECONDS = 1.0
 
 
 def run(code, seconds=10.0):
-    return running.run(code, seconds=seconds)
+    return python_process.run(code, seconds=seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ def test_what_does_not_end_is_ended(code, why):
     ran = run(code, SECONDS)
     assert time.monotonic() - started < SECONDS + 15
     assert (ran.exit_code, why in ran.why) == (None, True)
-    assert len(ran.stdout) <= running.MAX_OUTPUT_BYTES
+    assert len(ran.stdout) <= python_process.MAX_OUTPUT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_it_says_what_the_kernel_holds_and_is_of_high_risk():
 def test_the_hook_alone_holds_where_the_kernel_grants_nothing(tmp_path, monkeypatch):
     """As on a kernel without Landlock and namespaces."""
     weak = tmp_path / "inside.py"
-    source = running._INSIDE.read_text()
+    source = python_process._INSIDE.read_text()
     leaving = ("network(libc, keeps_user=becomes_nobody)", "files(libc, readable, folder)", "programs(libc)")
     for name in (f"_leave_{what}" for what in leaving):
         assert name in source
         source = source.replace(f": {name}", ": False")
     weak.write_text(source)
-    monkeypatch.setattr(running, "_INSIDE", weak)
+    monkeypatch.setattr(python_process, "_INSIDE", weak)
     assert run("print(open('a', 'w').write('x'))").stdout == "1\n"
     for code in ("open('/etc/passwd')", "import socket; socket.socket()", "import os; os.listdir('/')"):
         ran = run(code)

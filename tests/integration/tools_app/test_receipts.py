@@ -11,9 +11,9 @@ from django.db.models import F
 from tools_app import selectors, services
 from tools_app.executions.transitions import move
 from tools_app.models import Approval, ToolExecution
-from tools_app.rules.policies import AgentPolicy
-from tools_app.trust import receipts
-from tools_app.trust.receipts import verify_receipt
+from tools_app.policy.rules import AgentPolicy
+from tools_app.receipts import receipts
+from tools_app.receipts.receipts import verify_receipt
 from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
 
 pytestmark = pytest.mark.usefixtures("world")

@@ -15,13 +15,13 @@ from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer, Fault
 from tools_app import catalogue
 from tools_app.models import McpServer, McpTool, SkillInstall, SkillVersion
-from tools_app.remote.skills import registry
-from tools_app.remote.skills.manifest import digest_of
-from tools_app.remote.skills.source import SkillSource
-from tools_app.rules.policies import AgentPolicy
-from tools_app.rules.policy import Ask, Deny, decide, refuse_tool
-from tools_app.trust import credentials
-from tools_app.trust.credentials import store_credential
+from tools_app.policy.decide import Ask, Deny, decide, refuse_tool
+from tools_app.policy.rules import AgentPolicy
+from tools_app.secrets import credentials
+from tools_app.secrets.credentials import store_credential
+from tools_app.skills import registry
+from tools_app.skills.manifest import digest_of
+from tools_app.skills.skill_tools import SkillSource
 from tools_app.types import Effect, LoopTool, Risk, ToolContext, ToolError, ToolSpec
 
 pytestmark = [pytest.mark.django_db(transaction=True)]

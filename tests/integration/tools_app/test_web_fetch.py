@@ -12,8 +12,8 @@ import redis
 
 from tests.integration.tools_app.web_servers import Authority, answer, redirect, web_server
 from tools_app.builtin.web_fetch import WebFetch
-from tools_app.remote import page_cache, transport
-from tools_app.remote.fetching import MAX_BYTES
+from tools_app.network import page_cache, transport
+from tools_app.network.fetch import MAX_BYTES
 from tools_app.types import ToolContext, ToolError
 
 HTML = {"content_type": "text/html; charset=utf-8"}
@@ -224,7 +224,7 @@ def dns(monkeypatch):
 
 def test_a_public_name_that_leads_inside_is_refused_before_a_packet_is_sent(serve, dns, monkeypatch):
     inside = serve({"/": answer("secret")}, allowed=False)
-    monkeypatch.setattr("tools_app.remote.netguard._PORTS", {"http": inside.port})
+    monkeypatch.setattr("tools_app.network.ssrf_guard._PORTS", {"http": inside.port})
     with pytest.raises(ToolError, match="does not lead to public addresses"):
         fetch(f"http://rebind.example:{inside.port}/")
     assert inside.connections == 0

@@ -6,7 +6,7 @@ from agents_app.models import ModelProvider
 from agents_app.providers import registry
 from agents_app.providers.base import ProviderError
 from audit_app.kernel.errors import NotFound
-from tools_app.trust import vault
+from tools_app.secrets import vault
 
 
 def row(**fields: object) -> ModelProvider:

@@ -18,7 +18,7 @@ from sessions_app.citations import (
     resolve,
     unnumbered,
 )
-from tools_app.executions.sources import Source
+from tools_app.executions.result_sources import Source
 
 IDS = [uuid5(UUID(int=0), str(number)) for number in range(5)]
 KNOWN = {one: Source(one, f"https://s{number}.example/", f"Page {number}", "quote", number)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.keeping.artifact_paths import BadPathError, checked, folded, numbered
+from tools_app.storage.artifact_paths import BadPathError, checked, folded, numbered
 
 
 @pytest.mark.parametrize(

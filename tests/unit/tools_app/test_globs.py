@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cost import costs_less_than
-from tools_app.rules.globs import Glob, fold
+from tools_app.policy.globs import Glob, fold
 
 
 @pytest.mark.parametrize(

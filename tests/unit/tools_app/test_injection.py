@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from tests.cost import costs_less_than
-from tools_app.trust.injection import SUSPICIOUS, inspect, score_of
+from tools_app.injection.detector import SUSPICIOUS, inspect, score_of
 
 
 def hidden(text: str) -> str:

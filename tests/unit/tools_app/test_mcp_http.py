@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from tools_app.remote.mcp import http
-from tools_app.remote.mcp.config import MAX_MESSAGE_BYTES, ServerConfig
-from tools_app.remote.mcp.connection import Connection
-from tools_app.remote.mcp.faults import ServerFault
+from tools_app.mcp_client import http_transport
+from tools_app.mcp_client.config import MAX_MESSAGE_BYTES, ServerConfig
+from tools_app.mcp_client.connection import Connection
+from tools_app.mcp_client.errors import ServerFault
 
 EVENTS = {"Content-Type": "text/event-stream"}
 
@@ -20,7 +20,7 @@ async def pieces(count: int, size: int = 1_000_000) -> AsyncIterator[bytes]:
 
 async def fetch(monkeypatch: pytest.MonkeyPatch, answer: httpx2.Response) -> bytes:
     """The body that a client of ours reads of this answer."""
-    client = http._client()
+    client = http_transport._client()
     monkeypatch.setattr(client._transport, "_inner", httpx2.MockTransport(lambda request: answer))
     async with client:
         return (await client.get("http://server/")).content
@@ -55,7 +55,7 @@ async def test_a_redirect_to_another_host_is_not_followed(monkeypatch):
         asked.append(request.url.host)
         return httpx2.Response(307, headers={"Location": "http://inside.example/mcp"})
 
-    monkeypatch.setattr(http.httpx2, "AsyncHTTPTransport", lambda **_: httpx2.MockTransport(send_away))
+    monkeypatch.setattr(http_transport.httpx2, "AsyncHTTPTransport", lambda **_: httpx2.MockTransport(send_away))
     connection = Connection(ServerConfig("away", "streamable_http", url="http://server.example/mcp"))
     with pytest.raises(ServerFault, match="not followed"):
         await connection.open()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tools_app.remote.mcp.bucket import Bucket
-from tools_app.remote.mcp.faults import ServerFault, reason_of
-from tools_app.remote.mcp.listing import UnusableTool, public_names, read_tool
-from tools_app.remote.mcp.results import value_of
+from tools_app.mcp_client.errors import ServerFault, reason_of
+from tools_app.mcp_client.listed_tool import UnusableTool, public_names, read_tool
+from tools_app.mcp_client.results import value_of
+from tools_app.mcp_client.token_bucket import Bucket
 from tools_app.types import ToolError
 
 OBJECT = {"type": "object"}

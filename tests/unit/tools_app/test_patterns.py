@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools_app.rules.globs import PatternError
-from tools_app.rules.patterns import Call, check_host, parse
+from tools_app.policy.globs import PatternError
+from tools_app.policy.patterns import Call, check_host, parse
 from tools_app.types import Target, ToolSpec
 
 TEXTS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

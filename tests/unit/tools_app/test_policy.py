@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.rules.policies import AgentPolicy, SessionPolicy
-from tools_app.rules.policy import Allow, Ask, Deny, Situation, decide, narrow, refuse_tool, refuse_url
+from tools_app.policy.decide import Allow, Ask, Deny, Situation, decide, narrow, refuse_tool, refuse_url
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, Risk, Target, ToolSpec
 
 FETCH = ToolSpec(

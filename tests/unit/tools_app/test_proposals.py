@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.tools_app.test_patterns import OTHER, REQUEST, WRITE, request, say, write
 from tools_app.builtin.http_request import HttpRequest
-from tools_app.rules.patterns import Call, parse
-from tools_app.rules.proposals import propose
+from tools_app.policy.patterns import Call, parse
+from tools_app.policy.suggestions import propose
 from tools_app.types import ToolSpec
 
 

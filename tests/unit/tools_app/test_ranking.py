@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.keeping.ranking import Document, rank, words
+from tools_app.storage.memory_search import Document, rank, words
 
 DOCUMENTS = [
     Document("favourite colour", "The person likes blue best."),

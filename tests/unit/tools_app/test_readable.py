@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools_app.remote import html
-from tools_app.remote.readable import decode, read
+from tools_app.network import html_to_markdown
+from tools_app.network.page_text import decode, read
 
 
 def markdown(html, url="https://example.com/docs/page"):
@@ -56,7 +56,7 @@ def test_a_page_nested_deeper_than_the_converter_can_follow_is_still_read():
 
 
 def test_of_an_endless_page_the_beginning_is_read(monkeypatch):
-    monkeypatch.setattr(html, "_MAX_HTML_CHARACTERS", 1_000)
+    monkeypatch.setattr(html_to_markdown, "_MAX_HTML_CHARACTERS", 1_000)
     page = markdown("<p>word</p>" * 1_000)
     assert page.is_cut
     assert page.text.startswith("word")

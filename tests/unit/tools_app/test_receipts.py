@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.trust.canonical import canonical_json
-from tools_app.trust.macs import CallFacts, encode, find_fault, key_ring, make_receipt, parse
+from tools_app.receipts.canonical_json import canonical_json
+from tools_app.receipts.mac import CallFacts, encode, find_fault, key_ring, make_receipt, parse
 from tools_app.types import ExecutionStatus, result_text, without_receipt
 
 KEY, OLDER = "a long and random key", "an older one"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tools_app.rules.scoping import INHERIT, Scope, ScopeMode, of_nullable, of_setting, resolve
+from tools_app.policy.scope import INHERIT, Scope, ScopeMode, of_nullable, of_setting, resolve
 
 NONE = Scope(ScopeMode.NONE)
 

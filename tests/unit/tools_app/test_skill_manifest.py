@@ -3,10 +3,10 @@
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from tools_app.remote.skills.folder import read_folder
-from tools_app.remote.skills.manifest import Kind, digest_of, is_signed, read_manifest
-from tools_app.remote.skills.permissions import BadPermission, Permission, missing, read_permission
-from tools_app.remote.skills.versions import is_version, order
+from tools_app.skills.folder import read_folder
+from tools_app.skills.manifest import Kind, digest_of, is_signed, read_manifest
+from tools_app.skills.permissions import BadPermission, Permission, missing, read_permission
+from tools_app.skills.versions import is_version, order
 from tools_app.types import Effect, Risk
 
 PLAIN = {"skillId": "crm-lookup", "name": "CRM", "version": "1.2.0", "publisherId": "acme"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.remote.skills.templates import BadTemplate, HttpTemplate, UnfitValue, check_template, render
+from tools_app.skills.templates import BadTemplate, HttpTemplate, UnfitValue, check_template, render
 
 BASE = "https://api.example.com"
 HOSTILE = [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.rules.targets import read_path, read_url, suspect_urls, targets_of
+from tools_app.policy.targets import read_path, read_url, suspect_urls, targets_of
 from tools_app.types import Target, ToolSpec
 
 

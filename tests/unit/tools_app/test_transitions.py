@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tools_app import conf
-from tools_app.executions.sweeping import Rescue, choose_rescue
+from tools_app.executions.sweeper import Rescue, choose_rescue
 from tools_app.executions.transitions import SOURCES
 from tools_app.types import Effect, ExecutionStatus
 

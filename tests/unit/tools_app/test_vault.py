@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools_app.trust.vault import SealError, seal, unseal
+from tools_app.secrets.vault import SealError, seal, unseal
 
 
 @pytest.mark.parametrize("text", ["sk-secret", "", "пароль 🔑", "x" * 10_000])

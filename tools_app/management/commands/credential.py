@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError, InvalidInput
+from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
-from tools_app.remote.mcp import discovery, store
 
 
 class Command(BaseCommand):
@@ -54,7 +54,7 @@ class Command(BaseCommand):
             settings |= {"command": program, "arguments": arguments, "environment": _pairs(options["env"])}
         if options["risk"]:
             settings["default_risk"] = options["risk"]
-        server = store.add_server(**settings)
+        server = servers.add_server(**settings)
         self.stdout.write(f"{server} was added.")
         self._refresh(options)
 
@@ -67,7 +67,7 @@ class Command(BaseCommand):
             self.stdout.write(line + (f", {waiting} wait for approval" if waiting else ""))
 
     def _show(self, options: dict[str, Any]) -> None:
-        server = store.get_server(options["name"])
+        server = servers.get_server(options["name"])
         for tool in server.tools.all():
             claims = f"  claims {json.dumps(tool.hints)}" if tool.hints else ""
             risk, effect = tool.risk or server.default_risk, tool.effect or server.default_effect
@@ -76,14 +76,14 @@ class Command(BaseCommand):
             self.stdout.write(f"Last error: {server.last_error}")
 
     def _test(self, options: dict[str, Any]) -> None:
-        found = discovery.look_at(store.get_server(options["name"]))
+        found = discovery.look_at(servers.get_server(options["name"]))
         said = found.greeting
         self.stdout.write(f"It answers: {said.name or 'no name'} {said.version}, protocol {said.protocol}.")
         self.stdout.write(f"{len(found.tools)} tools: {', '.join(tool.name for tool in found.tools) or 'none'}.")
         self._tell_skipped(found.skipped)
 
     def _refresh(self, options: dict[str, Any]) -> None:
-        server = store.get_server(options["name"])
+        server = servers.get_server(options["name"])
         found, listed = discovery.refresh(server)
         self.stdout.write(f"{len(found.tools)} tools are listed.")
         for what, names in (("New", listed.new), ("Changed", listed.changed), ("Gone", listed.gone)):
@@ -95,18 +95,18 @@ class Command(BaseCommand):
             self.stdout.write(f"Look at them, then: manage.py mcp approve {server} {' '.join(waiting)}")
 
     def _approve(self, options: dict[str, Any]) -> None:
-        server = store.get_server(options["name"])
-        approved = store.approve_tools(server, options["tools"] or None)
+        server = servers.get_server(options["name"])
+        approved = servers.approve_tools(server, options["tools"] or None)
         self.stdout.write(f"Approved: {', '.join(approved) or 'nothing new'}.")
 
     def _enable(self, options: dict[str, Any]) -> None:
-        store.change_server(store.get_server(options["name"]), is_enabled=True)
+        servers.change_server(servers.get_server(options["name"]), is_enabled=True)
 
     def _disable(self, options: dict[str, Any]) -> None:
-        store.change_server(store.get_server(options["name"]), is_enabled=False)
+        servers.change_server(servers.get_server(options["name"]), is_enabled=False)
 
     def _remove(self, options: dict[str, Any]) -> None:
-        store.remove_server(store.get_server(options["name"]))
+        servers.remove_server(servers.get_server(options["name"]))
         self.stdout.write(f"{options['name']} was removed.")
 
     def _tell_skipped(self, skipped: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
 
 _MOST_SHOWN = 1000
 

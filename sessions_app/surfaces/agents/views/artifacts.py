@@ -16,8 +16,8 @@ from sessions_app.surfaces.agents.signed_urls import Grant
 from sessions_app.surfaces.agents.views.base import AgentsView
 from sessions_app.surfaces.bodies import BodyTooLarge
 from tools_app import conf
-from tools_app.keeping import artifact_paths, artifacts
-from tools_app.keeping.artifacts import ArtifactView
+from tools_app.storage import artifact_paths, artifacts
+from tools_app.storage.artifacts import ArtifactView
 
 _VISIBILITIES = ("user", "internal", "all")
 _DISPOSITIONS = ("inline", "attachment")

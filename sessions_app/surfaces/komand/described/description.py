@@ -9,7 +9,7 @@ from sessions_app.surfaces.komand import serializers as taken
 from sessions_app.surfaces.komand.described.objects import COMPONENTS, answer, answer_with
 from sessions_app.surfaces.komand.policy_fields import SessionPolicyBody
 from sessions_app.surfaces.komand.views.mcp import McpServerBody, ToolNamesBody
-from tools_app.remote.skills.shape import MANIFEST
+from tools_app.skills.manifest_schema import MANIFEST
 
 _ABOUT = "Komand's own: every answer is one envelope, {success, data, error, meta}."
 _NOTHING = NULL

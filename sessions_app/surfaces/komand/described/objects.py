@@ -27,7 +27,7 @@ from sessions_app.surfaces.describing.schemas import (
     ref,
 )
 from tools_app.models import McpServer
-from tools_app.remote.skills.manifest import Kind
+from tools_app.skills.manifest import Kind
 from tools_app.types import ApprovalStatus, Decision, Effect, ExecutionStatus, Risk
 
 _TEXTS = list_of(TEXT)

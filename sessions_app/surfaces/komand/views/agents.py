@@ -14,7 +14,7 @@ from sessions_app.access import access_agent
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import AgentBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
-from tools_app.trust import grants
+from tools_app.policy import grants
 
 
 class AgentList(KomandView):

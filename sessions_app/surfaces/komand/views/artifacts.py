@@ -14,7 +14,7 @@ from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import UploadQuery
 from sessions_app.surfaces.komand.views.base import KomandView, ok
 from tools_app import conf
-from tools_app.keeping import artifacts
+from tools_app.storage import artifacts
 
 _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 _NO_TYPE = "application/octet-stream"

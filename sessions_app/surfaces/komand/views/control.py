@@ -10,7 +10,7 @@ from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import ControlBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
-from tools_app.trust import control
+from tools_app.policy import emergency_stop
 
 
 class ControlStatus(KomandView):
@@ -43,4 +43,4 @@ def _operator(view: KomandView) -> KomandView:
 
 
 def _status() -> dict[str, Any]:
-    return shapes.control(control.get_status(), control.list_stopped())
+    return shapes.control(emergency_stop.get_status(), emergency_stop.list_stopped())

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import CredentialBody, NewCredentialBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
-from tools_app.trust import credentials
+from tools_app.secrets import credentials
 
 
 class CredentialList(KomandView):

@@ -9,9 +9,9 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.komand.views.base import KomandView, ok
 from sessions_app.surfaces.timestamps import iso
+from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool
-from tools_app.remote.mcp import discovery, store
-from tools_app.trust.credentials import find_references
+from tools_app.secrets.credentials import find_references
 
 
 class McpServerBody(serializers.Serializer[Any]):
@@ -57,27 +57,27 @@ class McpServerList(McpView):
         return ok([_server(row) for row in rows[page.offset : page.offset + page.size]], page.meta(len(rows)))
 
     def post(self, request: Request) -> Response:
-        return ok(_server(store.add_server(**self.body(McpServerBody))))
+        return ok(_server(servers.add_server(**self.body(McpServerBody))))
 
 
 class McpServerDetail(McpView):
     def get(self, request: Request, name: str) -> Response:
-        return ok(_server(store.get_server(name)))
+        return ok(_server(servers.get_server(name)))
 
     def put(self, request: Request, name: str) -> Response:
         fields = self.body(McpServerBody, partial=True)
         fields.pop("name", None)  # part of its tools' names, which agents and executions remember
-        return ok(_server(store.change_server(store.get_server(name), **fields)))
+        return ok(_server(servers.change_server(servers.get_server(name), **fields)))
 
     def delete(self, request: Request, name: str) -> Response:
-        store.remove_server(store.get_server(name))
+        servers.remove_server(servers.get_server(name))
         return ok(None)
 
 
 class McpServerRefresh(McpView):
     def post(self, request: Request, name: str) -> Response:
         """Reach the server now and store what it lists. 503 with the reason when it cannot be reached."""
-        server = store.get_server(name)
+        server = servers.get_server(name)
         found, listed = discovery.refresh(server)
         server.refresh_from_db()
         changes = {"new": listed.new, "changed": listed.changed, "gone": listed.gone, "leftOut": found.skipped}
@@ -87,8 +87,8 @@ class McpServerRefresh(McpView):
 class McpServerApprove(McpView):
     def post(self, request: Request, name: str) -> Response:
         """Accept the named tools as they are listed now; all of them when none are named."""
-        server = store.get_server(name)
-        approved = store.approve_tools(server, self.body(ToolNamesBody)["tools"])
+        server = servers.get_server(name)
+        approved = servers.approve_tools(server, self.body(ToolNamesBody)["tools"])
         return ok({**_server(server), "approved": approved})
 
 

@@ -9,7 +9,7 @@ from sessions_app.access import access_agent
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import GrantBody, InstallBody, SkillQuery, VersionQuery
 from sessions_app.surfaces.komand.views.base import KomandView, ok
-from tools_app.remote.skills import registry
+from tools_app.skills import registry
 
 
 class SkillList(KomandView):

@@ -9,7 +9,7 @@ from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import ReceiptBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
 from tools_app import services as tools
-from tools_app.trust import receipts
+from tools_app.receipts import receipts
 
 
 class ExecutionDetail(KomandView):

@@ -1,0 +1,234 @@
+"""Approvals: a request to a person, stored beside the execution that waits for it, and its one decision.
+
+A decision by a person, by the clock or by a cancelled run all pass the same guarded update, so the first one counts.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.event_types import Fact
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from tools_app import catalogue, conf, selectors
+from tools_app.executions import events, nudges
+from tools_app.executions.transitions import move, ring_at, settle
+from tools_app.models import Approval, ToolExecution
+from tools_app.policy import budgets, emergency_stop, grants
+from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
+from tools_app.policy.patterns import Call, parse
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.policy.suggestions import Proposal
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
+
+_AT_ONCE = 100
+
+
+class AlreadyDecided(Conflict):
+    """This request has been decided already."""
+
+    code = "already_decided"
+
+
+class ApprovalExpired(Conflict):
+    """This request has expired; the agent was told that nobody answered."""
+
+    code = "approval_expired"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person is asked. is_standing: whether a permission for ever would hold; the patterns: what would be
+    allowed for the run, and for ever."""
+
+    reason: str
+    is_standing: bool
+    run_pattern: str
+    pattern: str
+
+    @classmethod
+    def of(cls, verdict: Ask, proposal: Proposal) -> "Asked":
+        return cls(verdict.reason, verdict.is_standing, proposal.run, proposal.always if verdict.is_standing else "")
+
+
+def request_approval(row: ToolExecution, asked: Asked) -> Approval:
+    """Store the request for an execution that was planned in this transaction. It binds the arguments as shown, and
+    expires by the database's clock."""
+    approval = Approval(
+        execution=row, run_id=row.run_id, digest=digest_of(row), reason=asked.reason[:200],
+        is_standing=asked.is_standing, run_pattern=asked.run_pattern, pattern=asked.pattern, created_at=timezone.now(),
+        expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
+    )  # fmt: skip
+    approval.save(force_insert=True)
+    approval.refresh_from_db(fields=["expires_at"])
+    return approval
+
+
+def decide_approval(
+    approval_id: UUID,
+    *,
+    decision: str,
+    actor: str,
+    policy: AgentPolicy,
+    session_policy: SessionPolicy = OPEN_SESSION,
+    note: str = "",
+) -> ApprovalView:
+    """A person's decision, in the caller's transaction: the call runs, or the model is told that it was denied.
+
+    decision: one of the approval's `choices`; actor: who decides; note: one sentence for the model and the record;
+    policy, session_policy: as they are now - what they deny by now is not made. A wider permission also settles the
+    run's other requests that it covers. Raises NotFound, InvalidInput (unknown_decision, choice_not_offered),
+    AlreadyDecided (with the first decision in `extra`), ApprovalExpired. Whether the person may decide is the caller's
+    to know.
+    """
+    with transaction.atomic():
+        approval = Approval.objects.select_related("execution").filter(id=approval_id).first()
+        if approval is None:
+            raise NotFound("There is no such approval.")
+        said = _chosen(approval, decision)
+        to = ApprovalStatus.DENIED if said is Decision.DENY else ApprovalStatus.APPROVED
+        _lock_call(approval)
+        if not settle(approval.id, to, decided_by=actor, note=note, decision=said):
+            raise _too_late(approval_id)
+        gate = _Gate(policy, session_policy)
+        told = _carry_out(approval, f"A person denied this call{f': {note}' if note else '.'}", gate)
+        if said in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
+            told += _allow_further(approval, said, actor, gate)
+        audit.emit(told)
+        nudges.ring_if_done(approval.execution)
+        return selectors.get_approval(approval_id)
+
+
+def expire_approvals() -> set[UUID]:
+    """One pass of the sweeper: requests whose time is over count as denied. Returns whose they were."""
+    runs: set[UUID] = set()
+    due = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING, expires_at__lte=Now())
+    for approval in due.order_by("expires_at")[:_AT_ONCE]:
+        with transaction.atomic():
+            _lock_call(approval)
+            if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
+                audit.emit(_carry_out(approval, "Nobody approved this call in time, so it was denied: timeout."))
+                nudges.ring_if_done(approval.execution)
+                runs.add(approval.run_id)
+    return runs
+
+
+def withdraw_approval(row: ToolExecution) -> list[Fact]:
+    """The execution was cancelled, so its request, if any, needs no decision. In the caller's transaction."""
+    approval = Approval.objects.filter(execution=row, status=ApprovalStatus.PENDING).first()
+    if approval is None or not settle(approval.id, ApprovalStatus.CANCELLED, decided_by="system"):
+        return []
+    budgets.give_back(row)
+    approval.refresh_from_db()
+    return [events.approval_decided(row, approval)]
+
+
+def digest_of(row: ToolExecution) -> str:
+    """What an approval binds: the tool and its arguments, as canonical JSON."""
+    shown = json.dumps([row.tool, row.arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(shown.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """What the rules say by now of calls that wait."""
+
+    policy: AgentPolicy
+    session_policy: SessionPolicy
+
+    def refusal(self, row: ToolExecution) -> str:
+        tool = catalogue.find_tool(row.tool, row.agent_id)
+        if tool is None:
+            return f"There is no tool {row.tool} any more."
+        verdict = decide(
+            tool.spec, row.arguments, Risk(row.risk), self.policy, row.actor, self.session_policy,
+            Situation(stopped=emergency_stop.why_stopped(row.agent_id)), follow=os.path.realpath,
+        )  # fmt: skip
+        return verdict.reason if isinstance(verdict, Deny) else ""
+
+    def covers(self, pattern: str, row: ToolExecution) -> bool:
+        tool = catalogue.find_tool(row.tool, row.agent_id)
+        call = Call(tool.spec, row.arguments, self.policy.workspace, os.path.realpath) if tool else None
+        return call is not None and parse(pattern).permits(call)
+
+
+def _carry_out(approval: Approval, denial: str, gate: _Gate | None = None) -> list[Fact]:
+    """Let the execution run, or end it with the denial for the model to read."""
+    approval.refresh_from_db()
+    row = ToolExecution.objects.get(pk=approval.execution_id)
+    told = [events.approval_decided(row, approval)]
+    if approval.status == ApprovalStatus.APPROVED:
+        denial = _changed(approval, row) or (gate.refusal(row) if gate else "")
+    if not denial:
+        pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
+        pending.update(ring_at=ring_at(conf.RING_AGAIN_SECONDS), charged_at=timezone.now())
+        nudges.ring(row)
+        return told
+    if move(row.id, ExecutionStatus.FAILED, error=denial):
+        budgets.give_back(row)
+        row.refresh_from_db()
+        told.append(events.ended(row))
+    return told
+
+
+def _changed(approval: Approval, row: ToolExecution) -> str:
+    unchanged = approval.digest == digest_of(row)
+    return "" if unchanged else "The call changed after it was approved, so it was not made."
+
+
+def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) -> list[Fact]:
+    """Store the permission, and settle the requests of this run that it covers as well."""
+    row = approval.execution
+    for_run = said is Decision.ALLOW_RUN
+    pattern = approval.run_pattern if for_run else approval.pattern
+    grants.make_grant(
+        pattern, agent_id=row.agent_id, run_id=row.run_id if for_run else None, approval_id=approval.id, actor=actor,
+        session_id=row.session_id, session_key=row.session_key,
+    )  # fmt: skip
+    waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
+    told: list[Fact] = []
+    for other in waiting.order_by("id"):
+        if said not in other.choices or not gate.covers(pattern, other.execution):
+            continue
+        _lock_call(other)
+        note = f"Covered by {pattern}."
+        if settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=said):
+            told += _carry_out(other, "", gate)
+    return told
+
+
+def _lock_call(approval: Approval) -> None:
+    """The execution's row before the request's, as whoever cancels the call takes them."""
+    ToolExecution.objects.select_for_update().get(pk=approval.execution_id)
+
+
+def _chosen(approval: Approval, text: str) -> Decision:
+    """What the person says. Raises InvalidInput for what cannot be said to a request that still waits."""
+    try:
+        said = Decision(text)
+    except ValueError:
+        raise InvalidInput(f"A decision is one of {', '.join(Decision)}.", code="unknown_decision") from None
+    if approval.status == ApprovalStatus.PENDING and said not in approval.choices:
+        raise InvalidInput(
+            f"This call is always asked about ({approval.reason}), so it cannot be allowed for ever. "
+            f"Choose one of {', '.join(approval.choices)}.",
+            code="choice_not_offered",
+        )
+    return said
+
+
+def _too_late(approval_id: UUID) -> Conflict:
+    first = selectors.get_approval(approval_id)
+    if first.status in (ApprovalStatus.PENDING, ApprovalStatus.EXPIRED):
+        return ApprovalExpired(decision=ApprovalStatus.EXPIRED.value)
+    return AlreadyDecided(
+        f"This request was {first.status} already, by {first.decided_by}.",
+        decision=first.decision or first.status.value, status=first.status.value, decidedBy=first.decided_by,
+    )  # fmt: skip

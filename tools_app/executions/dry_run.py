@@ -1,0 +1,66 @@
+"""What would happen if an agent made this call: the checks and rules of a real one. Changes and runs nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from tools_app import catalogue, conf, schema
+from tools_app.policy.authorization import Gate
+from tools_app.policy.decide import OPEN_SESSION, Ask, Deny
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.types import AnyTool
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """verdict: allow | ask | deny, or `unfit` for a call that would not reach the rules; rule: which of them decided;
+    risk, effect: of this very call; run_pattern, pattern: what a person who is asked could allow."""
+
+    verdict: str
+    reason: str
+    rule: str = ""
+    risk: str = ""
+    effect: str = ""
+    run_pattern: str = ""
+    pattern: str = ""
+
+
+def rehearse(
+    tool_name: str,
+    arguments_text: str,
+    *,
+    policy: AgentPolicy,
+    actor: str,
+    session_policy: SessionPolicy = OPEN_SESSION,
+) -> Rehearsal:
+    """The verdict on this call, now. arguments_text: JSON, as a model would send it."""
+    tool = catalogue.find_tool(tool_name, policy.agent_id)
+    try:
+        arguments = schema.read_arguments(arguments_text, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
+        if tool is None:
+            return Rehearsal("unfit", f"There is no tool {tool_name[:120]!r}.")
+        limit = conf.max_timeout_seconds()
+        arguments, _ = schema.take_timeout(arguments, default_seconds=limit, max_seconds=limit)
+        schema.check_arguments(arguments, tool.spec.parameters)
+    except schema.ArgumentsError as problem:
+        return Rehearsal("unfit", str(problem))
+    return _judged(tool, arguments, policy, session_policy, actor)
+
+
+def _judged(
+    tool: AnyTool, arguments: dict[str, Any], policy: AgentPolicy, session_policy: SessionPolicy, actor: str
+) -> Rehearsal:
+    with transaction.atomic():
+        gate = Gate(policy, session_policy, actor=actor)
+        verdict = gate.decide(tool, arguments)
+    proposal = gate.propose(tool, arguments) if isinstance(verdict, Ask) else None
+    return Rehearsal(
+        verdict="ask" if isinstance(verdict, Ask) else "deny" if isinstance(verdict, Deny) else "allow",
+        reason=verdict.reason,
+        rule=verdict.rule,
+        risk=tool.risk_of(arguments).value,
+        effect=tool.effect_of(arguments).value,
+        run_pattern=proposal.run if proposal else "",
+        pattern=proposal.always if proposal and isinstance(verdict, Ask) and verdict.is_standing else "",
+    )

@@ -1,0 +1,193 @@
+"""Turns what a model asked into execution rows: offered, checked, decided, stored and rung for. Runs no tool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from audit_app.event_types import Fact
+from audit_app.kernel import context
+from tools_app import catalogue, conf, schema, selectors
+from tools_app.executions import events, nudges, transitions
+from tools_app.executions.approvals import Asked, request_approval
+from tools_app.executions.user_input import request_input
+from tools_app.models import ToolExecution
+from tools_app.policy.authorization import Gate
+from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, refuse_tool
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.receipts import receipts
+from tools_app.types import (
+    AnyTool,
+    Effect,
+    ExecutionStatus,
+    ExecutionView,
+    LoopTool,
+    PersonTool,
+    Question,
+    Risk,
+    ToolCall,
+    ToolSpec,
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """executions: one per call, in the order of the calls; facts: for the caller to emit, in their order; asks: a
+    person has to approve some of them first; questions: a person has to answer some of them."""
+
+    executions: tuple[ExecutionView, ...]
+    facts: list[Fact]
+    asks: bool
+    questions: bool = False
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What one call comes to. error: why it will not be run, in words for the model; asks: why a person has to
+    approve it first; question: what a person has to answer; all empty when it runs at once; is_charged: it counts
+    against the agent's budget."""
+
+    arguments: dict[str, Any]
+    effect: Effect
+    risk: Risk
+    timeout_seconds: int
+    decision: str
+    error: str = ""
+    asks: Asked | None = None
+    runs_in_loop: bool = False
+    question: Question | None = None
+    is_charged: bool = False
+
+
+def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
+    """The tools an agent's model is offered: those that its policy does not refuse outright. May read the database."""
+    limit = conf.max_timeout_seconds()
+    known = catalogue.list_tools(agent_policy.agent_id)
+    return tuple(
+        # A person takes the time they take: their tools have no limit to ask for.
+        tool.spec if isinstance(tool, PersonTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
+        for tool in known
+        if refuse_tool(tool.spec, agent_policy, session_policy) is None
+    )
+
+
+def plan_executions(
+    calls: Sequence[ToolCall],
+    *,
+    run_id: UUID,
+    session_id: UUID,
+    session_key: str,
+    agent_id: str,
+    actor: str,
+    step: int,
+    text_length: int,
+    policy: AgentPolicy,
+    on_done: str,
+    on_done_queue: str,
+    session_policy: SessionPolicy = OPEN_SESSION,
+) -> Planned:
+    """Store one execution per call of a step, in the caller's transaction, and nudge a worker for each that may run.
+
+    A call that a person has to approve first waits for the decision, pending, with an approval beside it; one that a
+    person carries out waits for their answer, with a question beside it.
+
+    A call that cannot be run (unknown tool, broken or unfit arguments, refused by the policy) is born Failed with an
+    error the model can act on. text_length: code points of the step's text; on_done: the Celery task, on the queue
+    on_done_queue, to nudge with the run's id when the last open execution has ended. The caller emits the facts, and
+    goes on at once when no execution is open. A second plan of the same step raises IntegrityError.
+    """
+    origin = {
+        "run_id": run_id, "session_id": session_id, "session_key": session_key, "agent_id": agent_id, "actor": actor,
+        "step": step, "request_id": context.request_id.get(), "on_done": on_done, "on_done_queue": on_done_queue,
+    }  # fmt: skip
+    gate = Gate(policy, session_policy, actor=actor, run_id=run_id)
+    plans = [_plan(call, gate) for call in calls]
+    rows = [_row(index, call, plan, origin) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
+    ToolExecution.objects.bulk_create(rows)
+    asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
+    questions = {
+        row.id: request_input(row, plan.question)
+        for row, plan in zip(rows, plans, strict=True)
+        if plan.question and not plan.error
+    }
+    told: list[Fact] = []
+    for row in rows:
+        told.append(events.requested(row, text_length=text_length))
+        if row.id in asked:
+            told.append(events.approval_requested(row, asked[row.id]))
+        elif row.id in questions:
+            told.append(events.input_requested(row, questions[row.id]))
+        elif row.status == ExecutionStatus.PENDING:
+            nudges.ring(row)
+        else:
+            told.append(events.ended(row))
+    return Planned(tuple(selectors.view(row) for row in rows), told, asks=bool(asked), questions=bool(questions))
+
+
+def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> ToolExecution:
+    now = timezone.now()
+    if plan.error:
+        birth: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
+    elif plan.asks or plan.question:
+        birth = {"status": ExecutionStatus.PENDING}  # nobody is rung before someone has approved or answered
+    else:
+        birth = {"status": ExecutionStatus.PENDING, "ring_at": transitions.ring_at(conf.RING_AGAIN_SECONDS)}
+    row = ToolExecution(
+        call_index=index, call_id=_clean(call.id, 200), tool=_clean(call.name, 120), arguments=plan.arguments,
+        effect=plan.effect, risk=plan.risk, decision=plan.decision[:200], timeout_seconds=plan.timeout_seconds,
+        runs_in_loop=plan.runs_in_loop, charged_at=now if plan.is_charged else None, created_at=now, **origin, **birth,
+    )  # fmt: skip
+    if plan.error:
+        row.receipt = receipts.sign(row)
+    return row
+
+
+def _plan(call: ToolCall, gate: Gate) -> _Plan:
+    tool = catalogue.find_tool(call.name, gate.agent_policy.agent_id)
+    arguments: dict[str, Any] = {}
+    try:
+        arguments = schema.read_arguments(call.arguments, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
+        if tool is None:
+            return _unknown_tool(call.name, arguments, gate)
+        default = tool.spec.timeout_seconds
+        arguments, seconds = schema.take_timeout(
+            arguments, default_seconds=default, max_seconds=conf.max_timeout_seconds()
+        )
+        schema.check_arguments(arguments, tool.spec.parameters)
+    except schema.ArgumentsError as problem:
+        spec = tool.spec if tool else _NO_TOOL
+        return _Plan(
+            arguments, spec.effect, spec.risk, spec.timeout_seconds, "not decided: unfit arguments", str(problem)
+        )
+    return _decided(tool, arguments, seconds, gate)
+
+
+def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> _Plan:
+    # To ask a person whether a person may be asked is one question too many.
+    question = tool.question_of(arguments) if isinstance(tool, PersonTool) else None
+    verdict = gate.decide(tool, arguments, is_question=question is not None)
+    error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
+    asks = Asked.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
+    return _Plan(
+        arguments, tool.effect_of(arguments), tool.risk_of(arguments), seconds,
+        decision=f"{type(verdict).__name__.lower()}: {verdict.reason}", error=error, asks=asks,
+        runs_in_loop=isinstance(tool, LoopTool), question=question, is_charged=not error,
+    )  # fmt: skip
+
+
+_NO_TOOL = ToolSpec(name="", description="", parameters={})
+
+
+def _unknown_tool(name: str, arguments: dict[str, Any], gate: Gate) -> _Plan:
+    known = ", ".join(spec.name for spec in specs_for(gate.agent_policy, gate.session_policy)) or "none"
+    error = f"There is no tool {_clean(name, 120)!r}. The tools you have: {known}."
+    return _Plan(
+        arguments, _NO_TOOL.effect, _NO_TOOL.risk, _NO_TOOL.timeout_seconds, "not decided: unknown tool", error
+    )
+
+
+def _clean(text: str, length: int) -> str:
+    """A model's own name or id as a column of that length can hold it."""
+    return text.replace("\0", "").encode(errors="replace").decode()[:length]

@@ -1,0 +1,77 @@
+"""What a tool's result is taken from, under ids by which a model can cite it. Pure.
+
+A result declares it as a top-level `sources: [{"uri", "title", "quote", "offset"?}]`. Each gets an id, `cite`, made of
+what it says: the same passage has the same id whenever it is found, and nothing has to be kept to know it again.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid5
+
+from tools_app.receipts.canonical_json import canonical_json
+
+KEY, ID = "sources", "cite"
+MAX_SOURCES = 100  # of one result
+MAX_URI, MAX_TITLE, MAX_QUOTE = 2_048, 300, 1_000
+_IDS = UUID("6f0d3f1c-5d0e-4c8e-9a53-7d1a2b6c40e9")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A passage. offset: where the quote begins in what it is taken from, in code points, if that is known."""
+
+    id: UUID
+    uri: str
+    title: str
+    quote: str
+    offset: int | None = None
+
+
+def stamped(value: Any) -> Any:
+    """The value of a result with an id on each of its sources. What has no sources, or odd ones, stays as it is."""
+    if not isinstance(value, dict) or not isinstance(value.get(KEY), list):
+        return value
+    listed = value[KEY]
+    return {**value, KEY: [*map(_stamped, listed[:MAX_SOURCES]), *listed[MAX_SOURCES:]]}
+
+
+def read(output: str | None) -> tuple[Source, ...]:
+    """The sources of a stored result (its JSON text), in order; none when it has none or is no JSON."""
+    try:
+        value = json.loads(output or "null")
+    except (ValueError, RecursionError):
+        return ()
+    listed = value.get(KEY) if isinstance(value, dict) else None
+    found = [_read(item) for item in listed[:MAX_SOURCES]] if isinstance(listed, list) else []
+    return tuple(source for source in found if source)
+
+
+def _stamped(item: Any) -> Any:
+    if not _is_source(item):
+        return item
+    said = [item["uri"], item.get("quote"), item.get("offset")]
+    return {**item, ID: str(uuid5(_IDS, canonical_json(said).encode(errors="replace").decode()))}
+
+
+def _is_source(item: Any) -> bool:
+    """Whether it can be cited: it names what it is taken from, and nothing in it is of an odd kind."""
+    if not isinstance(item, dict) or not isinstance(item.get("uri"), str) or not 0 < len(item["uri"]) <= MAX_URI:
+        return False
+    texts = (item.get("title"), item.get("quote"))
+    return all(text is None or isinstance(text, str) for text in texts) and _is_offset(item.get("offset"))
+
+
+def _is_offset(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31)
+
+
+def _read(item: Any) -> Source | None:
+    if not _is_source(item) or not isinstance(item.get(ID), str):
+        return None
+    try:
+        source_id = UUID(item[ID])
+    except ValueError:
+        return None
+    title, quote = item.get("title") or item["uri"], item.get("quote") or ""
+    return Source(source_id, item["uri"], title[:MAX_TITLE], quote[:MAX_QUOTE], item.get("offset"))

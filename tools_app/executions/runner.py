@@ -1,0 +1,185 @@
+"""Runs one execution inside a tools worker's process and records what came of it."""
+
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import connection, transaction
+
+from audit_app import liveness
+from audit_app import services as audit
+from audit_app.kernel import context, redact
+from audit_app.kernel.database import is_away
+from tools_app import catalogue, conf, schema
+from tools_app.executions import events, nudges, result_sources
+from tools_app.executions.transitions import move
+from tools_app.injection import guard
+from tools_app.models import ToolExecution
+from tools_app.policy import emergency_stop
+from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError
+
+logger = logging.getLogger(__name__)
+
+# How long a finished result waits for a database that is away.
+_RECORD_TRIES = 30
+_RECORD_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an execution: `output` (JSON text) when it completed, else `error`, in words for the model.
+
+    The rest is the guard's: see `guard.Screened`.
+    """
+
+    status: ExecutionStatus
+    output: str | None = None
+    error: str | None = None
+    withheld: str = ""
+    suspicion: int = 0
+    warning: dict[str, Any] = field(default_factory=dict)
+
+
+def execute(execution_id: UUID) -> None:
+    """Run a pending execution and record its result; nothing if it is not pending any more.
+
+    Blocks until the tool returns, fails, or Celery's soft limit interrupts it. Owns its transactions. Run twice, the
+    second finds nothing to do; a result that comes after the execution was given up is dropped.
+    """
+    row = claim(execution_id, liveness.start("tools"))
+    if row is None:
+        return
+    with context.bind(
+        request_id=row.request_id, actor=row.actor, session_id=str(row.session_id), run_id=str(row.run_id)
+    ):
+        outcome = None
+        try:
+            events.tell_started(row)
+            outcome = _run(row)
+            record(row, outcome)
+        except SoftTimeLimitExceeded:  # it may strike anywhere, also while a result is being stored
+            record(row, outcome or timed_out(row))
+
+
+def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
+    """Make a pending execution this process's to run. None: it is not pending any more, or its agent is stopped."""
+    with transaction.atomic():
+        if not move(execution_id, ExecutionStatus.RUNNING, owner=owner):
+            return None
+        row = ToolExecution.objects.get(id=execution_id)
+        if emergency_stop.why_stopped(row.agent_id):
+            transaction.set_rollback(True)  # its run is about to be ended
+            return None
+        return row
+
+
+def finish(row: ToolExecution, outcome: Outcome) -> bool:
+    """Store the end of this attempt with its fact, and ring if it was the run's last open one. False: too late.
+
+    Joins the caller's transaction, which must be `atomic`; `row` is the execution as it was claimed or last read.
+    """
+    columns: dict[str, Any] = {"output": outcome.output, "error": outcome.error}
+    if outcome.warning:
+        columns |= {"withheld": outcome.withheld, "suspicion": outcome.suspicion}
+    if not move(row.id, outcome.status, attempt=row.attempts, **columns):
+        return False
+    row.refresh_from_db()
+    warned = [events.warned(row, outcome.warning)] if outcome.warning else []
+    audit.emit([*warned, events.ended(row)])
+    nudges.ring_if_done(row)
+    return True
+
+
+def record(row: ToolExecution, outcome: Outcome) -> None:
+    """Store the outcome of the attempt, waiting for a database that is away rather than losing what was done."""
+    for tries_left in reversed(range(_RECORD_TRIES)):
+        try:
+            record_once(row, outcome)
+            return
+        except Exception as error:
+            if not (tries_left and is_away(error)):
+                raise
+            logger.warning("the result of execution %s could not be stored, trying again", row.id, exc_info=True)
+            connection.close()
+            time.sleep(_RECORD_PAUSE_SECONDS)
+
+
+def record_once(row: ToolExecution, outcome: Outcome) -> None:
+    """Store the outcome of the attempt, in a transaction of its own, unless the attempt was given up."""
+    with transaction.atomic():
+        if not finish(row, outcome):
+            logger.info("the result of execution %s came too late and was dropped", row.id)
+
+
+def _run(row: ToolExecution) -> Outcome:
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    if not isinstance(tool, Tool):
+        return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} is not available on this worker.")
+    process = os.getpid()
+    try:
+        # What the system prompt itself sends the model to are instructions, and meant to be.
+        return completed(tool.run(row.arguments, context_of(row)), is_trusted=bool(tool.spec.prompt_line))
+    except SoftTimeLimitExceeded:
+        raise
+    except Exception as error:  # whatever a tool raises ends this call, not the worker
+        return failed(row, error)
+    finally:
+        if os.getpid() != process:
+            os._exit(1)  # a copy of this process that the tool made: it must not go on as a second worker
+
+
+def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
+    """What a tool returned. is_trusted: an operator put it there to be followed. Raises when it is no JSON value."""
+    text = _as_text(result_sources.stamped(value))
+    screened = guard.Screened(text) if is_trusted else guard.screen(text)
+    return Outcome(
+        ExecutionStatus.COMPLETED, output=screened.text, withheld=screened.withheld, suspicion=screened.suspicion,
+        warning=screened.warning,
+    )  # fmt: skip
+
+
+def failed(row: ToolExecution, error: BaseException) -> Outcome:
+    """What a tool raised, in words for the model; the details of a fault are for the log alone."""
+    if isinstance(error, ToolError):
+        screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
+        return Outcome(
+            ExecutionStatus.FAILED, error=screened.text, withheld=screened.withheld, suspicion=screened.suspicion,
+            warning=screened.warning,
+        )  # fmt: skip
+    logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
+    return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
+
+
+def timed_out(row: ToolExecution) -> Outcome:
+    """Its time was over before it returned."""
+    return Outcome(ExecutionStatus.TIMED_OUT, error=f"The call did not finish within {row.timeout_seconds} seconds.")
+
+
+def context_of(row: ToolExecution) -> ToolContext:
+    """What the tool is told of its surroundings."""
+    effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
+    return ToolContext(
+        execution_id=row.id, run_id=row.run_id, session_id=row.session_id, agent_id=row.agent_id, actor=row.actor,
+        effect_key=effect_key, timeout_seconds=row.timeout_seconds,
+    )  # fmt: skip
+
+
+def _as_text(value: Any) -> str:
+    """The value as JSON text that fits the column; cut, with a note for the model, when it is too long."""
+    text = _storable(schema.without_nul(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+    if len(text) <= conf.MAX_OUTPUT_CHARACTERS:
+        return text
+    note = f"Cut: the result has {len(text)} characters, of which this is the beginning. Ask for less."
+    return json.dumps({"note": note, "cut_json": text[: conf.MAX_OUTPUT_CHARACTERS // 2]}, ensure_ascii=False)
+
+
+def _storable(text: str) -> str:
+    """Without the secrets that this process has used, and without what a database refuses in a text: NUL characters
+    and half surrogate pairs."""
+    return redact.without_remembered(text).replace("\0", "").encode(errors="replace").decode()

@@ -1,0 +1,112 @@
+"""One pass of the tools' reaper: finds executions whose nudge, process or end was lost, and sees them through."""
+
+from datetime import datetime, timedelta
+from enum import Enum
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from audit_app.liveness import Observer
+from tools_app import conf
+from tools_app.executions import nudges
+from tools_app.executions.approvals import expire_approvals
+from tools_app.executions.runner import Outcome, finish
+from tools_app.executions.transitions import move, ring_at
+from tools_app.executions.user_input import expire_inputs
+from tools_app.models import ToolExecution
+from tools_app.types import Effect, ExecutionStatus
+
+_RINGS_PER_PASS = 100
+
+
+class Rescue(Enum):
+    """What a running execution needs."""
+
+    NOTHING = "it is being worked on"
+    TIME_OUT = "its time is up, and its process has been killed or should have been"
+    RUN_AGAIN = "its process died, and repeating the call does no harm"
+    GIVE_UP = "its process died, each time it was begun"
+    TELL_UNKNOWN = "its process died, and the call may have had its effect"
+
+
+def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds: int, *, is_dead: bool) -> Rescue:
+    """What to do with a running execution. Pure. ran: how long the present attempt has been under way."""
+    limit = timedelta(seconds=timeout_seconds)
+    if is_dead:
+        if ran >= limit:
+            return Rescue.TIME_OUT
+        if effect is Effect.ONCE:
+            return Rescue.TELL_UNKNOWN
+        return Rescue.GIVE_UP if attempts >= conf.MAX_ATTEMPTS else Rescue.RUN_AGAIN
+    if ran >= limit + timedelta(seconds=conf.GRACE_SECONDS + conf.KILL_SLACK_SECONDS):
+        return Rescue.TIME_OUT
+    return Rescue.NOTHING
+
+
+def sweep(observer: Observer) -> set[UUID]:
+    """Look once at every running execution and at the pending ones that nobody has begun. Called about each second.
+
+    Any number of processes may sweep at once: each act is one guarded update in a transaction of its own. Returns the
+    runs for which a person was waited for too long.
+    """
+    _rescue_running(observer)
+    _ring_again()
+    return expire_approvals() | expire_inputs()
+
+
+def _rescue_running(observer: Observer) -> None:
+    running = list(ToolExecution.objects.filter(owner__isnull=False).annotate(now=Now()).order_by())
+    dead = observer.dead({row.owner for row in running if row.owner})
+    for row in running:
+        if row.started_at is not None:
+            ran = row.now - row.started_at
+            is_dead = row.owner in dead
+            rescue = choose_rescue(Effect(row.effect), row.attempts, ran, row.timeout_seconds, is_dead=is_dead)
+            _rescue(row, rescue, is_dead=is_dead)
+
+
+def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
+    match rescue:
+        case Rescue.TIME_OUT:
+            error = f"The call did not finish within {row.timeout_seconds} seconds and was stopped."
+            _end(row, ExecutionStatus.TIMED_OUT, error, stop=not is_dead)
+        case Rescue.TELL_UNKNOWN:
+            error = (
+                "The process that ran this call died, so its outcome is unknown: it may have happened. Check before "
+                "you repeat it."
+            )
+            _end(row, ExecutionStatus.UNKNOWN, error)
+        case Rescue.GIVE_UP:
+            _end(row, ExecutionStatus.FAILED, f"The process that ran this call died {row.attempts} times.")
+        case Rescue.RUN_AGAIN:
+            with transaction.atomic():
+                if move(row.id, ExecutionStatus.PENDING, attempt=row.attempts):
+                    nudges.ring(row)
+
+
+def release(row: ToolExecution) -> None:
+    """The process that runs this attempt has to end first: what may be repeated runs elsewhere, the rest is unknown."""
+    _rescue(row, Rescue.TELL_UNKNOWN if Effect(row.effect) is Effect.ONCE else Rescue.RUN_AGAIN, is_dead=True)
+
+
+def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool = False) -> None:
+    with transaction.atomic():
+        if finish(row, Outcome(status, error=error)) and stop:
+            nudges.stop([row])
+
+
+def _ring_again() -> None:
+    due = ToolExecution.objects.filter(ring_at__lte=Now()).annotate(now=Now()).order_by("ring_at")[:_RINGS_PER_PASS]
+    for row in due:
+        _ring_late(row, row.now)
+
+
+def _ring_late(row: ToolExecution, now: datetime) -> None:
+    # Each pause is as long as the row has waited, so that a long queue is not flooded with its own echoes.
+    waited = (now - row.created_at).total_seconds()
+    pause = min(max(waited, conf.RING_AGAIN_SECONDS), conf.RING_AGAIN_MAX_SECONDS)
+    with transaction.atomic():
+        rows = ToolExecution.objects.filter(id=row.id, status=ExecutionStatus.PENDING, ring_at__lte=Now())
+        if rows.update(ring_at=ring_at(pause)):
+            nudges.ring(row)

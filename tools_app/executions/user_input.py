@@ -1,0 +1,105 @@
+"""Questions to the person an agent talks to: stored beside the execution that waits, answered by their next message.
+
+An answer, the clock and a cancelled run all pass the same guarded update, so the first one counts.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from audit_app import services as audit
+from audit_app.event_types import Fact
+from tools_app import catalogue, conf, selectors
+from tools_app.executions import events, nudges
+from tools_app.executions.transitions import move, settle_input
+from tools_app.models import InputRequest, ToolExecution
+from tools_app.types import ExecutionStatus, InputStatus, PersonTool, Question
+
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Which execution an answer ended, and the facts of it for the caller to emit."""
+
+    execution_id: UUID
+    facts: list[Fact]
+
+
+def request_input(row: ToolExecution, question: Question) -> InputRequest:
+    """Store the question of an execution that was planned in this transaction. Expires by the database's clock."""
+    asked = InputRequest(
+        execution=row, run_id=row.run_id, session_id=row.session_id, question=question.text,
+        options=list(question.options), allows_text=question.allows_text, created_at=timezone.now(),
+        expires_at=Now() + timedelta(minutes=conf.input_minutes()),
+    )  # fmt: skip
+    asked.save(force_insert=True)
+    asked.refresh_from_db(fields=["expires_at"])
+    return asked
+
+
+def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
+    """Answer the run's oldest open question, in the caller's transaction, which emits the facts and has the run go on.
+
+    actor: who answers. None, and nothing done, when the run asks nothing (any more).
+    """
+    rows = InputRequest.objects.select_related("execution").filter(run_id=run_id, status=InputStatus.PENDING)
+    asked = rows.order_by("execution__step", "execution__call_index").first()
+    if asked is None:
+        return None
+    row = _lock(asked)
+    if not settle_input(asked.id, InputStatus.ANSWERED, answered_by=actor):
+        return None
+    # Begun and ended in one go: nobody but the person worked on it.
+    if not move(row.id, ExecutionStatus.RUNNING):
+        return None
+    output = json.dumps(_value(row, asked, text), ensure_ascii=False)
+    if not move(row.id, ExecutionStatus.COMPLETED, output=output):
+        return None
+    row.refresh_from_db()
+    return Answered(row.id, [events.ended(row)])
+
+
+def expire_inputs() -> set[UUID]:
+    """One pass of the sweeper: questions that nobody answered in time. Returns whose they were."""
+    runs: set[UUID] = set()
+    due = InputRequest.objects.select_related("execution").filter(status=InputStatus.PENDING, expires_at__lte=Now())
+    for asked in due.order_by("expires_at")[:_AT_ONCE]:
+        with transaction.atomic():
+            _lock(asked)
+            if settle_input(asked.id, InputStatus.EXPIRED, answered_by="system"):
+                _end_unanswered(asked.execution)
+                runs.add(asked.execution.run_id)
+    return runs
+
+
+def withdraw_input(row: ToolExecution) -> None:
+    """The execution was cancelled, so its question, if any, needs no answer. In the caller's transaction."""
+    for asked in InputRequest.objects.filter(execution=row, status=InputStatus.PENDING):
+        settle_input(asked.id, InputStatus.CANCELLED, answered_by="system")
+
+
+def _lock(asked: InputRequest) -> ToolExecution:
+    """The execution's row first, then the question's, as whoever cancels takes them."""
+    return ToolExecution.objects.select_for_update().get(pk=asked.execution_id)
+
+
+def _end_unanswered(row: ToolExecution) -> None:
+    error = "Nobody answered in time. Go on without the answer, or say what you need it for."
+    if move(row.id, ExecutionStatus.FAILED, error=error):
+        row.refresh_from_db()
+        audit.emit([events.ended(row)])
+        nudges.ring_if_done(row)
+
+
+def _value(row: ToolExecution, asked: InputRequest, text: str) -> Any:
+    tool = catalogue.find_tool(row.tool, row.agent_id)
+    if not isinstance(tool, PersonTool):  # it was taken away while the person thought
+        return {"answer": text}
+    return tool.answer_of(selectors.question_of(asked), text)

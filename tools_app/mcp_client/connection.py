@@ -1,0 +1,254 @@
+"""One connection to one server, from its handshake to its end. Loads the SDK; knows no rows.
+
+The SDK's contexts must be left in the task that entered them, so a connection has a task of its own; calls come from
+any task of the same loop.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import mcp_types as types
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from tools_app.mcp_client import http_transport, results
+from tools_app.mcp_client.config import MAX_TOOLS, Greeting, ServerConfig
+from tools_app.mcp_client.errors import ServerFault, reason_of
+from tools_app.mcp_client.flood_guard import guarded
+from tools_app.mcp_client.listed_tool import ListedTool, UnusableTool, read_tool, takes_timeout
+from tools_app.mcp_client.stdio_transport import StdioServer
+from tools_app.schema import find_problems
+from tools_app.types import ToolError
+
+_CLOSE_SECONDS = 4.0
+_CHECK_SECONDS = 10.0
+_PAGES = 20
+
+
+class Progress(Protocol):
+    """Told how far a call is: progress, out of a total if that is known, and words."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class Connection:
+    """A server that can be called. `tools`: as it listed them last; `skipped`: why others of its tools are not."""
+
+    def __init__(self, config: ServerConfig, on_list_changed: Callable[[], None] = lambda: None) -> None:
+        """Opens nothing yet. on_list_changed: the server says that its tools are others now."""
+        self._config = config
+        self._on_list_changed = on_list_changed
+        self._stdio = StdioServer(config) if config.transport == "stdio" else None
+        self._client: Client | None = None
+        self._over = asyncio.Event()
+        self._fault: ServerFault | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._with_timeout: set[str] = set()
+        self.tools: dict[str, ListedTool] = {}
+        self.skipped: dict[str, str] = {}
+        self.greeting = Greeting("", "", "")
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None and not self._over.is_set()
+
+    async def open(self) -> None:
+        """Connect, greet and list the tools. Raises ServerFault; nothing is left open then."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.create_task(self._live(ready))
+        try:
+            async with asyncio.timeout(self._config.connect_seconds):
+                await asyncio.shield(ready)
+        except TimeoutError:
+            await self.aclose()
+            raise ServerFault(f"it did not answer within {self._config.connect_seconds:.0f} seconds") from None
+        except BaseException:
+            await self.aclose()
+            raise
+        finally:
+            if ready.done() and not ready.cancelled():
+                ready.exception()  # so that nobody asks why it was never looked at
+
+    async def aclose(self) -> None:
+        """End it, whatever state it is in; a process of ours is gone afterwards."""
+        self._over.set()
+        if self._life is None:
+            return
+        if self._client is None:
+            self._life.cancel()  # still shaking hands: it would not notice
+        await asyncio.wait({self._life}, timeout=_CLOSE_SECONDS)
+        if not self._life.done():
+            self._life.cancel()
+            await asyncio.wait({self._life}, timeout=_CLOSE_SECONDS)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, seconds: int, on_progress: Progress) -> Any:
+        """Call a tool and return a JSON value. Raises ToolError; a cancelled caller makes the server cancel too.
+
+        seconds: the caller's limit, which a tool with an argument of that meaning is told.
+        """
+        if self._client is None or not self.is_open:
+            raise self._lost("the connection ended")
+        told = {**arguments, "timeout_seconds": seconds} if tool in self._with_timeout else dict(arguments)
+        try:
+            result = await self._client.call_tool(tool, told, progress_callback=on_progress)
+        except MCPError as error:
+            raise self._refusal(error) from error
+        except (ValidationError, RuntimeError) as error:  # what the SDK raises for what is no result at all
+            raise self._broken(tool, reason_of(error)) from error
+        answer = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        listed = self.tools.get(tool)
+        if listed and listed.returns is not None and not answer.get("isError"):
+            # In a thread: the schema is the server's, and this loop carries the runs of others.
+            problems = await asyncio.to_thread(find_problems, answer.get("structuredContent"), listed.returns)
+            if problems:
+                raise self._broken(tool, problems)
+        return results.value_of(answer)
+
+    async def check(self) -> None:
+        """See whether the server still answers. Raises ServerFault, and the connection ends."""
+        if self._client is None:
+            raise ServerFault("it is not connected")
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:  # has no ping any more
+                    await self._client.session.list_tools()
+                else:
+                    await self._client.session.send_ping()
+        except (MCPError, TimeoutError, ValidationError) as error:
+            self._over.set()
+            raise ServerFault(f"it did not answer a ping: {reason_of(error)}") from error
+
+    async def list_tools(self) -> None:
+        """Ask for the tools anew. Raises ServerFault."""
+        if self._client is None:
+            raise ServerFault("it is not connected")
+        try:
+            async with asyncio.timeout(self._config.connect_seconds):
+                await self._list_tools(self._client)
+        except (MCPError, TimeoutError, ValidationError) as error:
+            raise ServerFault(f"it did not list its tools: {reason_of(error)}") from error
+
+    async def _live(self, ready: asyncio.Future[None]) -> None:
+        try:
+            info = types.Implementation(name="komand", version="1")
+            client = Client(self._transport(), cache=None, client_info=info, message_handler=self._hear)
+            async with client:
+                await self._list_tools(client)
+                said = client.server_info
+                self.greeting = Greeting(
+                    said.name if said else "", said.version if said else "", client.protocol_version
+                )
+                # It would evaluate the server's schemas as they came, regular expressions and all, on this loop.
+                client.session.validate_tool_result = _leave_unchecked  # type: ignore[method-assign]
+                self._client = client
+                ready.set_result(None)
+                async with self._listening(client):
+                    await self._over.wait()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # task groups raise groups of whatever went wrong in them
+            self._fault = self._fault or ServerFault(reason_of(error))
+        finally:
+            self._client = None
+            self._over.set()
+            if not ready.done():
+                ready.set_exception(self._why())
+
+    def _transport(self) -> Any:
+        match self._config.transport:
+            case "stdio":
+                transport = self._stdio.streams() if self._stdio else None
+            case "sse":
+                transport = http_transport.sse(self._config)
+            case _:
+                transport = http_transport.streamable_http(self._config)
+        return guarded(transport, self._ended)
+
+    def _ended(self, fault: ServerFault | None) -> None:
+        self._fault = self._fault or fault
+        self._over.set()
+
+    async def _list_tools(self, client: Client) -> None:
+        listed: dict[str, ListedTool] = {}
+        skipped: dict[str, str] = {}
+        with_timeout: set[str] = set()
+        if client.server_capabilities.tools is None:
+            self.tools, self.skipped = {}, {}
+            return
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            for tool in page.tools[: MAX_TOOLS - len(listed)]:
+                described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+                try:
+                    usable = await asyncio.to_thread(read_tool, described)
+                except UnusableTool as problem:
+                    skipped[tool.name[:128]] = str(problem)
+                    continue
+                listed[usable.name] = usable
+                if takes_timeout(described):
+                    with_timeout.add(usable.name)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        self.tools, self.skipped, self._with_timeout = listed, skipped, with_timeout
+
+    async def _hear(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._on_list_changed()
+
+    @contextlib.asynccontextmanager
+    async def _listening(self, client: Client) -> Any:
+        """Servers of the newest protocol tell of changes only to those who have asked for it."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+            yield
+            return
+        task = asyncio.create_task(self._listen(client))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _listen(self, client: Client) -> None:
+        with contextlib.suppress(Exception):  # a server may not offer it after all; its tools are then as they were
+            async with client.listen(tools_list_changed=True) as subscription:
+                async for _ in subscription:
+                    self._on_list_changed()
+
+    def _refusal(self, error: MCPError) -> ToolError:
+        if error.code == types.CONNECTION_CLOSED or "Session terminated" in error.message:
+            self._over.set()
+        if self._over.is_set():
+            return self._lost("it broke off")
+        return ToolError(f"The MCP server {self._config.name} refused the call: {reason_of(error)}")
+
+    def _broken(self, tool: str, problem: str) -> ToolError:
+        return ToolError(f"The MCP server {self._config.name} broke its own description of {tool}: {problem}")
+
+    def _lost(self, what: str) -> ToolError:
+        problem = self._why(what)
+        return ToolError(
+            f"The MCP server {self._config.name} was lost during the call: {problem}. Whether the call took effect is "
+            "not known: check before you repeat it."
+        )
+
+    def _why(self, otherwise: str = "the connection ended") -> ServerFault:
+        """The deepest cause that is known: what was seen of a process or a flood, before what the session felt."""
+        if self._stdio is not None and self._stdio.fault is not None:
+            return self._stdio.fault
+        return self._fault or ServerFault(otherwise)
+
+    @property
+    def last_words(self) -> str:
+        """What a process of ours logged last: for operators, never for a model."""
+        return self._stdio.last_words if self._stdio else ""
+
+
+async def _leave_unchecked(name: str, result: types.CallToolResult) -> None:
+    """`McpConnection.call` looks at results itself."""

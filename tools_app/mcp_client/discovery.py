@@ -1,0 +1,66 @@
+"""Reaching a server once, from a command or a page: connect, list its tools, leave. Blocks; makes a loop of its own.
+
+The first use in a process loads the SDK.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.module_loading import import_string
+
+from audit_app.kernel.errors import Unavailable
+from tools_app.mcp_client import servers
+from tools_app.mcp_client.config import Greeting, ServerConfig
+from tools_app.mcp_client.errors import ServerFault
+from tools_app.mcp_client.listed_tool import ListedTool
+from tools_app.mcp_client.servers import Listed
+from tools_app.models import McpServer
+
+_CONNECTION = "tools_app.mcp_client.connection.Connection"
+
+
+@dataclass(frozen=True)
+class Found:
+    """skipped: tools that cannot be offered, by name, with the reason."""
+
+    greeting: Greeting
+    tools: tuple[ListedTool, ...]
+    skipped: dict[str, str]
+
+
+def look_at(server: McpServer) -> Found:
+    """What the server says of itself now; nothing is stored. Raises Unavailable, with its last words for operators."""
+    try:
+        return _look(servers.config_of(server), import_string(_CONNECTION))
+    except ServerFault as fault:
+        raise Unavailable(f"The MCP server {server.name} cannot be reached: {fault}.", code="server_unreachable") from (
+            fault
+        )
+
+
+def refresh(server: McpServer) -> tuple[Found, Listed]:
+    """Store what the server lists now, or why it could not be reached. Raises Unavailable."""
+    try:
+        found = look_at(server)
+    except Unavailable as problem:
+        servers.store_fault(server.id, problem.message)
+        raise
+    return found, servers.store_listing(server.id, found.tools, found.greeting)
+
+
+def _look(config: ServerConfig, connection_class: Any) -> Found:
+    return asyncio.run(_reach(config, connection_class))
+
+
+async def _reach(config: ServerConfig, connection_class: Any) -> Found:
+    connection = connection_class(config)
+    try:
+        await connection.open()
+        return Found(connection.greeting, tuple(connection.tools.values()), connection.skipped)
+    except ServerFault as fault:
+        if connection.last_words:
+            raise ServerFault(f"{fault} (it logged: {connection.last_words})") from fault
+        raise
+    finally:
+        await asyncio.shield(connection.aclose())

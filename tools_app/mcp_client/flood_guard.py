@@ -1,0 +1,38 @@
+"""Stands between a transport and the session: counts messages, and notices when the other side has gone."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+
+from tools_app.mcp_client.errors import ServerFault
+from tools_app.mcp_client.token_bucket import Bucket
+
+_MESSAGES_AT_ONCE, _MESSAGES_PER_SECOND = 2_000, 100
+
+
+@contextlib.asynccontextmanager
+async def guarded(transport: Any, on_end: Callable[[ServerFault | None], None]) -> AsyncIterator[Any]:
+    """The transport's streams, until it ends or floods. on_end: told which; None when it just ended."""
+    async with transport as (read, write), anyio.create_task_group() as group:
+        handed, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        group.start_soon(_pump, read, handed, on_end)
+        try:
+            yield receive, write
+        finally:
+            group.cancel_scope.cancel()
+            receive.close()
+
+
+async def _pump(read: Any, handed: Any, on_end: Callable[[ServerFault | None], None]) -> None:
+    bucket = Bucket(_MESSAGES_AT_ONCE, _MESSAGES_PER_SECOND)
+    async with handed:
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for item in read:
+                if not bucket.take(1):
+                    on_end(ServerFault("it sends messages without end"))
+                    return
+                await handed.send(item)
+        on_end(None)

@@ -1,0 +1,169 @@
+"""The tools of MCP servers as agents get them: `mcp__<server>__<tool>`, as an operator approved them.
+
+Knows the rows and, at the first call, the connections of this process.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from django.utils.module_loading import import_string
+
+from audit_app import stream
+from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
+from tools_app.catalogue import ToolSource
+from tools_app.events import TOOL_PROGRESS
+from tools_app.mcp_client import servers
+from tools_app.mcp_client.errors import ServerFault
+from tools_app.mcp_client.listed_tool import PREFIX, public_names
+from tools_app.models import McpServer, McpTool
+from tools_app.types import AnyTool, Effect, LoopTool, Risk, ToolContext, ToolError, ToolSpec
+
+_POOL = "tools_app.mcp_client.pool.Pool"
+_PROGRESS_SECONDS = 0.25
+_PROGRESS_CHARACTERS = 200
+
+
+class RemoteTool(LoopTool):
+    """One tool of one server."""
+
+    def __init__(self, server: McpServer, row: McpTool, public_name: str) -> None:
+        self._server_id, self._server = server.id, server.name
+        self._version = server.settings_version
+        self._name, self._digest = row.name, row.approved_digest
+        self.spec = ToolSpec(
+            name=public_name,
+            description=row.description or row.title or f"{row.name} of the MCP server {server.name}.",
+            parameters=row.parameters,
+            effect=Effect(row.effect or server.default_effect),
+            risk=Risk(row.risk or server.default_risk),
+            timeout_seconds=server.call_seconds,
+            server=server.name,
+        )
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        try:
+            pool = await connections.pool()
+            connection = await pool.connection(self._server_id, self._version)
+        except ServerFault as fault:
+            raise fault.told(self._server) from fault
+        except AppError as error:  # say, a credential that is missing
+            await in_db(servers.store_fault, self._server_id, error.message)
+            raise ToolError(f"The MCP server {self._server} cannot be used: {error.message}") from error
+        listed = connection.tools.get(self._name)
+        if listed is None:
+            raise ToolError(f"The MCP server {self._server} has no tool {self._name} any more.")
+        if listed.digest != self._digest:
+            raise ToolError(
+                f"The tool {self._name} of the MCP server {self._server} is not what an operator approved. It can be "
+                "used again once they have approved it anew."
+            )
+        return await connection.call(
+            self._name, arguments, seconds=context.timeout_seconds, on_progress=_Teller(context).tell
+        )
+
+
+class _Teller:
+    """Tells whoever watches how far a call is, a few times a second at most."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._next_at = 0.0
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + _PROGRESS_SECONDS
+        fraction = min(max(progress / total, 0.0), 1.0) if total and total > 0 else None
+        event = {
+            "type": TOOL_PROGRESS.name, "run_id": str(self._context.run_id),
+            "execution_id": str(self._context.execution_id), "text": (message or "")[:_PROGRESS_CHARACTERS],
+            "fraction": fraction,
+        }  # fmt: skip
+        await asyncio.to_thread(stream.send_passing, self._context.session_id, event)
+
+
+class Connections:
+    """This process's pool, made when a call first needs it: that loads the SDK."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+        self._making = asyncio.Lock()
+
+    async def pool(self) -> Any:
+        async with self._making:
+            if self._pool is None:
+                pool_class = await asyncio.to_thread(import_string, _POOL)
+                self._pool = pool_class(_load, _report)
+            return self._pool
+
+    async def look_after(self) -> None:
+        if self._pool is not None:
+            await self._pool.look_after(await in_db(servers.list_live))
+
+    async def aclose(self) -> None:
+        """Close every connection. Those of the next call are opened anew, on whatever loop makes it."""
+        pool, self._pool, self._making = self._pool, None, asyncio.Lock()
+        if pool is not None:
+            await pool.aclose()
+
+
+connections = Connections()
+
+
+async def _load(server_id: UUID) -> Any:
+    return await in_db(servers.load_config, server_id)
+
+
+async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -> None:
+    if fault is None:
+        await in_db(servers.store_listing, server_id, tuple(connection.tools.values()), connection.greeting)
+    else:
+        words = f"{fault}. It logged: {connection.last_words}" if connection.last_words else f"{fault}."
+        await in_db(servers.store_fault, server_id, words)
+
+
+class McpSource(ToolSource):
+    """The tools of all enabled servers. Which of them an agent may use, its policy says."""
+
+    prefix = PREFIX
+
+    def __init__(self) -> None:
+        self._versions: tuple[Any, ...] = ()
+        self._tools: dict[str, AnyTool] = {}
+
+    def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
+        return list(self._known().values())
+
+    def find_tool(self, name: str, agent_id: str) -> AnyTool | None:
+        return self._known().get(name)
+
+    def _known(self) -> dict[str, AnyTool]:
+        """Read anew when a version has changed, which one small query tells."""
+        versions = tuple(_VERSIONS.rows())
+        if versions != self._versions:
+            self._tools = _read_tools() if versions else {}
+            self._versions = versions
+        return self._tools
+
+
+_VERSIONS = PreparedQuery(
+    lambda: (
+        McpServer.objects.filter(is_enabled=True).order_by("id").values_list("id", "settings_version", "tools_version")
+    )
+)
+
+
+def _read_tools() -> dict[str, AnyTool]:
+    found: dict[str, AnyTool] = {}
+    for server in McpServer.objects.filter(is_enabled=True).prefetch_related("tools"):
+        rows = {row.name: row for row in server.tools.all()}
+        for name, public_name in public_names(server.name, rows).items():
+            if rows[name].status == "offered":
+                found[public_name] = RemoteTool(server, rows[name], public_name)
+    return found

@@ -1,0 +1,124 @@
+"""The connections of one process: opened when first needed, one a server, kept well, opened again after a pause.
+
+Loads the SDK. All of it belongs to one event loop.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from tools_app.mcp_client.config import ServerConfig
+from tools_app.mcp_client.connection import Connection
+from tools_app.mcp_client.errors import ServerFault
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 600.0
+_PING_SECONDS = 60.0
+_RELIST_SECONDS = 5.0
+_PAUSE_MAX_SECONDS = 60.0
+
+Load = Callable[[UUID], Awaitable[ServerConfig]]
+Report = Callable[[UUID, Connection, ServerFault | None], Awaitable[None]]
+
+
+@dataclass
+class _Slot:
+    """What is known of one server here. version: of the settings that the connection was made from."""
+
+    version: int
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    connection: Connection | None = None
+    used_at: float = 0.0
+    checked_at: float = 0.0
+    listed_at: float = 0.0
+    failures: int = 0
+    retry_at: float = 0.0
+    fault: ServerFault | None = None
+    list_changed: bool = False
+
+
+class Pool:
+    """load: makes a server's configuration, credentials and all; report: told of each listing and each fault."""
+
+    def __init__(self, load: Load, report: Report) -> None:
+        self._load = load
+        self._report = report
+        self._slots: dict[UUID, _Slot] = {}
+
+    async def connection(self, server_id: UUID, version: int) -> Connection:
+        """An open connection made from this version of the settings. Raises ServerFault, at once during a pause."""
+        slot = self._slots.setdefault(server_id, _Slot(version))
+        async with slot.lock:
+            slot.used_at = time.monotonic()
+            if slot.version < version:
+                await self._close(slot)
+                slot.version, slot.failures, slot.retry_at = version, 0, 0.0
+            known = slot.connection
+            return known if known is not None and known.is_open else await self._open(server_id, slot)
+
+    async def look_after(self, live: Mapping[UUID, int]) -> None:
+        """Close what is idle, gone or changed, ping the rest, list again what has changed. live: the servers that are
+        enabled, with the versions of their settings."""
+        for server_id, slot in list(self._slots.items()):
+            try:
+                await self._look_after(server_id, slot, live.get(server_id))
+            except ServerFault as fault:
+                await self._note_fault(server_id, slot, fault)
+            except Exception:  # it must not keep the others from being looked after
+                logger.exception("an MCP server could not be looked after")
+
+    async def aclose(self) -> None:
+        """Close everything, at once."""
+        slots, self._slots = list(self._slots.values()), {}
+        await asyncio.gather(*(self._close(slot) for slot in slots))
+
+    async def _look_after(self, server_id: UUID, slot: _Slot, version: int | None) -> None:
+        now, connection = time.monotonic(), slot.connection
+        if slot.lock.locked() or connection is None:
+            return
+        if version is None or version > slot.version or now - slot.used_at > _IDLE_SECONDS or not connection.is_open:
+            await self._close(slot)
+        elif slot.list_changed and now - slot.listed_at > _RELIST_SECONDS:
+            slot.list_changed, slot.listed_at = False, now
+            await connection.list_tools()
+            await self._report(server_id, connection, None)
+        elif now - slot.checked_at > _PING_SECONDS:
+            slot.checked_at = now
+            await connection.check()
+
+    async def _open(self, server_id: UUID, slot: _Slot) -> Connection:
+        await self._close(slot)
+        now = time.monotonic()
+        if slot.fault and now < slot.retry_at:
+            raise ServerFault(f"{slot.fault}; it is tried again in {slot.retry_at - now:.0f} seconds")
+        connection = Connection(await self._load(server_id), lambda: setattr(slot, "list_changed", True))
+        try:
+            await connection.open()
+        except ServerFault as fault:
+            await self._note_fault(server_id, slot, fault, connection)
+            raise
+        slot.connection, slot.failures, slot.fault = connection, 0, None
+        slot.checked_at = slot.listed_at = time.monotonic()
+        await self._report(server_id, connection, None)
+        return connection
+
+    async def _note_fault(
+        self, server_id: UUID, slot: _Slot, fault: ServerFault, connection: Connection | None = None
+    ) -> None:
+        slot.failures += 1
+        slot.fault, slot.retry_at = fault, time.monotonic() + min(2.0**slot.failures, _PAUSE_MAX_SECONDS)
+        logger.warning("an MCP server failed (%d in a row): %s", slot.failures, fault)
+        known = connection or slot.connection
+        if known is not None:
+            with suppress(Exception):  # the fault itself matters more than that it could not be noted
+                await self._report(server_id, known, fault)
+
+    async def _close(self, slot: _Slot) -> None:
+        connection, slot.connection = slot.connection, None
+        if connection is not None:
+            await connection.aclose()

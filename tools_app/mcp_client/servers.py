@@ -1,0 +1,232 @@
+"""The rows of MCP servers and their tools: added, listed, approved, kept up to date. Synchronous."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from audit_app import services as audit
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from tools_app import conf
+from tools_app.mcp_client.config import Greeting, ServerConfig
+from tools_app.mcp_client.listed_tool import ListedTool
+from tools_app.models import McpServer, McpTool
+from tools_app.secrets import credentials
+
+_MAX_ERROR = 1_000
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a listing changed: names of tools that are new, that are others than were approved, and that are gone."""
+
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def add_server(**settings: Any) -> McpServer:
+    """A new server. settings: fields of the row. Raises InvalidInput, Conflict when the name is taken."""
+    server = McpServer(**settings)
+    check_server(server)
+    if McpServer.objects.filter(name=server.name).exists():
+        raise Conflict(f"There is an MCP server {server.name!r} already.", code="server_exists")
+    with transaction.atomic():
+        server.save()
+        audit.record("McpServerCreated", details={"name": server.name, "transport": server.transport})
+    return server
+
+
+def change_server(server: McpServer, **settings: Any) -> McpServer:
+    """Change fields of the row. Raises InvalidInput."""
+    for name, value in settings.items():
+        setattr(server, name, value)
+    check_server(server)
+    with transaction.atomic():
+        # Not all columns: what the server was last seen to be is written by whoever has a connection to it.
+        server.save(update_fields=[*settings, "settings_version", "updated_at"])
+        audit.record("McpServerUpdated", details={"name": server.name, "fields": sorted(settings)})
+    return server
+
+
+def remove_server(server: McpServer) -> None:
+    """Delete the row and its tools; connections to it end within seconds."""
+    with transaction.atomic():
+        server.delete()
+        audit.record("McpServerDeleted", details={"name": server.name})
+
+
+def get_server(name: str) -> McpServer:
+    """Raises NotFound."""
+    server = McpServer.objects.filter(name=name).first()
+    if server is None:
+        raise NotFound(f"There is no MCP server {name!r}.")
+    return server
+
+
+def check_server(server: McpServer) -> None:
+    """Raises InvalidInput, naming the first field that cannot be used."""
+    try:
+        server.full_clean(validate_unique=False)
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        raise InvalidInput(f"{field}: {messages[0]}", code="bad_server") from None
+    problem = _problem(server)
+    if problem:
+        raise InvalidInput(problem, code="bad_server")
+
+
+def _problem(server: McpServer) -> str:
+    if server.transport == "stdio":
+        if not server.command.strip():
+            return "command: a stdio server needs one."
+        if not isinstance(server.arguments, list) or not all(isinstance(item, str) for item in server.arguments):
+            return "arguments: must be a list of texts."
+        if any(credentials.find_references(item) for item in (server.command, *server.arguments)):
+            return "arguments: everyone on the machine can read them; put credentials into the environment."
+        return _problem_of_texts("environment", server.environment)
+    if not _is_plain_url(server.url):
+        return "url: must read like https://example.com/mcp, without a user name."
+    if credentials.find_references(server.url):
+        return "url: it is logged; put credentials into the headers."
+    return _problem_of_texts("headers", server.headers)
+
+
+def _is_plain_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port  # which raises for what is no number of a port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
+
+
+def _problem_of_texts(field: str, value: Any) -> str:
+    if not isinstance(value, dict):
+        return f"{field}: must be an object of texts."
+    for name, text in value.items():
+        if not name or not isinstance(text, str) or any(character in name + text for character in "\r\n\0"):
+            return f"{field}: every name and value must be a text of one line."
+    return ""
+
+
+def load_config(server_id: UUID) -> ServerConfig:
+    """What a connection needs, with credentials in their places. Raises NotFound, or what a credential raises."""
+    server = McpServer.objects.filter(id=server_id).first()
+    if server is None:
+        raise NotFound("There is no such MCP server any more.")
+    return config_of(server)
+
+
+def config_of(server: McpServer) -> ServerConfig:
+    """As `load_config`, of a row at hand, saved or not."""
+    return ServerConfig(
+        name=server.name, transport=server.transport, command=server.command, arguments=tuple(server.arguments),
+        environment=_resolved(server, server.environment), folder=conf.mcp_folder() / server.name, url=server.url,
+        headers=_resolved(server, server.headers), connect_seconds=server.connect_seconds,
+    )  # fmt: skip
+
+
+def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
+    purpose = f"MCP server {server.name}"
+    return {name: credentials.resolve_references(text, owner_id=None, purpose=purpose) for name, text in texts.items()}
+
+
+def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeting) -> Listed:
+    """Keep what a server lists now, and that it works. The first listing of a server is approved as it is; tools that
+    come or change later wait for an operator. Of those that are gone, the ones that an operator has dealt with stay: a
+    server may think of new names for ever."""
+    listed = {tool.name: tool for tool in tools}
+    with transaction.atomic():
+        servers = McpServer.objects.filter(id=server_id)
+        known = {row.name: row for row in McpTool.objects.filter(server_id=server_id)}
+        is_first = not known and servers.filter(reached_at=None).exists()
+        servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
+        new = [name for name in listed if name not in known]
+        McpTool.objects.bulk_create(
+            [_row(server_id, listed[name], approved=is_first) for name in new], ignore_conflicts=True
+        )
+        changed = [name for name in listed if name in known and _differs(known[name], listed[name])]
+        for name in changed:
+            McpTool.objects.filter(pk=known[name].pk).update(**_columns(listed[name]), is_listed=True)
+        gone = [name for name, row in known.items() if row.is_listed and name not in listed]
+        forgotten = [known[name].pk for name in gone if not _is_dealt_with(known[name])]
+        McpTool.objects.filter(pk__in=forgotten).delete()
+        McpTool.objects.filter(server_id=server_id, name__in=gone).update(is_listed=False)
+        if new or changed or gone:
+            servers.update(tools_version=F("tools_version") + 1)
+            server = servers.values_list("name", flat=True).first() or ""
+            told = {"server": server, "new": new[:50], "changed": changed[:50], "gone": gone[:50]}
+            audit.record("McpToolsListed", details={**told, "approved": is_first})
+    return Listed(tuple(new), tuple(changed), tuple(gone))
+
+
+def _differs(row: McpTool, tool: ListedTool) -> bool:
+    return not row.is_listed or row.digest != tool.digest or row.hints != tool.hints
+
+
+def _is_dealt_with(row: McpTool) -> bool:
+    """Whether an operator has approved, rated or switched it off."""
+    return bool(row.approved_digest or row.risk or row.effect) or not row.is_enabled
+
+
+def _row(server_id: UUID, tool: ListedTool, *, approved: bool) -> McpTool:
+    return McpTool(
+        server_id=server_id, name=tool.name, approved_digest=tool.digest if approved else "", **_columns(tool)
+    )
+
+
+def _columns(tool: ListedTool) -> dict[str, Any]:
+    return {
+        "title": tool.title, "description": tool.description, "parameters": tool.parameters, "hints": tool.hints,
+        "digest": tool.digest,
+    }  # fmt: skip
+
+
+def store_fault(server_id: UUID, problem: str) -> None:
+    """Note for operators why a server cannot be reached."""
+    McpServer.objects.filter(id=server_id).update(state="failing", last_error=problem[:_MAX_ERROR])
+
+
+def approve_tools(server: McpServer, names: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Accept tools as they are listed now, all of the server's when no names are given. Returns those that were not
+    approved before. Raises NotFound for a name that the server does not list."""
+    with transaction.atomic():
+        rows = {row.name: row for row in server.tools.filter(is_listed=True)}
+        wanted = list(rows if names is None else names)
+        unknown = [name for name in wanted if name not in rows]
+        if unknown:
+            raise NotFound(f"The MCP server {server.name} lists no tool {unknown[0]!r}.")
+        approved = tuple(name for name in wanted if not rows[name].is_approved)
+        for name in approved:
+            McpTool.objects.filter(pk=rows[name].pk).update(approved_digest=rows[name].digest)
+        if approved:
+            touch_tools(server)
+            audit.record("McpToolsApproved", details={"server": server.name, "tools": list(approved[:50])})
+    return approved
+
+
+def touch_tools(server: McpServer) -> None:
+    """What agents may be offered of this server has changed."""
+    McpServer.objects.filter(pk=server.pk).update(tools_version=F("tools_version") + 1)
+
+
+def credential_changed(name: str, owner_id: int | None) -> None:
+    """A credential was stored or deleted: servers that use it are connected anew. In the caller's transaction."""
+    if owner_id is not None:
+        return
+    for server in McpServer.objects.all():
+        texts = (*server.environment.values(), *server.headers.values())
+        if any(name in credentials.find_references(text) for text in texts):
+            McpServer.objects.filter(pk=server.pk).update(settings_version=F("settings_version") + 1)
+
+
+def list_live() -> dict[UUID, int]:
+    """The servers that are enabled, with the versions of their settings."""
+    return dict(McpServer.objects.filter(is_enabled=True).order_by().values_list("id", "settings_version"))

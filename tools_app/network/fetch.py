@@ -1,0 +1,102 @@
+"""Fetches one web page within fixed limits, following a few redirects, each checked like the first URL."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import httpx2
+
+from tools_app.network import ssrf_guard
+from tools_app.network.transport import Budget, GuardedTransport, faults_in_words
+from tools_app.types import ToolError
+
+MAX_BYTES = 2 * 1024 * 1024
+_MAX_REDIRECTS = 3
+# Headers of all answers, and what a TLS connection adds, on top of the body.
+_WIRE_EXTRA_BYTES = 512 * 1024
+_READ_SECONDS = 15.0
+_HEADERS = {
+    "user-agent": "Mozilla/5.0 (compatible; Komand web_fetch)",
+    "accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,application/xml;q=0.8,*/*;q=0.1",
+    "accept-encoding": "gzip, deflate",
+}
+_TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "application/javascript"}
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """url: where the redirects led; media_type: lower case, without parameters; body: decompressed, at most MAX_BYTES;
+    is_cut: there was more; redirect: where another host's page would be, which was not asked."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
+    is_cut: bool
+    redirect: str = ""
+
+
+def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetched:
+    """GET a text resource; any HTTP status is an answer. Blocks for at most about `seconds`.
+
+    A redirect is followed within a host. One to another host or port is handed back: asking that one is another call,
+    which the rules about hosts have to allow.
+    Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
+    """
+    target = ssrf_guard.check_url(url, allowed_private=allowed_private)
+    budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
+    transport = GuardedTransport(budget, allowed_private)
+    # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
+    with (
+        httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client,
+        faults_in_words(),
+    ):
+        return _follow(client, target, allowed_private)
+
+
+def _follow(client: httpx2.Client, target: ssrf_guard.Target, allowed_private: Collection[str]) -> Fetched:
+    for _ in range(_MAX_REDIRECTS + 1):
+        with client.stream("GET", target.url) as response:
+            if response.next_request is None:
+                return _read(response)
+            status, next_url = response.status_code, response.next_request.url
+        if target.url.scheme == "https" and next_url.scheme == "http":
+            raise ssrf_guard.RefusedTargetError("The page redirects from https to http.")
+        following = ssrf_guard.check_url(str(next_url), allowed_private=allowed_private)
+        if not _is_same_place(target, following):
+            return Fetched(str(target.url), status, "", None, b"", False, redirect=str(following.url))
+        target = following
+    raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
+
+
+def _is_same_place(asked: ssrf_guard.Target, led_to: ssrf_guard.Target) -> bool:
+    """The same server, also when it goes over from http to https on their usual ports."""
+    return asked.host == led_to.host and (asked.port == led_to.port or (asked.port, led_to.port) == (80, 443))
+
+
+def codings_are_known(response: httpx2.Response) -> bool:
+    """Whether the body is compressed in ways that are unpacked piece by piece, if at all."""
+    codings = {coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")}
+    return codings <= {"", "identity", "gzip", "x-gzip", "deflate"}
+
+
+def _read(response: httpx2.Response) -> Fetched:
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not _is_text(media_type):
+        raise ToolError(f"The URL leads to {media_type[:80]}, not to text.")
+    if not codings_are_known(response):
+        raise ToolError("The server's answer is compressed in a way that cannot be read.")
+    body = bytearray()
+    for chunk in response.iter_bytes():  # decompressed piece by piece, so that a bomb is cut, not unpacked
+        body += chunk[: MAX_BYTES + 1 - len(body)]
+        if len(body) > MAX_BYTES:
+            break
+    charset = response.charset_encoding
+    url = str(response.request.url)
+    return Fetched(url, response.status_code, media_type, charset, bytes(body[:MAX_BYTES]), len(body) > MAX_BYTES)
+
+
+def _is_text(media_type: str) -> bool:
+    if not media_type or media_type.startswith("text/") or media_type in _TEXT_TYPES:
+        return True
+    return media_type.startswith("application/") and media_type.endswith(("+json", "+xml"))

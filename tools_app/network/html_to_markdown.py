@@ -1,0 +1,86 @@
+"""Turns HTML into Markdown for a model: the part of a page that is worth reading, and where it leads to. Pure.
+
+Loaded by path at the first page: what it leans on takes seven megabytes in every process.
+"""
+
+import re
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag
+from bs4.dammit import EncodingDetector
+from markdownify import MarkdownConverter
+
+from tools_app.network.page_text import Readable
+
+_NOT_CONTENT = [
+    "script", "style", "noscript", "template", "nav", "footer", "svg", "canvas", "iframe", "object", "embed", "video",
+    "audio", "select", "button", "dialog",
+]  # fmt: skip
+# A <main> or <article> with less text than this is a shell; the whole page says more.
+_LEAST_MAIN_CHARACTERS = 200
+_MAX_TITLE_CHARACTERS = 300
+_MAX_LINKS, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 150, 1_000
+# What is parsed of a page: a million characters take seconds. (Markup that is broken on purpose takes longer, until
+# the tool's time limit ends it.)
+_MAX_HTML_CHARACTERS = 1_000_000
+
+
+def find_encoding(body: bytes) -> str | None:
+    """What the page says of itself, near its beginning."""
+    return EncodingDetector.find_declared_encoding(body[:4096], is_html=True)
+
+
+def read(html: str, url: str) -> Readable:
+    """url: what relative links are relative to."""
+    soup = BeautifulSoup(html[:_MAX_HTML_CHARACTERS], "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    content = _main_part(soup)
+    _make_links_absolute(content, url)
+    links = _links(content)
+    return Readable(title[:_MAX_TITLE_CHARACTERS], _markdown(content), len(html) > _MAX_HTML_CHARACTERS, links)
+
+
+def _main_part(soup: BeautifulSoup) -> Tag:
+    """The part of the page that is worth reading, without what is there for browsers alone."""
+    for tag in soup.find_all([*_NOT_CONTENT, "head", "title"]):
+        tag.decompose()
+    for image in soup.find_all("img"):
+        image.replace_with(str(image.get("alt") or ""))
+    for name in ("main", "article"):
+        part = soup.find(name)
+        if isinstance(part, Tag) and len(part.get_text(strip=True)) >= _LEAST_MAIN_CHARACTERS:
+            return part
+    return soup
+
+
+def _make_links_absolute(content: Tag, url: str) -> None:
+    for link in content.find_all("a", href=True):
+        try:
+            target = urljoin(url, str(link["href"]))
+        except ValueError:
+            target = ""
+        if target.startswith(("http://", "https://")) and target.partition("#")[0] != url.partition("#")[0]:
+            link["href"] = target
+        else:
+            link.unwrap()
+
+
+def _links(content: Tag) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for link in content.find_all("a", href=True):
+        address = str(link["href"])
+        text = " ".join(link.get_text(" ", strip=True).split())[:_MAX_LINK_CHARACTERS]
+        if len(address) <= _MAX_ADDRESS_CHARACTERS and not found.get(address):
+            found[address] = text
+        if len(found) == _MAX_LINKS:
+            break
+    return tuple((text, address) for address, text in found.items())
+
+
+def _markdown(content: Tag) -> str:
+    try:
+        text = str(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(content))
+    except RecursionError:  # a page may be nested deeper than the converter can follow
+        text = content.get_text("\n", strip=True)
+    lines = (line.rstrip() for line in text.splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -1,0 +1,85 @@
+"""Makes one HTTP request to a host that an operator has allowed, within fixed limits. Follows no redirects."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from tools_app.network import ssrf_guard
+from tools_app.network.fetch import codings_are_known
+from tools_app.network.ssrf_guard import RefusedTargetError
+from tools_app.network.transport import Budget, GuardedTransport, faults_in_words
+from tools_app.types import ToolError
+
+MAX_BYTES = 1024 * 1024
+_WIRE_EXTRA_BYTES = 512 * 1024
+_READ_SECONDS = 30.0
+USER_AGENT = "Komand http_request"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: there was more."""
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    charset: str | None
+    body: bytes
+    is_cut: bool
+
+
+def allows(hosts: Collection[str], host: str, port: int) -> bool:
+    """Whether a host is among `hosts`, all in lower case: `api.example.com`, perhaps with a port, `*.example.com`."""
+    for allowed in hosts:
+        name, _, number = allowed.rpartition(":")
+        if not (name and number.isdigit() and not name.endswith(":")):
+            name, number = allowed, ""
+        if number and int(number) != port:
+            continue
+        if name == host or (name.startswith("*.") and host.endswith(name[1:])):
+            return True
+    return False
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes,
+    seconds: float,
+    hosts: Collection[str],
+    allowed_private: Collection[str],
+) -> Answer:
+    """Any HTTP status is an answer. Blocks for at most about `seconds`. hosts: see `allows`.
+
+    Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
+    """
+    target = ssrf_guard.check_url(url, allowed_private=allowed_private)
+    if not allows(hosts, target.host, target.port):
+        raise RefusedTargetError(f"The host {target.host} is not among those that may be reached.")
+    budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
+    transport = GuardedTransport(budget, allowed_private)
+    usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}
+    with (
+        httpx2.Client(transport=transport, trust_env=False, headers=usual, timeout=_READ_SECONDS) as client,
+        faults_in_words(),
+        client.stream(method, target.url, headers=dict(headers), content=body or None) as response,
+    ):
+        return _read(response)
+
+
+def _read(response: httpx2.Response) -> Answer:
+    if not codings_are_known(response):
+        raise ToolError("The server's answer is compressed in a way that cannot be read.")
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk[: MAX_BYTES + 1 - len(body)]
+        if len(body) > MAX_BYTES:
+            break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(
+        str(response.request.url), response.status_code, headers, response.charset_encoding, bytes(body[:MAX_BYTES]),
+        len(body) > MAX_BYTES,
+    )  # fmt: skip

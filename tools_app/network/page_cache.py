@@ -1,0 +1,70 @@
+"""Pages that were fetched a moment ago, for the same agent: read on without asking the server again.
+
+A few slots an agent, each overwritten by the next page that falls into it, so that its size has a bound; away or
+flushed, it is just empty.
+"""
+
+import json
+import logging
+import zlib
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+
+from redis.exceptions import RedisError
+
+from audit_app.kernel import valkey
+from tools_app import conf
+from tools_app.network.page_text import Readable
+
+logger = logging.getLogger(__name__)
+
+_SLOTS = 32
+_MAX_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it was read. url: after redirects; size_bytes: of its body as far as it was taken."""
+
+    url: str
+    status: int
+    content: Readable
+    size_bytes: int
+
+
+def find(agent_id: str, url: str) -> Page | None:
+    """The page of that URL, if the agent fetched it within KOMAND_FETCH_CACHE_SECONDS."""
+    if not conf.fetch_cache_seconds():
+        return None
+    try:
+        packed = valkey.sync_client().get(_slot(agent_id, url))
+    except RedisError as error:
+        logger.warning("the page cache cannot be read: %s", error)
+        return None
+    if not isinstance(packed, bytes):
+        return None
+    kept = json.loads(zlib.decompress(packed))
+    if kept["asked"] != url:  # another page has the same slot
+        return None
+    content = kept["page"].pop("content")
+    links = tuple((text, address) for text, address in content.pop("links"))
+    return Page(**kept["page"], content=Readable(**content, links=links))
+
+
+def keep(agent_id: str, url: str, page: Page) -> None:
+    """Keep a page under the URL that was asked for, unless it is too long."""
+    seconds = conf.fetch_cache_seconds()
+    if not seconds:
+        return
+    packed = zlib.compress(json.dumps({"asked": url, "page": asdict(page)}).encode(), 1)
+    if len(packed) > _MAX_BYTES:
+        return
+    try:
+        valkey.sync_client().set(_slot(agent_id, url), packed, ex=seconds)
+    except RedisError as error:
+        logger.warning("a page was not kept: %s", error)
+
+
+def _slot(agent_id: str, url: str) -> str:
+    number = int.from_bytes(sha256(url.encode()).digest()[:4], "big") % _SLOTS
+    return f"{conf.redis_prefix()}fetched:{agent_id}:{number}"

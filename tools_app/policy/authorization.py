@@ -1,0 +1,71 @@
+"""The gate: brings the policy together with what holds now - the emergency stop, budgets, grants - for each call."""
+
+import os
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from tools_app.injection import guard
+from tools_app.policy import emergency_stop, grants
+from tools_app.policy.budgets import ActionBudget
+from tools_app.policy.decide import Allow, Ask, Deny, Situation, Verdict, decide
+from tools_app.policy.patterns import Call
+from tools_app.policy.rules import AgentPolicy, SessionPolicy
+from tools_app.policy.suggestions import Proposal, propose
+from tools_app.types import AnyTool, Risk
+
+
+class Gate:
+    """Decides the calls of one step, in one transaction: what is let through counts against the budgets at once.
+
+    run_id: None for a call that is only thought of.
+    """
+
+    def __init__(
+        self, agent_policy: AgentPolicy, session_policy: SessionPolicy, *, actor: str, run_id: UUID | None = None
+    ) -> None:
+        self.agent_policy = agent_policy
+        self.session_policy = session_policy
+        self._actor = actor
+        self._run_id = run_id
+        self._stopped = emergency_stop.why_stopped(agent_policy.agent_id)
+        self._is_suspect = run_id is not None and guard.has_escalated(run_id)
+        self._budgets = [ActionBudget(each) for each in _chain(agent_policy)]
+
+    def decide(self, tool: AnyTool, arguments: dict[str, Any], *, is_question: bool = False) -> Verdict:
+        """The verdict on one call; unless it denies, the call is counted. is_question: the call is itself a question
+        to a person, who need not be asked for it."""
+        risk = tool.risk_of(arguments)
+        spent = next((why for budget in self._budgets if (why := budget.refusal())), "")
+        situation = Situation(self._stopped, spent, self._is_suspect)
+        verdict = self._decide(tool, arguments, risk, situation)
+        if isinstance(verdict, Ask):  # only then is it worth reading what was allowed in advance
+            granted = grants.standing_patterns(self.agent_policy.agent_id)
+            for_run = grants.run_patterns(self._run_id) if self._run_id else ()
+            if granted or for_run:
+                verdict = self._decide(tool, arguments, risk, replace(situation, grants=granted, run_grants=for_run))
+        if isinstance(verdict, Ask) and is_question:
+            verdict = Allow("It asks a person itself.", "question")
+        if not isinstance(verdict, Deny):
+            for budget in self._budgets:
+                budget.take()
+        return verdict
+
+    def propose(self, tool: AnyTool, arguments: dict[str, Any]) -> Proposal:
+        """What a person who is asked may allow beyond this call."""
+        return propose(Call(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
+
+    def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
+        return decide(
+            tool.spec, arguments, risk, self.agent_policy, self._actor, self.session_policy, situation,
+            follow=os.path.realpath,
+        )  # fmt: skip
+
+
+def _chain(agent_policy: AgentPolicy | None) -> list[AgentPolicy]:
+    """The policy and those that it lies within."""
+    chain = []
+    while agent_policy is not None:
+        chain.append(agent_policy)
+        agent_policy = agent_policy.within
+    return chain

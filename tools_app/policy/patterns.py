@@ -1,0 +1,266 @@
+"""Patterns of tool calls, in which rules are written: `tool`, `tool(glob)`, `tool(argument=glob, …)`. Pure.
+
+`*` stands for any text, `?` for one character, `\\` takes the next character as it is. A rule that refuses matches
+broadly: any spelling of the call will do. One that permits matches strictly: every spelling has to fit.
+"""
+
+import hashlib
+import json
+import posixpath
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tools_app.policy import targets
+from tools_app.policy.globs import Glob, PatternError, fold
+from tools_app.policy.targets import Follow, Url
+from tools_app.types import Target, ToolSpec
+
+LONGEST = 1000
+DIGEST = "#"
+_TOOL = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
+_NAMED = re.compile(r"\s*([A-Za-z_][\w.-]*)=")
+_DIGEST_TEXT = re.compile(r"#[0-9a-f]{32}")
+_HOST = re.compile(r"(?:[a-z0-9*?._-]{1,253}|\[[0-9a-f:.]+\])(?::(?:\d{1,5}|\*))?", re.IGNORECASE)
+_CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call as the rules look at it. workspace: the folder that its paths are resolved in, by `follow`."""
+
+    spec: ToolSpec
+    arguments: dict[str, Any]
+    workspace: str = ""
+    follow: Follow = str
+
+    @property
+    def canonical(self) -> str:
+        """The arguments as JSON in its one spelling."""
+        return json.dumps(self.arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def digest(self) -> str:
+        return f"{DIGEST}{hashlib.sha256(self.canonical.encode()).hexdigest()[:32]}"
+
+    def value(self, argument: str) -> Any:
+        """What the call says of the argument, or what the tool's schema says of its absence; None when neither does."""
+        if argument in self.arguments:
+            return self.arguments[argument]
+        rule = self.spec.parameters.get("properties", {}).get(argument)
+        return rule.get("default") if isinstance(rule, dict) else None
+
+
+@dataclass(frozen=True)
+class _UrlGlob:
+    """A glob of URLs, compared part by part: what stands for a host never reaches into a path."""
+
+    scheme: Glob
+    host: Glob
+    port: str
+    path: Glob | None
+
+    def permits(self, url: Url) -> bool:
+        path = self.path.matches(url.path) if self.path else url.path == "/"
+        same_port = self.port in ("*", "" if url.port is None else str(url.port))
+        return path and same_port and self.scheme.matches(url.scheme) and self.host.matches(url.host)
+
+    def refuses(self, url: Url) -> bool:
+        path = self.path is None or self.path.finds(url.path)
+        same_port = self.port in ("", "*", str(url.port))
+        return path and same_port and self.scheme.finds(url.scheme) and self.host.finds(url.host)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What one argument has to be like; argument empty: the tool's main one."""
+
+    argument: str
+    glob: Glob
+    url: _UrlGlob | None = None
+
+    def permits(self, call: Call) -> bool:
+        name = self.argument or main_argument(call)
+        value = call.value(name) if name else call.canonical
+        kind = targets.targets_of(call.spec).get(name)
+        found = list(_texts(value))
+        return bool(found) and all(self._permits_text(text, kind, call) for text in found)
+
+    def refuses(self, call: Call) -> bool:
+        name = self.argument or main_argument(call)
+        value = call.value(name) if name else None
+        kind = targets.targets_of(call.spec).get(name)
+        if any(self._refuses_text(text, kind, call) for text in _texts(value)):
+            return True
+        return not self.argument and self.glob.finds(fold(call.canonical))
+
+    def _permits_text(self, text: str, kind: Target | None, call: Call) -> bool:
+        if kind is Target.PATH:
+            path = targets.read_path(text, call.workspace, call.follow)
+            if path is not None and self.glob.pieces[0].startswith("/"):
+                path = f"{targets.root_of(call.workspace, call.follow)}/{path}"
+            return path is not None and self.glob.matches(path)
+        if kind is Target.URL or (self.url and targets.is_url_like(text)):
+            url = targets.read_url(text)
+            if url is None:
+                return False
+            return self.url.permits(url) if self.url else self.glob.matches(text)
+        return self.glob.matches(text) and (self.glob.is_literal or not _CLIMBS.search(targets.decoded(text)))
+
+    def _refuses_text(self, text: str, kind: Target | None, call: Call) -> bool:
+        if any(self.glob.finds(spelling) for spelling in _spellings(text, kind, call)):
+            return True
+        if kind is not Target.URL and not targets.is_url_like(text):
+            return False
+        return any(self._refuses_url(url) for url in targets.suspect_urls(text))
+
+    def _refuses_url(self, url: Url) -> bool:
+        as_text = f"{url.scheme}://{url.authority}{url.path}"
+        return self.glob.finds(fold(as_text)) or (self.url is not None and self.url.refuses(url))
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """tool: which tools; rules: what all hold of the arguments; digest: of the very arguments, instead of rules."""
+
+    tool: Glob
+    rules: tuple[_Rule, ...] = ()
+    digest: str = ""
+
+    @property
+    def is_about_arguments(self) -> bool:
+        return bool(self.rules or self.digest)
+
+    def permits(self, call: Call) -> bool:
+        """Whether every spelling of the call fits."""
+        if not self.tool.matches(call.spec.name) or (self.digest and self.digest != call.digest):
+            return False
+        return all(rule.permits(call) for rule in self.rules)
+
+    def refuses(self, call: Call) -> bool:
+        """Whether any spelling of the call fits."""
+        names = (call.spec.name, call.spec.stands_for or call.spec.name)
+        if not any(self.tool.finds(fold(name)) for name in names) or (self.digest and self.digest != call.digest):
+            return False
+        return all(rule.refuses(call) for rule in self.rules)
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Pattern:
+    """Raises PatternError that says what is wrong."""
+    if len(text) > LONGEST:
+        raise PatternError(f"A pattern has at most {LONGEST} characters.")
+    name, bracket, inner = text.strip().partition("(")
+    if not _TOOL.fullmatch(name):
+        raise PatternError(
+            f"{text[:100]!r} is no pattern: write `tool` or `tool(argument glob)`, where the tool has letters, digits, "
+            "`_`, `-`, `.`, `:` and the wildcards `*` and `?`."
+        )
+    if not bracket:
+        return Pattern(Glob.parse(name))
+    if not inner.endswith(")") or not inner[:-1].strip():
+        raise PatternError(f"{text[:100]!r} is no pattern: what is in the brackets must not be empty, and end in `)`.")
+    inner = inner[:-1].strip()
+    if inner.startswith(DIGEST):
+        if not _DIGEST_TEXT.fullmatch(inner):
+            raise PatternError(f"{text[:100]!r}: `#` begins the digest of arguments, 32 hex digits. Write `\\#`.")
+        return Pattern(Glob.parse(name), digest=inner)
+    return Pattern(Glob.parse(name), tuple(_rule(part) for part in _split(inner)))
+
+
+def check_pattern(text: str) -> str:
+    """The pattern, if it can be used. Raises PatternError."""
+    parse(text)
+    return text
+
+
+def check_host(text: str) -> str:
+    """A rule about hosts in lower case, if it can be used. Raises PatternError."""
+    if not _HOST.fullmatch(text):
+        raise PatternError(
+            f"{text[:100]!r} is no host: write `example.com`, `*.example.com` or `example.com:8443`, without a path."
+        )
+    return text.lower()
+
+
+def find_refusing(texts: Iterable[str], call: Call) -> str | None:
+    """The first of the patterns that holds for the call in any spelling."""
+    return next((text for text in texts if parse(text).refuses(call)), None)
+
+
+def find_permitting(texts: Iterable[str], call: Call) -> str | None:
+    """The first of the patterns that holds for the call in every spelling."""
+    return next((text for text in texts if parse(text).permits(call)), None)
+
+
+def main_argument(call: Call) -> str:
+    """The argument that a bare glob is about: the only required text, else the only text; empty when there is none."""
+    properties = call.spec.parameters.get("properties", {})
+    texts = [name for name, rule in properties.items() if isinstance(rule, dict) and rule.get("type") == "string"]
+    required = [name for name in call.spec.parameters.get("required", ()) if name in texts]
+    name = required[0] if len(required) == 1 else texts[0] if len(texts) == 1 else ""
+    return name if name and call.value(name) is not None else ""
+
+
+def _rule(part: str) -> _Rule:
+    named = _NAMED.match(part)
+    text = part[named.end() :].strip() if named else part
+    return _Rule(named[1] if named else "", Glob.parse(text), _url_glob(text))
+
+
+def _split(inner: str) -> list[str]:
+    """The rules between the commas; a comma that no `name=` follows belongs to the glob."""
+    if not _NAMED.match(inner):
+        return [inner]
+    parts, begin, at = [], 0, 0
+    while at < len(inner):
+        if inner[at] == "," and _NAMED.match(inner, at + 1):
+            parts.append(inner[begin:at])
+            begin = at + 1
+        at += 2 if inner[at] == "\\" else 1
+    return [*parts, inner[begin:]]
+
+
+def _url_glob(text: str) -> _UrlGlob | None:
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return None
+    authority, slash, path = rest.partition("/")
+    host, colon, port = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        host, port = authority, ""
+    if not re.search(r"[*?\\]", host):
+        url = targets.read_url(f"{scheme.lower()}://{host}{':' + port if port else ''}/")
+        if url is not None:
+            host, port = url.host, "" if url.port is None else str(url.port)
+    return _UrlGlob(
+        Glob.parse(scheme.lower()), Glob.parse(host.lower()), port, Glob.parse(f"/{path}") if slash else None
+    )
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """The texts that a rule is about: the value, each item of a list, and JSON for what is no text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None:
+        yield json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _spellings(text: str, kind: Target | None, call: Call) -> Iterable[str]:
+    """What the text may come to when it is read carelessly, folded."""
+    yield fold(text)
+    plain = targets.decoded(unicodedata.normalize("NFKC", text)).replace("\\", "/")
+    if plain != text:
+        yield fold(plain)
+    if "/" in plain or "." in plain:
+        yield fold(posixpath.normpath(plain))
+    if kind is Target.PATH:
+        path = targets.read_path(text, call.workspace, call.follow)
+        if path is not None:
+            yield fold(path)

@@ -1,0 +1,148 @@
+"""The vault of credentials: stored, listed, deleted, and opened for a purpose, each with an entry of the audit log.
+
+A value leaves here only as the result of `use_credential`, and is then masked wherever this process writes text.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from audit_app import services as audit
+from audit_app.kernel import redact
+from audit_app.kernel.errors import InvalidInput, NotFound
+from tools_app.models import Credential
+from tools_app.secrets import vault
+
+# Shorter values could not be masked without masking ordinary words too.
+LEAST_CHARACTERS = redact.LEAST_CHARACTERS
+MOST_CHARACTERS = 64 * 1024
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
+_REFERENCE = re.compile(r"\{\{\s*credential:\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,119})\s*\}\}")
+
+# Called with the name and the owner's id within the transaction that stores or deletes a credential, so that whoever
+# keeps something open that uses it can have it opened anew.
+on_change: list[Callable[[str, int | None], None]] = []
+
+
+class UnknownCredential(NotFound):
+    """There is no such credential."""
+
+    code = "unknown_credential"
+
+
+def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Credential, bool]:
+    """Store a value under a name of the owner (None: the installation's), replacing the one that is there.
+
+    Returns the row and whether it is new. Raises InvalidInput (bad_name, bad_value).
+    """
+    check_name(name)
+    if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
+        raise InvalidInput(
+            f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters: a shorter one could not be masked.",
+            code="bad_value",
+        )
+    redact.remember(value)
+    sealed = vault.seal(value)
+    try:
+        with transaction.atomic():
+            return _stored(name, sealed, owner_id)
+    except IntegrityError:  # another request has just made it
+        with transaction.atomic():
+            return _stored(name, sealed, owner_id)
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInput (bad_name) for what cannot stand in a reference."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            "A credential's name has 1 to 120 letters, digits, dots, dashes and underscores.", code="bad_name"
+        )
+
+
+def _stored(name: str, sealed: str, owner_id: int | None) -> tuple[Credential, bool]:
+    is_new = not _rows(owner_id).filter(name=name).update(value_sealed=sealed, updated_at=Now())
+    if is_new:
+        Credential.objects.create(owner_id=owner_id, name=name, value_sealed=sealed)
+    audit.record("CredentialStored", details={"name": name, "owner": _owner(owner_id), "is_new": is_new})
+    _tell(name, owner_id)
+    return _rows(owner_id).get(name=name), is_new
+
+
+def delete_credential(name: str, *, owner_id: int | None) -> None:
+    """Delete a credential for good. Raises UnknownCredential."""
+    with transaction.atomic():
+        if not _rows(owner_id).filter(name=name).delete()[0]:
+            raise UnknownCredential
+        audit.record("CredentialDeleted", details={"name": name, "owner": _owner(owner_id)})
+        _tell(name, owner_id)
+
+
+def use_credential(name: str, *, owner_id: int | None, purpose: str) -> str:
+    """The value, for use at once: never store, log or show it. Synchronous; reads and writes the database.
+
+    owner_id: whose credential, None for the installation's; purpose: what it is used for, for the audit log, such as
+    `skill weather`. Raises UnknownCredential, SealError.
+    """
+    row = _rows(owner_id).filter(name=name).first()
+    if row is None:
+        raise UnknownCredential(f"There is no credential {name!r}. Store it, or name another one.")
+    value = vault.unseal(row.value_sealed)
+    redact.remember(value)
+    with transaction.atomic():
+        Credential.objects.filter(pk=row.pk).update(last_used_at=Now())
+        audit.record("CredentialAccessed", details={"name": name, "owner": _owner(owner_id), "purpose": purpose})
+    return value
+
+
+def find_references(text: str) -> tuple[str, ...]:
+    """The names of the credentials that a text refers to as `{{credential:NAME}}`, each once, in their order."""
+    return tuple(dict.fromkeys(_REFERENCE.findall(text)))
+
+
+def refuse_references(user: User | AnonymousUser, *texts: str) -> str:
+    """Why this user may not put these texts where references are resolved to the installation's credentials: they could
+    have one sent to a server of theirs. Empty when they may."""
+    if user.has_perm("tools_app.change_credential") or not any(map(find_references, texts)):
+        return ""
+    return "To name a credential of the installation takes the permission to change credentials."
+
+
+def resolve_references(text: str, *, owner_id: int | None, purpose: str) -> str:
+    """The text with each `{{credential:NAME}}` replaced by its value. As `use_credential`, for use at once."""
+    if "{{" not in text:
+        return text
+    use = partial(use_credential, owner_id=owner_id, purpose=purpose)
+    values = {name: use(name) for name in find_references(text)}
+    return _REFERENCE.sub(lambda match: values[match[1]], text)
+
+
+def list_credentials(owner_id: int | None) -> tuple[Credential, ...]:
+    """The owner's credentials by name. Nothing that is shown of a row may be its value."""
+    return tuple(_rows(owner_id).order_by("name"))
+
+
+def get_credential(name: str, *, owner_id: int | None) -> Credential:
+    """Raises UnknownCredential."""
+    row = _rows(owner_id).filter(name=name).first()
+    if row is None:
+        raise UnknownCredential
+    return row
+
+
+def _rows(owner_id: int | None) -> QuerySet[Credential]:
+    return Credential.objects.filter(owner_id=owner_id)
+
+
+def _owner(owner_id: int | None) -> str:
+    return "installation" if owner_id is None else f"user:{owner_id}"
+
+
+def _tell(name: str, owner_id: int | None) -> None:
+    for tell in on_change:
+        tell(name, owner_id)

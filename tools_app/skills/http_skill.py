@@ -1,0 +1,136 @@
+"""HTTP skills: one request to the manifest's own host, with the owner's credentials, within limits of time and size."""
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import httpx2
+
+from audit_app.kernel import redact
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError
+from tools_app import conf
+from tools_app.network import page_text, ssrf_guard
+from tools_app.network.async_transport import AsyncGuardedTransport
+from tools_app.secrets import credentials
+from tools_app.skills.installed import Installed, check_permissions, checked_output, spec_of
+from tools_app.skills.templates import HttpRequest, HttpTemplate, UnfitValue, render
+from tools_app.types import LoopTool, ToolContext, ToolError
+
+_MAX_BYTES = 1024 * 1024
+_MAX_REDIRECTS = 3
+_SHOWN_CHARACTERS = 500
+# The rest of the time limit is for the vault and for what comes after the answer.
+_NETWORK_SHARE = 0.9
+_CONNECT_SECONDS = 5.0
+_HEADERS = {
+    "user-agent": "Komand skill",
+    "accept": "application/json, text/*;q=0.9, */*;q=0.1",
+    "accept-encoding": "identity",  # so that what is counted is what is held
+}
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """media_type: lower case, without parameters; body: as it came, which may repeat the secrets that were sent."""
+
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
+
+
+class HttpSkill(LoopTool):
+    """An installed skill whose manifest has an HTTP request."""
+
+    def __init__(self, installed: Installed, template: HttpTemplate) -> None:
+        self._installed = installed
+        self._template = template
+        self.spec = replace(spec_of(installed), reaches=template.origin)
+
+    async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """The JSON value of the answer, or its text; checked against the manifest's output schema."""
+        check_permissions(self._installed)
+        try:
+            secrets = await in_db(self._open_credentials)
+            request = render(self._template, arguments, secrets)
+        except AppError as error:
+            raise ToolError(error.message) from None
+        except UnfitValue as error:
+            raise ToolError(str(error)) from None
+        seconds = context.timeout_seconds * _NETWORK_SHARE
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._send(request)
+        except TimeoutError:
+            raise ToolError(f"The server did not answer within {seconds:.0f} seconds.") from None
+        except httpx2.HTTPError as error:
+            raise ToolError(f"The server cannot be reached: {type(error).__name__}.") from None
+        # In a thread: there may be much of it, and this loop carries the runs of others.
+        return await asyncio.to_thread(self._read, answer)
+
+    def _read(self, answer: _Answer) -> Any:
+        text = redact.without_remembered(page_text.decode(answer.body, charset=answer.charset, is_html=False))
+        if answer.status >= 400:
+            raise ToolError(f"The server answered with status {answer.status}: {text[:_SHOWN_CHARACTERS]}")
+        return checked_output(self._installed, _value_of(answer.media_type, text))
+
+    def _open_credentials(self) -> dict[str, str]:
+        purpose = f"skill {self._installed.manifest.skill_id}"
+        use = partial(credentials.use_credential, owner_id=self._installed.owner_id, purpose=purpose)
+        return {name: use(name) for name in self._template.credentials}
+
+    async def _send(self, request: HttpRequest) -> _Answer:
+        """A redirect of a plain read is followed within the origin, a few times."""
+        allowed = conf.skill_targets()
+        target = ssrf_guard.check_url(request.url, allowed_private=allowed)
+        async with httpx2.AsyncClient(
+            transport=AsyncGuardedTransport(allowed), trust_env=False, headers=_HEADERS,
+            timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+        ) as client:  # fmt: skip
+            sent = client.build_request(request.method, target.url, headers=request.headers, content=request.body)
+            if _origin(sent.url) != _origin(httpx2.URL(self._template.origin)):
+                raise ToolError("The request would leave the host of the skill.")
+            for _ in range(_MAX_REDIRECTS + 1):
+                response = await client.send(sent, stream=True, follow_redirects=False)
+                try:
+                    if response.next_request is None:
+                        return await _receive(response)
+                    sent = _next(sent, response.next_request)
+                finally:
+                    await response.aclose()
+        raise ToolError(f"The server redirects more than {_MAX_REDIRECTS} times.")
+
+
+def _next(sent: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
+    if sent.method not in ("GET", "HEAD") or _origin(sent.url) != _origin(following.url):
+        raise ToolError("The server redirects the request elsewhere, which skills do not follow.")
+    return following
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host.removesuffix("."), url.port
+
+
+async def _receive(response: httpx2.Response) -> _Answer:
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise ToolError("The server compresses its answer although it was asked not to.")
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > _MAX_BYTES:
+            raise ToolError(f"The server's answer is larger than {_MAX_BYTES // 1024} KB.")
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _Answer(response.status_code, media_type, response.charset_encoding, bytes(body))
+
+
+def _value_of(media_type: str, text: str) -> Any:
+    """The JSON value that the answer is; its text when the server does not call it JSON."""
+    if not (media_type == "application/json" or media_type.endswith("+json")):
+        return text
+    try:
+        return json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError):
+        raise ToolError("The server's answer is called JSON and is none.") from None

@@ -1,0 +1,77 @@
+"""The tools that an agent's installed skills are: `skill__<id>`, looked up anew each time by one small query."""
+
+import logging
+from collections.abc import Iterable
+from functools import lru_cache
+from uuid import UUID
+
+from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.errors import InvalidInput
+from tools_app import catalogue
+from tools_app.catalogue import ToolSource
+from tools_app.mcp_client.listed_tool import public_names
+from tools_app.models import McpTool, SkillInstall
+from tools_app.skills import registry
+from tools_app.skills.http_skill import HttpSkill
+from tools_app.skills.installed import PREFIX, Installed
+from tools_app.skills.instruction_skill import InstructionSkill
+from tools_app.skills.manifest import Kind
+from tools_app.skills.mcp_skill import McpSkill
+from tools_app.types import AnyTool, LoopTool
+
+logger = logging.getLogger(__name__)
+
+
+class SkillSource(ToolSource):
+    """What is only declared has nothing to call, and is no tool."""
+
+    prefix = PREFIX
+
+    def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
+        if not _ANY_OF.rows(agent_id):
+            return []
+        rows = SkillInstall.objects.select_related("version").filter(agent_id=agent_id).order_by("skill__skill_id")
+        return [tool for row in rows if (tool := _tool(row))]
+
+    def find_tool(self, name: str, agent_id: str) -> AnyTool | None:
+        wanted = SkillInstall.objects.select_related("version").filter(
+            agent_id=agent_id, skill__skill_id=name.removeprefix(PREFIX)
+        )
+        row = wanted.first()
+        return _tool(row) if row else None
+
+
+_ANY_OF = PreparedQuery(
+    lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1],
+    "the agent that is asked for",
+)
+
+
+def _tool(row: SkillInstall) -> AnyTool | None:
+    try:
+        installed = _installed(row.version_id, tuple(row.granted), row.owner_id, registry.is_verified(row.version))
+    except InvalidInput as error:  # what an older version of ours took must not keep the agent from its other tools
+        logger.warning("version %s of a skill cannot be used: %s", row.version_id, error.message)
+        return None
+    manifest = installed.manifest
+    match manifest.kind:
+        case Kind.HTTP if manifest.http:
+            return HttpSkill(installed, manifest.http)
+        case Kind.MCP if manifest.mcp:
+            tool = catalogue.find_tool(_public_name(*manifest.mcp), row.agent_id)
+            return McpSkill(installed, tool) if isinstance(tool, LoopTool) else None
+        case Kind.INSTRUCTION:
+            return InstructionSkill(installed)
+    return None
+
+
+def _public_name(server: str, name: str) -> str:
+    """By which agents know the server's tool. Another tool may have the name that it would have alone."""
+    names = McpTool.objects.filter(server__name=server).values_list("name", flat=True)
+    return public_names(server, {*names, name})[name]
+
+
+@lru_cache(maxsize=1024)
+def _installed(version_id: UUID, granted: tuple[str, ...], owner_id: int | None, is_verified: bool) -> Installed:
+    """A version never changes, so that all of it is in these."""
+    return Installed(registry.load_manifest(version_id), registry.read_permissions(granted), owner_id, is_verified)

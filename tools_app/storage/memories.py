@@ -1,0 +1,82 @@
+"""What agents remember: stored under keys, found by words. Each actor has memories of their own with each agent.
+
+An actor is whoever a run acts for (`user:7`, `sender:Telegram:501`), so that nobody reads, or plants, what an agent
+knows of somebody else.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from tools_app.advisory_lock import alone
+from tools_app.models import Memory
+from tools_app.storage import memory_search
+from tools_app.types import ToolError
+
+MAX_MEMORIES = 500
+MAX_KEY_CHARACTERS = 120
+MAX_TEXT_CHARACTERS = 4_000
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Whose memories: one agent's (its public id) for one actor."""
+
+    agent_id: str
+    actor: str
+
+
+@dataclass(frozen=True)
+class Remembered:
+    key: str
+    text: str
+    updated_at: datetime
+
+
+def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
+    """Remember the text under the key, in place of what was there. True when the key is new.
+
+    Raises ToolError when there are MAX_MEMORIES already. Storing the same again changes nothing but the time.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        rows = _rows(holder)
+        if rows.filter(key=key).update(text=text, run_id=run_id, updated_at=now):
+            return False
+        alone(f"memories of {holder.agent_id} for {holder.actor}")
+        if rows.count() >= MAX_MEMORIES:
+            raise ToolError(f"There are {MAX_MEMORIES} memories already. Forget some first.")
+        Memory.objects.update_or_create(
+            agent_id=holder.agent_id, actor=holder.actor, key=key,
+            defaults={"text": text, "run_id": run_id, "updated_at": now},
+            create_defaults={"text": text, "run_id": run_id, "updated_at": now, "created_at": now},
+        )  # fmt: skip
+        return True
+
+
+def recall(holder: Holder, query: str, *, limit: int) -> tuple[Remembered, ...]:
+    """What has most to do with the words of the query; without a query the newest."""
+    rows = list(_rows(holder).order_by("-updated_at", "-id")[:MAX_MEMORIES])
+    if query.strip():
+        found = memory_search.rank([memory_search.Document(row.key, row.text) for row in rows], query)
+        rows = [rows[at] for at in found]
+    return tuple(Remembered(row.key, row.text, row.updated_at) for row in rows[:limit])
+
+
+def forget(holder: Holder, key: str) -> bool:
+    """False: there was nothing under this key."""
+    with transaction.atomic():
+        deleted, _ = _rows(holder).filter(key=key).delete()
+        return bool(deleted)
+
+
+def count(holder: Holder) -> int:
+    return _rows(holder).count()
+
+
+def _rows(holder: Holder) -> QuerySet[Memory]:
+    return Memory.objects.filter(agent_id=holder.agent_id, actor=holder.actor)
