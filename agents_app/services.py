@@ -11,11 +11,10 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversations, events, skills
+from agents_app import conversation_port, events, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
-from agents_app.runs.rules import policy_of, session_policy_of
-from agents_app.runs.stopping import resume_agents as resume_agents
-from agents_app.runs.stopping import stop_agents as stop_agents
+from agents_app.runs.emergency_stop import resume_agents, stop_agents
+from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, look_what_for
 from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
@@ -162,7 +161,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         again, facts = start_run(
             conversation_id=run.conversation_id, session_key=run.session_key, agent=run.agent, actor=actor,
-            ordinal=conversations.get().take_ordinal(run.conversation_id), words=0, session_policy=run.session_policy,
+            ordinal=conversation_port.get().take_ordinal(run.conversation_id), words=0, session_policy=run.session_policy,
             options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
         )  # fmt: skip
         audit.emit(facts)

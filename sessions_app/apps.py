@@ -8,7 +8,7 @@ class SessionsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from agents_app import conversations  # noqa: PLC0415
+        from agents_app import conversation_port  # noqa: PLC0415
         from sessions_app.conversation.transcripts import StoredConversations  # noqa: PLC0415
 
-        conversations.register(StoredConversations())
+        conversation_port.register(StoredConversations())

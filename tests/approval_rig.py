@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from tests.engine_rig import EngineRig, until
 from tools_app.models import Approval
 from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec

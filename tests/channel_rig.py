@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from channels.routing import URLRouter
 from django.conf import settings
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from sessions_app import accounts
 from sessions_app.inbound import webhooks
 from sessions_app.models import ChannelAccount, Delivery

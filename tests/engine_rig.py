@@ -17,7 +17,7 @@ from django.db import connection, connections
 
 from agents_app import selectors
 from agents_app.models import Agent, ModelProvider
-from agents_app.providers.scripted import Reply, Script, ScriptedProvider
+from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
 from agents_app.runs import engine as engine_module
 from agents_app.runs import worker
 from agents_app.runs.worker import EngineThread

@@ -9,7 +9,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from agents_app.models import Agent
-from agents_app.runs.rules import policy_of_agent
+from agents_app.runs.run_policy import policy_of_agent
 from tools_app import catalogue
 from tools_app.executions.dry_run import Rehearsal, rehearse
 

@@ -7,11 +7,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from agents_app import conversations, events, selectors
+from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
-from agents_app.runs import spending
-from agents_app.runs.loop import defect
-from agents_app.runs.rules import limits_of, policy_of, session_policy_of
+from agents_app.runs import cost_budget
+from agents_app.runs.next_step import defect
+from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
@@ -97,7 +97,7 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
 
 
 def _load(run: Run, owner: UUID, *, resumes: bool) -> Claim:
-    history = tuple(conversations.get().history(selectors.run_view(run)))
+    history = tuple(conversation_port.get().history(selectors.run_view(run)))
     offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
     return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
 
@@ -149,13 +149,13 @@ def load_snapshot(run: Run) -> Snapshot:
     """What `next_step` decides on, read from the recorded rows."""
     is_new = run.fence == 1  # nobody can have recorded anything yet
     return Snapshot(
-        words=tuple(conversations.get().words(run.id)),
+        words=tuple(conversation_port.get().words(run.id)),
         steps=() if is_new else selectors.list_steps(run.id),
         executions=() if is_new else tools.list_executions(run.id),
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
-        spent_out=spending.spent_out(run.agent),
+        spent_out=cost_budget.spent_out(run.agent),
     )
 
 

@@ -15,9 +15,9 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from agents_app import conversations, selectors
+from agents_app import conversation_port, selectors
 from agents_app.models import IS_OPEN, Run
-from agents_app.runs import hooks, lease, stopping, transitions
+from agents_app.runs import emergency_stop, hooks, lease, transitions
 from audit_app import services as audit
 from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db, is_away
@@ -58,7 +58,7 @@ class Reaper:
     def sweep(self) -> None:
         """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
         parts: list[Callable[[], object]] = [
-            self._free_dead, stopping.end_stopped, self._sweep_tools,
+            self._free_dead, emergency_stop.end_stopped, self._sweep_tools,
             self._ring_forgotten, self._tell_untold, *(partial(sweep, self._observer) for sweep in hooks.sweeps),
         ]  # fmt: skip
         for part in parts:
@@ -119,7 +119,7 @@ def _tell(run_id: UUID) -> None:
     """Have the conversation store the end of a run, once."""
     with transaction.atomic():
         if Run.objects.filter(pk=run_id, conversation_told=False).update(conversation_told=True):
-            audit.emit(conversations.get().run_ended(selectors.get_transcript(run_id)))
+            audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)))
 
 
 async def loop(ring: Ring = _ring_by_broker) -> None:

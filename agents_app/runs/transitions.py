@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from agents_app import conversations, events, selectors
+from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
@@ -96,7 +96,7 @@ def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
     """
     try:
         with transaction.atomic():
-            return conversations.get().run_ended(transcript)
+            return conversation_port.get().run_ended(transcript)
     except Exception as error:
         if is_away(error):
             raise

@@ -120,9 +120,9 @@ KOMAND_LOG_FORMAT = env.choice("KOMAND_LOG_FORMAT", "text", ("text", "json"))
 _log_level = env.choice("KOMAND_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
 
 KOMAND_PROVIDERS = {
-    "openai": "agents_app.providers.openai.OpenAIProvider",
-    "demo": "agents_app.providers.demo.DemoProvider",
-    "scripted": "agents_app.providers.scripted.ScriptedProvider",
+    "openai": "agents_app.providers.kinds.openai.OpenAIProvider",
+    "demo": "agents_app.providers.kinds.demo.provider.DemoProvider",
+    "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
 KOMAND_CHANNELS = [
     "sessions_app.channels.telegram.adapter.Telegram",

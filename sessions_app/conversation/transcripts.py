@@ -24,7 +24,7 @@ _IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
 
 
 class StoredConversations:
-    """Implements `agents_app.conversations.Conversations` on sessions and turns."""
+    """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
 
     def history(self, run: RunView) -> Sequence[Message]:
         newest = _EARLIER.fetch(run.conversation_id, run.ordinal)

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from agents_app.models import Agent, ModelProvider, Run
-from agents_app.providers.scripted import ScriptedProvider
+from agents_app.providers.kinds.scripted import ScriptedProvider
 from sessions_app.services import receive
 from tests.chaos.endings import Ending, ending_of, live_text
 from tests.chaos.power import Gateway

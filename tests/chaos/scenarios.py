@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 
 from agents_app import services as runs
-from agents_app.providers.scripted import Reply, Script
+from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
 from sessions_app.services import receive
 from tests.chaos.power import Gateway

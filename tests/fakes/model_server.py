@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from agents_app.providers.demonstration import results, wishes
+from agents_app.providers.kinds.demo import intents, result_text
 from tests.fakes.completions import tokens, whole_answer
 from tests.fakes.directives import Directives, read_directives
 from tests.fakes.http_protocol import Connection, HttpRequest, Response
@@ -182,7 +182,7 @@ def _calls(directives: Directives, body: dict[str, Any], *, has_directives: bool
     if has_directives or not body.get("tools"):
         return directives.calls()
     offered = {tool["function"]["name"] for tool in body["tools"]}
-    wanted = wishes.wishes_in(_last_user_text(body))
+    wanted = intents.wishes_in(_last_user_text(body))
     return [(wish.tool, json.dumps(wish.arguments)) for wish in wanted if wish.tool in offered]
 
 
@@ -192,7 +192,7 @@ def _told_results(body: dict[str, Any]) -> str:
     called = max(at for at, message in enumerate(messages) if message.get("tool_calls"))
     calls = {call["id"]: call["function"] for call in messages[called]["tool_calls"]}
     lines = [
-        results.describe(call["name"], call["arguments"], message["content"])
+        result_text.describe(call["name"], call["arguments"], message["content"])
         for message in messages[called + 1 :]
         if (call := calls.get(message.get("tool_call_id")))
     ]

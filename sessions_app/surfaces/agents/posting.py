@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents_app.runs.rules import policy_of_agent
+from agents_app.runs.run_policy import policy_of_agent
 from audit_app import services as audit
 from audit_app.models import Event
 from sessions_app import events, services

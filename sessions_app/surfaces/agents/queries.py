@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from agents_app.runs.rules import policy_of_agent
+from agents_app.runs.run_policy import policy_of_agent
 from audit_app import timeline
 from audit_app.kernel.errors import NotFound
 from sessions_app.surfaces.agents import messages, tooling

@@ -11,8 +11,8 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from agents_app.models import Agent, ModelProvider, Spending
-from agents_app.providers.scripted import Reply
-from agents_app.runs import spending
+from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import cost_budget
 from agents_app.types import ModelResponse, RunStatus, Usage
 from audit_app import services as audit
 from audit_app.models import AuditEntry
@@ -120,20 +120,20 @@ def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
 
 def test_prices_turn_tokens_into_cost() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo", input_price=0.5, output_price=2)
-    assert spending.cost_of(provider, Usage(2000, 1000)) == 3.0
+    assert cost_budget.cost_of(provider, Usage(2000, 1000)) == 3.0
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider, budgets={"costPerHour": 10})
     for _ in range(3):
-        spending.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
-    spending.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
+        cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
+    cost_budget.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
-    assert "budget of 10 an hour" in spending.spent_out(agent)
+    assert "budget of 10 an hour" in cost_budget.spent_out(agent)
     Spending.objects.update(minute=timezone.now() - timedelta(minutes=61))
-    assert spending.spent_out(agent) == ""
+    assert cost_budget.spent_out(agent) == ""
 
 
 def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
     provider = ModelProvider.objects.create(name="p", kind="demo")
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider)
-    spending.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
+    cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
     assert not Spending.objects.exists()
-    assert spending.spent_out(agent) == ""
+    assert cost_budget.spent_out(agent) == ""

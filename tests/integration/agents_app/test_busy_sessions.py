@@ -9,7 +9,7 @@ import pytest
 from django.db import connections
 
 from agents_app.models import Run, Step
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.models import Session, Turn

@@ -9,8 +9,9 @@ from django.core.management import CommandError, call_command
 
 from agents_app import services as runs
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
-from agents_app.runs import lease, stopping
+from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import emergency_stop as emergency_stop_module
+from agents_app.runs import lease
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
@@ -120,7 +121,7 @@ def test_a_call_that_was_planned_a_moment_before_is_not_begun(rig: EngineRig) ->
     services.execute(row.id)
     row.refresh_from_db()
     assert row.attempts == 0
-    stopping.end_stopped()
+    emergency_stop_module.end_stopped()
     assert rig.wait(accepted.run_id).run.error_code == "stopped"
 
 

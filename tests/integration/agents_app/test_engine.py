@@ -7,12 +7,12 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 
-from agents_app import conversations
+from agents_app import conversation_port
 from agents_app import services as runs
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
-from agents_app.mind.marking import unmark
 from agents_app.models import Run, Step
-from agents_app.providers.scripted import Reply
+from agents_app.prompt.tool_output_markers import unmark
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import lease
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus, RunTranscript
@@ -278,14 +278,14 @@ def test_an_answer_that_cannot_be_stored_at_once_is_stored_later(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     """With the end of its run when the database is at fault, by the sweeper otherwise."""
-    stored, faults = conversations.get().run_ended, [fault]
+    stored, faults = conversation_port.get().run_ended, [fault]
 
     def run_ended(transcript: RunTranscript) -> object:
         if faults:
             raise faults.pop()
         return stored(transcript)
 
-    monkeypatch.setattr(conversations.get(), "run_ended", run_ended)
+    monkeypatch.setattr(conversation_port.get(), "run_ended", run_ended)
     rig.agent(Reply(("Hello!",)))
     accepted = rig.send("hi")
     rig.wait(accepted.run_id)

@@ -12,7 +12,7 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import engine as engine_module
 from agents_app.runs import hooks, lease, reaper, worker
 from agents_app.runs.engine import Engine

@@ -12,10 +12,10 @@ from django.db import OperationalError, connections, transaction
 from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers import registry
-from agents_app.providers.scripted import Reply
-from agents_app.runs import recording, worker
+from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import worker, writes
 from agents_app.runs.engine import Engine
-from agents_app.runs.loop import Fail
+from agents_app.runs.next_step import Fail
 from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.invariants import find_violations
@@ -132,7 +132,7 @@ def test_a_database_that_blinks_fails_no_run(rig: EngineRig, monkeypatch: pytest
 def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, lost = recording.record_step, [OperationalError("the connection broke after the commit")]
+    record, lost = writes.record_step, [OperationalError("the connection broke after the commit")]
 
     def record_step(*args: Any) -> Any:
         following = record(*args)
@@ -140,7 +140,7 @@ def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
             raise lost.pop()
         return following
 
-    monkeypatch.setattr(recording, "record_step", record_step)
+    monkeypatch.setattr(writes, "record_step", record_step)
     rig.start()
     rig.agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     transcript = rig.wait(rig.send().run_id)
@@ -150,7 +150,7 @@ def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
 
 def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both need the rows of the session and of its timeline, and take them in the same order."""
-    settle, spent_out = recording.settle, ["", "The budget is used up."]
+    settle, spent_out = writes.settle, ["", "The budget is used up."]
     sent: list[Future[Any]] = []
 
     def send() -> Any:
@@ -165,8 +165,8 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
             until_someone_waits(or_done=sent[0].done)
         return settle(claim, snapshot, step, *more)
 
-    monkeypatch.setattr(recording, "settle", ending)
-    monkeypatch.setattr(recording.spending, "spent_out", lambda agent: spent_out.pop(0) if spent_out else "")
+    monkeypatch.setattr(writes, "settle", ending)
+    monkeypatch.setattr(writes.spending, "spent_out", lambda agent: spent_out.pop(0) if spent_out else "")
     rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:
         first = rig.send("one")

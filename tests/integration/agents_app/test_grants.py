@@ -8,7 +8,7 @@ import pytest
 
 from agents_app import services as runs
 from agents_app.models import Agent, Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.models import AuditEntry, Event

@@ -7,9 +7,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from agents_app.providers import reading
+from agents_app.providers import http_stream
 from agents_app.providers.base import ProviderError
-from agents_app.providers.openai import OpenAIProvider
+from agents_app.providers.kinds.openai import OpenAIProvider
 from agents_app.types import Message, ModelRequest, Usage
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import Streamed, collect, request_of
@@ -206,11 +206,11 @@ class Waits:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.until: list[float] = []
         self.is_open = False
-        self._wait = reading.Clock.wait
-        monkeypatch.setattr(reading.Clock, "wait", lambda clock: self._watched(clock))
+        self._wait = http_stream.Clock.wait
+        monkeypatch.setattr(http_stream.Clock, "wait", lambda clock: self._watched(clock))
 
     @asynccontextmanager
-    async def _watched(self, clock: reading.Clock) -> AsyncIterator[None]:
+    async def _watched(self, clock: http_stream.Clock) -> AsyncIterator[None]:
         async with self._wait(clock) as limit:
             self.until.append(limit.when() or 0.0)
             self.is_open = True
@@ -269,7 +269,7 @@ async def test_leaving_in_the_middle_hangs_up(provider: OpenAIProvider, server: 
 async def test_a_finished_call_leaves_its_connection_to_the_next(
     provider: OpenAIProvider, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_END_SECONDS", 30)  # the moment that it waits may be too short for a busy machine
+    monkeypatch.setattr(http_stream, "_END_SECONDS", 30)  # the moment that it waits may be too short for a busy machine
     for _ in range(3):
         await collect(provider, request_of("[[tokens=2]]"))
     assert server.connections == 1 and server.disconnects == 0

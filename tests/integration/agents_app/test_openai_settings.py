@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.openai import OpenAIProvider
+from agents_app.providers.kinds.openai import OpenAIProvider
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import collect, request_of
 

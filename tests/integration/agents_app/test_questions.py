@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents_app import services as runs
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply, Script
+from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import Turn

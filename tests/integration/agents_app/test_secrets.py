@@ -11,7 +11,7 @@ import redis
 from django.apps import apps
 from django.conf import settings
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry
 from komand.logs import TextFormatter

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db.models.functions import Now
 
-from agents_app import conversations
+from agents_app import conversation_port
 from agents_app.models import Run
 from agents_app.runs import hooks, reaper
 from agents_app.runs.reaper import Reaper
@@ -34,7 +34,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 @pytest.fixture
 def never_stored(monkeypatch: pytest.MonkeyPatch) -> tuple[set[UUID], list[UUID]]:
     """Runs whose end the conversation refuses, and all that it was told."""
-    stored, refused, told = conversations.get().run_ended, set[UUID](), list[UUID]()
+    stored, refused, told = conversation_port.get().run_ended, set[UUID](), list[UUID]()
 
     def run_ended(transcript: RunTranscript) -> object:
         told.append(transcript.run.id)
@@ -42,7 +42,7 @@ def never_stored(monkeypatch: pytest.MonkeyPatch) -> tuple[set[UUID], list[UUID]
             raise ValueError("a defect")
         return stored(transcript)
 
-    monkeypatch.setattr(conversations.get(), "run_ended", run_ended)
+    monkeypatch.setattr(conversation_port.get(), "run_ended", run_ended)
     return refused, told
 
 

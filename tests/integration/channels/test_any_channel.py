@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from sessions_app import accounts
 from sessions_app.channels.base import WebhookRequest
 from sessions_app.channels.fake import Fake, FakePlatform

@@ -12,7 +12,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app import liveness
 from audit_app.liveness import Observer
 from sessions_app.attachments import rows, storing, sweeping

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents_app import services as runs
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
 from sessions_app import asking
 from sessions_app.delivery import deciding

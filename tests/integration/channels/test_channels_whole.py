@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.models import Delivery, InboundMessage, Session, Turn
 from tests.channel_rig import add_telegram, add_webhook, in_steps, settle, telegram, webhook

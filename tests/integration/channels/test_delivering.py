@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app import liveness
 from audit_app.kernel.database import in_db
 from audit_app.liveness import Observer

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from sessions_app import accounts
 from sessions_app.channels.base import Checked
 from sessions_app.channels.telegram.adapter import Telegram

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
 from sessions_app.channels.telegram.adapter import Telegram

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from sessions_app.delivery import questions
 from sessions_app.models import Delivery

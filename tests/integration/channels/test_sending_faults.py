@@ -17,7 +17,7 @@ from django.utils import timezone
 from psycopg.errors import ReadOnlySqlTransaction
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import worker
 from audit_app.kernel.database import in_db
 from audit_app.liveness import Observer

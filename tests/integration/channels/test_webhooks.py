@@ -10,7 +10,7 @@ from django.db import DatabaseError, DataError
 
 from agents_app import services as runs
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
 from sessions_app import accounts
 from sessions_app.delivery.planning import draft_id_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from sessions_app.models import Session
 from sessions_app.surfaces.chat.files import read_files
 from sessions_app.surfaces.chat.fragments import files_frame

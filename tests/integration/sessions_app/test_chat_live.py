@@ -16,7 +16,7 @@ from django.contrib.sessions.models import Session as Login
 from django.db import OperationalError
 from django.test import Client
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from komand.websocket_origins import OriginCheck

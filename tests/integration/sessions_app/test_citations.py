@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel import context
 from audit_app.models import Event
 from sessions_app import selectors

@@ -11,7 +11,7 @@ from django.test import Client as DjangoClient
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key

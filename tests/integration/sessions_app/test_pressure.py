@@ -12,7 +12,7 @@ from django.db import connections
 from django.test import Client
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply, Script, ScriptedProvider
+from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
 from agents_app.types import ModelRequest
 from audit_app import follow
 from audit_app.kernel.database import in_db

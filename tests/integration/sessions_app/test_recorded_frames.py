@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import BaseModel
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import Usage
 from audit_app import follow
 from audit_app.kernel.database import in_db

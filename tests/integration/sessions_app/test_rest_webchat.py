@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agents_app.models import Run
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from sessions_app import services

@@ -7,8 +7,8 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from agents_app.models import Agent, Run
-from agents_app.providers.scripted import Reply
-from agents_app.runs import rules
+from agents_app.providers.kinds.scripted import Reply
+from agents_app.runs import run_policy
 from agents_app.types import RunOptions
 from sessions_app.identity import tokens
 from sessions_app.surfaces.komand.live import WebChatMessage
@@ -40,7 +40,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 def offered(rig: EngineRig, **wishes: Any) -> set[str]:
     """The names of the tools that the model is offered for a message with these wishes."""
     run = Run.objects.select_related("agent").get(pk=rig.send(options=RunOptions(**wishes)).run_id)
-    return {spec.name for spec in tools.specs_for(rules.policy_of(run), rules.session_policy_of(run))}
+    return {spec.name for spec in tools.specs_for(run_policy.policy_of(run), run_policy.session_policy_of(run))}
 
 
 def post(rig: EngineRig, **fields: Any) -> Answer:
@@ -80,8 +80,8 @@ def test_who_might_set_the_agent_up_lists_whatever_there_is_but_what_is_denied(r
 def test_call_agent_network_and_installation_are_asked_in_this_order(settings: Any) -> None:
     settings.KOMAND_AGENT_TOOLS, settings.KOMAND_AGENT_MCP_SERVERS = ["general"], ["none"]
     open_agent, own_agent = Agent(), Agent(enabled_tools=["own"], mcp_servers_mode="list", mcp_servers=["own"])
-    assert (rules.tools_of(open_agent), rules.mcp_servers_of(open_agent)) == (("general",), ())
-    for names_of in (rules.tools_of, rules.mcp_servers_of):
+    assert (run_policy.tools_of(open_agent), run_policy.mcp_servers_of(open_agent)) == (("general",), ())
+    for names_of in (run_policy.tools_of, run_policy.mcp_servers_of):
         assert names_of(open_agent, network=only("network")) == ("network",)
         assert names_of(own_agent, network=only("network")) == ("own",)
         assert names_of(own_agent, network=NONE, call=only("call")) == ("call",)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from agents_app import selectors as agents
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow, timeline
 from audit_app.kernel.database import in_db
 from sessions_app.services import Accepted

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents_app.providers.scripted import Reply
+from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app import stream
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound

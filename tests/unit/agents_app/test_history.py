@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.mind.history import NO_RESULT, SHORTENED, fit, repair
+from agents_app.prompt.history import NO_RESULT, SHORTENED, fit, repair
 from agents_app.types import Message
 from tools_app.types import ToolCall
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from agents_app.runs.loop import Act, Answer, Cancel, Fail, Think, WaitForTools, next_step
+from agents_app.runs.next_step import Act, Answer, Cancel, Fail, Think, WaitForTools, next_step
 from agents_app.types import Limits, Snapshot, StepView
 from tools_app.types import ExecutionStatus, ExecutionView, ToolCall
 

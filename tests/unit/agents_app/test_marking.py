@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from agents_app.mind.marking import mark, sentence, sign_of, unmark
-from agents_app.mind.prompts import system_message
+from agents_app.prompt.system_prompt import system_message
+from agents_app.prompt.tool_output_markers import mark, sentence, sign_of, unmark
 from agents_app.types import Message
 
 CONVERSATION = UUID(int=7)

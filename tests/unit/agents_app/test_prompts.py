@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta, timezone
 
-from agents_app.mind.prompts import system_message
+from agents_app.prompt.system_prompt import system_message
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.chat_completions import assembling
-from agents_app.providers.chat_completions.assembling import Assembly
-from agents_app.providers.chat_completions.faults import Endpoint
+from agents_app.providers.chat_completions import response_builder
+from agents_app.providers.chat_completions.errors import Endpoint
+from agents_app.providers.chat_completions.response_builder import Assembly
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 from tools_app.types import ToolCall
 
@@ -109,14 +109,14 @@ def test_an_error_object_in_the_stream_is_raised() -> None:
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembling, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(response_builder, "MAX_CHARACTERS", 10)
     with pytest.raises(ProviderError) as caught:
         assembled(chunk({"content": "x" * 6}), chunk({"content": "x" * 6}))
     assert not caught.value.retryable
 
 
 def test_too_many_calls_are_refused() -> None:
-    calls = [{"index": number, "function": {"name": "echo"}} for number in range(assembling.MAX_CALLS + 1)]
+    calls = [{"index": number, "function": {"name": "echo"}} for number in range(response_builder.MAX_CALLS + 1)]
     with pytest.raises(ProviderError) as caught:
         assembled(chunk({"tool_calls": calls}))
     assert not caught.value.retryable

@@ -5,11 +5,11 @@ import jsonschema
 import pytest
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.demo import DemoProvider
-from agents_app.providers.demonstration.cities import ZONE_OF_CITY
-from agents_app.providers.demonstration.deciding import decide
-from agents_app.providers.demonstration.results import describe
-from agents_app.providers.demonstration.wishes import MAX_WISHES, Wish, granted, wishes_in
+from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
+from agents_app.providers.kinds.demo.intents import MAX_WISHES, Wish, granted, wishes_in
+from agents_app.providers.kinds.demo.provider import DemoProvider
+from agents_app.providers.kinds.demo.response import decide
+from agents_app.providers.kinds.demo.result_text import describe
 from agents_app.types import Message, ModelRequest
 from tests.fakes.streams import Streamed, collect, request_of
 from tools_app.registry import tools

@@ -1,4 +1,4 @@
-from agents_app.providers.chat_completions.encoding import encode_request
+from agents_app.providers.chat_completions.request_body import encode_request
 from agents_app.types import Message, ModelRequest
 from tools_app.types import ToolCall, ToolSpec
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agents_app.providers.chat_completions import faults
-from agents_app.providers.chat_completions.faults import Endpoint
+from agents_app.providers.chat_completions import errors
+from agents_app.providers.chat_completions.errors import Endpoint
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEY = "sk-very-secret-key-0123456789"
@@ -32,25 +32,25 @@ ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
     ],
 )
 def test_every_status_has_its_error(status: int, body: object, code: str, retryable: bool, words: str) -> None:
-    error = faults.of_status(ENDPOINT, status, body)
+    error = errors.of_status(ENDPOINT, status, body)
     assert (error.code, error.retryable) == (code, retryable)
     assert words in error.message and "<html>" not in error.message
 
 
 def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
-    error = faults.of_status(Endpoint("http://a/v1", "m"), 401, None)
+    error = errors.of_status(Endpoint("http://a/v1", "m"), 401, None)
     assert "none is set" in error.message
 
 
 def test_messages_never_show_a_key_or_a_password() -> None:
     said = f"Incorrect API key provided: {KEY} or sk-other-secret-key-999999999."
     for status in (400, 403, 404, 429, 500):
-        message = faults.of_status(ENDPOINT, status, {"error": {"message": said}}).message
+        message = errors.of_status(ENDPOINT, status, {"error": {"message": said}}).message
         assert KEY not in message and "sk-other" not in message and "pass@" not in message
 
 
 def test_long_words_of_the_server_are_cut() -> None:
-    assert len(faults.of_status(ENDPOINT, 400, {"message": "x " * 5000}).message) < 600
+    assert len(errors.of_status(ENDPOINT, 400, {"message": "x " * 5000}).message) < 600
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_long_words_of_the_server_are_cut() -> None:
     ],
 )
 def test_retry_after_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
-    assert faults.retry_after_seconds(headers, now=NOW) == seconds
+    assert errors.retry_after_seconds(headers, now=NOW) == seconds
 
 
 def test_a_wait_is_passed_on_but_an_endless_one_is_not_waited_for() -> None:
-    short, long = (faults.of_status(ENDPOINT, 429, None, wait=seconds) for seconds in (3.0, 86_400.0))
+    short, long = (errors.of_status(ENDPOINT, 429, None, wait=seconds) for seconds in (3.0, 86_400.0))
     assert (short.retryable, short.retry_after_seconds) == (True, 3.0) and "3 seconds" in short.message
     assert not long.retryable
 
@@ -90,7 +90,7 @@ def test_a_wait_is_passed_on_but_an_endless_one_is_not_waited_for() -> None:
     ],
 )
 def test_an_error_object_is_read_like_a_status(error: object, code: str, retryable: bool) -> None:
-    fault = faults.of_error_object(error, ENDPOINT)
+    fault = errors.of_error_object(error, ENDPOINT)
     assert (fault.code, fault.retryable) == (code, retryable)
 
 
@@ -107,5 +107,5 @@ def test_an_error_object_is_read_like_a_status(error: object, code: str, retryab
 def test_an_unreachable_server_is_told_with_its_cause(cause: Exception, words: str) -> None:
     error = RuntimeError("Connection error.")
     error.__cause__ = ExceptionGroup("all attempts failed", [cause])
-    fault = faults.unreachable(ENDPOINT, error)
+    fault = errors.unreachable(ENDPOINT, error)
     assert fault.code == "model_unreachable" and words in fault.message

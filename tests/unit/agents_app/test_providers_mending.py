@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.providers.chat_completions.mending import StreamMender, mend
+from agents_app.providers.chat_completions.text_repair import StreamMender, mend
 
 
 def streamed(*pieces: str) -> str:

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.scripted import Reply, ScriptedProvider
+from agents_app.providers.kinds.scripted import Reply, ScriptedProvider
 from tests.fakes.streams import Streamed, collect, request_of
 
 

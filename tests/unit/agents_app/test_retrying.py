@@ -1,4 +1,4 @@
-from agents_app.runs.retrying import retry_delay
+from agents_app.runs.retry_policy import retry_delay
 from agents_app.types import Limits
 
 LIMITS = Limits(tries=5, retry_first_seconds=2, retry_max_seconds=10)

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from redis.exceptions import ConnectionError as NotConnected
 
-from agents_app.runs.live import LiveText
+from agents_app.runs.live_text import LiveText
 from audit_app.stream import StreamWriter
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from agents_app.team.messages import Role, StopReason, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
+from agents_app.robots.messages import Role, StopReason, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
 
 TEXT = st.text(max_size=8)
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.mind.history import repair
-from agents_app.team.conversions import result_content, typed, untyped
-from agents_app.team.messages import AnyMessage, Role, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
+from agents_app.prompt.history import repair
+from agents_app.robots.conversions import result_content, typed, untyped
+from agents_app.robots.messages import AnyMessage, Role, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
 from agents_app.types import Message
-from tests.unit.agents_app.team.strategies import CONTENTS, MESSAGES, OBJECTS, TEXT
+from tests.unit.agents_app.robots.strategies import CONTENTS, MESSAGES, OBJECTS, TEXT
 from tools_app.types import ToolCall
 
 ARGUMENTS = st.sampled_from(['{"a": 1}', '{"a":1}', "{", "[1]", ""])

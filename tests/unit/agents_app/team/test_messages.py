@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.team.messages import (
+from agents_app.robots.messages import (
     Message,
     MessageType,
     Role,
@@ -18,7 +18,7 @@ from agents_app.team.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from tests.unit.agents_app.team.strategies import JSON, MESSAGES, TOOLS
+from tests.unit.agents_app.robots.strategies import JSON, MESSAGES, TOOLS
 
 WORDS = st.text(max_size=12)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.team.messages import Role, StopReason, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
-from agents_app.team.results import RobotResult, reply_text, result_of
+from agents_app.robots.messages import Role, StopReason, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
+from agents_app.robots.results import RobotResult, reply_text, result_of
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage
-from tests.unit.agents_app.team.strategies import JSON, MESSAGES, TEXT
+from tests.unit.agents_app.robots.strategies import JSON, MESSAGES, TEXT
 from tools_app.types import ExecutionStatus, ExecutionView
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)

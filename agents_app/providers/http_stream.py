@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.chat_completions import faults
+from agents_app.providers.chat_completions import errors
 from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 from agents_app.types import ModelRequest
 
@@ -20,7 +20,7 @@ _END_SECONDS = 0.2
 class Clock:
     """The limits of one call: on silence, and on the whole."""
 
-    def __init__(self, request: ModelRequest, endpoint: faults.Endpoint) -> None:
+    def __init__(self, request: ModelRequest, endpoint: errors.Endpoint) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle_seconds = request.idle_seconds
         self._total_seconds = request.total_seconds
@@ -34,14 +34,14 @@ class Clock:
     def fault(self) -> ProviderError:
         """Which limit a wait that timed out ran into."""
         if self._loop.time() >= self._ends_at:
-            return faults.too_slow(self._endpoint, self._total_seconds)
-        return faults.silent(self._endpoint, self._idle_seconds)
+            return errors.too_slow(self._endpoint, self._total_seconds)
+        return errors.silent(self._endpoint, self._idle_seconds)
 
 
 class AnswerReader:
     """Takes a stream of events, or one whole JSON answer from a server that does not stream."""
 
-    def __init__(self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: faults.Endpoint, clock: Clock) -> None:
+    def __init__(self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: errors.Endpoint, clock: Clock) -> None:
         """is_stream: the server says so; otherwise the first bytes decide."""
         self._body = body
         self._endpoint = endpoint
@@ -64,7 +64,7 @@ class AnswerReader:
                 self._recognise(received)
             return self._take(received)
         except PayloadTooLargeError as error:
-            raise faults.too_large(self._endpoint) from error
+            raise errors.too_large(self._endpoint) from error
 
     async def finish(self) -> None:
         """Wait a moment for the end of the body."""
@@ -82,7 +82,7 @@ class AnswerReader:
         except TimeoutError as error:
             raise self._clock.fault() from error
         except BROKEN_BODY as error:
-            raise faults.stream_cut(self._endpoint, BROKE_OFF) from error
+            raise errors.stream_cut(self._endpoint, BROKE_OFF) from error
 
     def _recognise(self, received: bytes) -> None:
         start = received.lstrip()[:1]
@@ -90,7 +90,7 @@ class AnswerReader:
             return
         self._knows_form = True
         if start == b"<":
-            raise faults.not_a_model_server(self._endpoint)
+            raise errors.not_a_model_server(self._endpoint)
         if start in (b"{", b"["):
             self._whole = bytearray()
 

@@ -15,13 +15,13 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversations, events
+from agents_app import conversation_port, events
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
-from agents_app.runs import hooks, spending
+from agents_app.runs import cost_budget, hooks
 from agents_app.runs.lease import Claim
-from agents_app.runs.loop import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
-from agents_app.runs.rules import policy_of, session_policy_of
+from agents_app.runs.next_step import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
+from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
@@ -57,7 +57,7 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             started_at=spent.started_at, ended_at=timezone.now(),
         )  # fmt: skip
         _NEW_STEP.run([step_row])
-        spending.charge(claim.run.agent, claim.provider, response)
+        cost_budget.charge(claim.run.agent, claim.provider, response)
         words, why_stopped, is_cancelled = _asked_now(claim, snapshot)
         step = StepView(
             index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, seen
@@ -69,7 +69,7 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             active_seconds=snapshot.active_seconds + spent.active_seconds,
             cancel_requested=is_cancelled and (bool(response.tool_calls) or len(words) > seen),  # else it has answered
             stopped=why_stopped,
-            spent_out=spending.spent_out(claim.run.agent),
+            spent_out=cost_budget.spent_out(claim.run.agent),
         )
         decision = next_step(following)
         told = []
@@ -85,7 +85,7 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, 
     asked to end. Its row is locked: no further turn can come, and who asks it to end from now on sees it parked."""
     run, agent_id = claim.run, claim.run.agent.agent_id
     [(count, cancel_requested_at)] = _ASKED.rows(run.id)
-    words = snapshot.words if count == len(snapshot.words) else tuple(conversations.get().words(run.id))
+    words = snapshot.words if count == len(snapshot.words) else tuple(conversation_port.get().words(run.id))
     return words, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
 
 

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
-from agents_app.team.conversions import result_content
-from agents_app.team.messages import (
+from agents_app.robots.conversions import result_content
+from agents_app.robots.messages import (
     AnyMessage,
     Role,
     StopReason,

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import AsyncGenerator
 
 from agents_app.providers.base import Provider, ProviderError
-from agents_app.providers.demonstration import texts
-from agents_app.providers.demonstration.deciding import Decision, decide
+from agents_app.providers.kinds.demo import texts
+from agents_app.providers.kinds.demo.response import Decision, decide
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, TextDelta, Usage
 from tools_app.types import ToolCall
 

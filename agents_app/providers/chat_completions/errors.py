@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents_app.providers.base import ProviderError
-from agents_app.providers.chat_completions.mending import mend
+from agents_app.providers.chat_completions.text_repair import mend
 from audit_app.kernel.redact import MASK, masked_text
 
 MAX_RETRY_AFTER_SECONDS = 600.0

@@ -5,7 +5,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.providers.chat_completions.mending import mend
+from agents_app.providers.chat_completions.text_repair import mend
 from tools_app.types import ToolCall
 
 MAX_ID_CHARACTERS = 128

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from agents_app.providers.demonstration.cities import ZONE_OF_CITY
+from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
 from tools_app.types import ToolSpec
 
 MAX_WISHES = 8

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agents_app.mind import marking
+from agents_app.prompt import tool_output_markers
 from agents_app.types import Message
 
 _FACTS = """\
@@ -42,7 +42,7 @@ def system_message(
     """
     date = (now or datetime.now(UTC)).astimezone(UTC)
     facts = _FACTS.format(name=agent_name, date=date)
-    marks = marking.sentence(sign) if sign else ""
+    marks = tool_output_markers.sentence(sign) if sign else ""
     skills = "\n".join((_SKILLS, *lines)) if lines else ""
     sources = _SOURCES.format(example=_EXAMPLE) if has_sources else ""
     parts = (system_prompt.strip(), facts, sources, skills, marks)

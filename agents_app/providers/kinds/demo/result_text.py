@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agents_app.mind.marking import unmark
+from agents_app.prompt.tool_output_markers import unmark
 from tools_app.types import without_receipt
 
 _MAX_QUOTED = 600

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from agents_app.providers.chat_completions import faults
-from agents_app.providers.chat_completions.calls import CallAssembly
-from agents_app.providers.chat_completions.mending import StreamMender, mend
+from agents_app.providers.chat_completions import errors
+from agents_app.providers.chat_completions.text_repair import StreamMender, mend
+from agents_app.providers.chat_completions.tool_calls import CallAssembly
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 
 MAX_CHARACTERS = 16_000_000
@@ -17,7 +17,7 @@ _DONE = b"[DONE]"
 class Assembly:
     """Feed it payloads; it answers with deltas, and at the end with the whole response."""
 
-    def __init__(self, endpoint: faults.Endpoint) -> None:
+    def __init__(self, endpoint: errors.Endpoint) -> None:
         self._endpoint = endpoint
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -37,11 +37,11 @@ class Assembly:
         try:
             chunk = json.loads(payload)
         except (ValueError, RecursionError) as error:
-            raise faults.stream_cut(self._endpoint, "sent broken data in the middle of its answer") from error
+            raise errors.stream_cut(self._endpoint, "sent broken data in the middle of its answer") from error
         if not isinstance(chunk, dict):
             return []
         if chunk.get("error"):
-            raise faults.of_error_object(chunk["error"], self._endpoint)
+            raise errors.of_error_object(chunk["error"], self._endpoint)
         if chunk.get("object") == "chat.completion":
             self.is_done = True
         if chunk.get("usage"):
@@ -51,7 +51,7 @@ class Assembly:
     def finish(self) -> tuple[list[TextDelta | ReasoningDelta], ModelResponse]:
         """The last deltas (seldom any) and the response. Raises ProviderError when the stream was cut off."""
         if not self._finish_reason and not self.is_done:
-            raise faults.stream_cut(self._endpoint, "stopped in the middle of its answer")
+            raise errors.stream_cut(self._endpoint, "stopped in the middle of its answer")
         deltas = self._deltas(self._text_mender.finish(), self._reasoning_mender.finish())
         calls = self._calls.finish(is_cut=self._finish_reason in _CUT_REASONS)
         response = ModelResponse(
@@ -85,7 +85,7 @@ class Assembly:
         if isinstance(fragments, list):
             self._characters += sum(map(self._calls.add, fragments))
         if self._characters > MAX_CHARACTERS or self._calls.count > MAX_CALLS:
-            raise faults.too_large(self._endpoint)
+            raise errors.too_large(self._endpoint)
         return self._deltas(
             self._text_mender.feed(text) if text else "",
             self._reasoning_mender.feed(reasoning) if reasoning else "",

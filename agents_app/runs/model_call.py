@@ -8,10 +8,10 @@ from typing import Any
 
 from django.conf import settings
 
-from agents_app.mind import history, marking, prompts
+from agents_app.prompt import history, system_prompt, tool_output_markers
 from agents_app.providers.base import Provider, ProviderError
 from agents_app.runs.lease import Claim
-from agents_app.runs.live import LiveText
+from agents_app.runs.live_text import LiveText
 from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelta, RunOptions, Snapshot, TextDelta
 from audit_app.kernel.errors import AppError
 
@@ -27,17 +27,19 @@ class Interrupted:
 def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> ModelRequest:
     """The whole request of the next model call: prompt, history and this run's own steps, valid for any provider."""
     agent, limits = claim.run.agent, snapshot.limits
-    sign = marking.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
+    sign = tool_output_markers.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
     lines = [tool.prompt_line for tool in claim.tools if tool.prompt_line]
     has_sources = any(tool.has_sources for tool in claim.tools)
-    system = prompts.system_message(agent.name, agent.system_prompt, lines=lines, sign=sign, has_sources=has_sources)
+    system = system_prompt.system_message(
+        agent.name, agent.system_prompt, lines=lines, sign=sign, has_sources=has_sources
+    )
     options = RunOptions.from_dict(claim.run.options)
     if options.instructions:
         system = replace(system, content=f"{system.content}\n\n{options.instructions}")
     messages = history.repair([system, *claim.history, *own_messages(snapshot)])
     return ModelRequest(
         model=agent.model_id or claim.provider.default_model,
-        messages=marking.mark(history.fit(messages, budget_tokens=limits.context_tokens), sign),
+        messages=tool_output_markers.mark(history.fit(messages, budget_tokens=limits.context_tokens), sign),
         tools=claim.tools,
         may_call_tools=may_call_tools,
         total_seconds=limits.call_seconds,

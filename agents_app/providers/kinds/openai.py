@@ -15,12 +15,12 @@ import httpx2
 import openai
 from openai import AsyncAPIResponse, AsyncOpenAI
 
-from agents_app.providers import reading
+from agents_app.providers import http_stream
 from agents_app.providers.base import Provider
-from agents_app.providers.chat_completions import faults
-from agents_app.providers.chat_completions.assembling import Assembly
-from agents_app.providers.chat_completions.encoding import encode_request
-from agents_app.providers.reading import AnswerReader, Clock
+from agents_app.providers.chat_completions import errors
+from agents_app.providers.chat_completions.request_body import encode_request
+from agents_app.providers.chat_completions.response_builder import Assembly
+from agents_app.providers.http_stream import AnswerReader, Clock
 from agents_app.types import ModelChunk, ModelRequest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -71,7 +71,7 @@ class OpenAIProvider(Provider):
             await client.close()
 
     async def _open(
-        self, request: ModelRequest, endpoint: faults.Endpoint, clock: Clock, opened: AsyncExitStack
+        self, request: ModelRequest, endpoint: errors.Endpoint, clock: Clock, opened: AsyncExitStack
     ) -> _Response:
         """Send the request; the response's headers have come, its body follows."""
         try:
@@ -80,14 +80,14 @@ class OpenAIProvider(Provider):
         except TimeoutError as error:
             raise clock.fault() from error
         except openai.APIStatusError as error:
-            wait = faults.retry_after_seconds(error.response.headers, now=datetime.now(UTC))
-            raise faults.of_status(endpoint, error.status_code, error.body, wait=wait) from error
+            wait = errors.retry_after_seconds(error.response.headers, now=datetime.now(UTC))
+            raise errors.of_status(endpoint, error.status_code, error.body, wait=wait) from error
         except openai.APIConnectionError as error:
-            raise faults.unreachable(endpoint, error) from error
-        except reading.BROKEN_BODY as error:  # of an error that the server was telling; the SDK lets it through
-            raise faults.stream_cut(endpoint, reading.BROKE_OFF) from error
+            raise errors.unreachable(endpoint, error) from error
+        except http_stream.BROKEN_BODY as error:  # of an error that the server was telling; the SDK lets it through
+            raise errors.stream_cut(endpoint, http_stream.BROKE_OFF) from error
 
-    async def _send_first(self, request: ModelRequest, endpoint: faults.Endpoint, opened: AsyncExitStack) -> _Response:
+    async def _send_first(self, request: ModelRequest, endpoint: errors.Endpoint, opened: AsyncExitStack) -> _Response:
         """Ask for the usage too; a server that refuses the option is asked without it, now and ever after."""
         takes_option = self._takes_usage_option.get(endpoint.model)
         if takes_option is False:
@@ -105,7 +105,7 @@ class OpenAIProvider(Provider):
     async def _send(
         self,
         request: ModelRequest,
-        endpoint: faults.Endpoint,
+        endpoint: errors.Endpoint,
         opened: AsyncExitStack,
         *,
         asks_for_usage: bool,
@@ -120,15 +120,15 @@ class OpenAIProvider(Provider):
         )
         return await opened.enter_async_context(call)
 
-    def _endpoint(self, request: ModelRequest) -> faults.Endpoint:
-        endpoint = faults.Endpoint(self.base_url, request.model or self.default_model, self.api_key)
+    def _endpoint(self, request: ModelRequest) -> errors.Endpoint:
+        endpoint = errors.Endpoint(self.base_url, request.model or self.default_model, self.api_key)
         if not endpoint.model:
-            raise faults.no_model(endpoint)
+            raise errors.no_model(endpoint)
         if not (self.api_key.isascii() and self.api_key.isprintable()):
-            raise faults.bad_key(endpoint)
+            raise errors.bad_key(endpoint)
         return endpoint
 
-    def _client_of_this_loop(self, endpoint: faults.Endpoint) -> AsyncOpenAI:
+    def _client_of_this_loop(self, endpoint: errors.Endpoint) -> AsyncOpenAI:
         """A client's connections belong to the event loop that opened them."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
@@ -136,12 +136,12 @@ class OpenAIProvider(Provider):
         return self._client
 
 
-def _new_client(endpoint: faults.Endpoint) -> AsyncOpenAI:
+def _new_client(endpoint: errors.Endpoint) -> AsyncOpenAI:
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     try:
         parts = urlsplit(endpoint.base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-            raise faults.bad_base_url()
+            raise errors.bad_base_url()
         return AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",
@@ -150,7 +150,7 @@ def _new_client(endpoint: faults.Endpoint) -> AsyncOpenAI:
             http_client=openai.DefaultAsyncHttpxClient(limits=_LIMITS, timeout=timeout),
         )
     except (ValueError, httpx2.InvalidURL) as error:
-        raise faults.bad_base_url() from error
+        raise errors.bad_base_url() from error
 
 
 def _is_event_stream(response: _Response) -> bool:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents_app.providers.demonstration import results, texts
-from agents_app.providers.demonstration.wishes import Wish, granted, wishes_in
+from agents_app.providers.kinds.demo import result_text, texts
+from agents_app.providers.kinds.demo.intents import Wish, granted, wishes_in
 from agents_app.types import Message
 from tools_app.types import ToolSpec
 
@@ -62,5 +62,5 @@ def _results(messages: Sequence[Message]) -> list[str]:
     for message in messages:
         call = calls.get(message.tool_call_id) if message.role == "tool" else None
         if call:
-            described.append(results.describe(call.name, call.arguments, message.content))
+            described.append(result_text.describe(call.name, call.arguments, message.content))
     return described
