@@ -18,6 +18,7 @@ django.setup()
 
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
+from sessions_app.live_view.watch import Seen  # noqa: E402
 from sessions_app.surfaces.agents.chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.agents.live import as_json  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402
@@ -29,7 +30,6 @@ from sessions_app.surfaces.openai.response_objects import Asking  # noqa: E402
 from sessions_app.surfaces.signalr import protocol  # noqa: E402
 from sessions_app.surfaces.signalr.projection import HubProjection  # noqa: E402
 from sessions_app.surfaces.threads.encoding import MessageEvents, lines_of  # noqa: E402
-from sessions_app.watch import Seen  # noqa: E402
 
 Encoder = Callable[[Seen], bytes]
 

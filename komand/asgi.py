@@ -14,7 +14,7 @@ django_application = get_asgi_application()
 # Only after Django is set up: these modules name models.
 from audit_app import liveness  # noqa: E402
 from komand import background, sd_notify, websocket_origins  # noqa: E402
-from sessions_app.inbound import webhooks  # noqa: E402
+from sessions_app.channels.inbound import webhook  # noqa: E402
 from sessions_app.surfaces.agents import live as agents  # noqa: E402
 from sessions_app.surfaces.chat import live as chat  # noqa: E402
 from sessions_app.surfaces.komand import live as komand  # noqa: E402
@@ -35,7 +35,7 @@ def without_trailing_slash(path: str) -> str:
 
 def live_routes() -> list[Any]:
     """Of all surfaces whose requests wait or stream."""
-    surfaces = (webhooks, agents, komand, mcp, openai, signalr, threads, chat)
+    surfaces = (webhook, agents, komand, mcp, openai, signalr, threads, chat)
     return [route for surface in surfaces for route in surface.live_routes]
 
 

@@ -21,7 +21,7 @@ from agents_app.types import RunTranscript
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound, Unavailable
 from audit_app.models import AuditEntry
-from sessions_app import approvals
+from sessions_app.approvals.decisions import decisions
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, Accepted, Inbound, open_session, receive
 from tools_app import selectors as tools
@@ -74,7 +74,7 @@ def ask(person: User, session: Session) -> tuple[Accepted, ApprovalView]:
 
 
 def approve(person: User, approval: ApprovalView) -> None:
-    approvals.decide(approval.id, decision="allow_once", actor=f"user:{person.pk}", note="Shown by demo_trust.")
+    decisions.decide(approval.id, decision="allow_once", actor=f"user:{person.pk}", note="Shown by demo_trust.")
 
 
 def wait_for_end(run_id: UUID, seconds: float) -> RunTranscript:

@@ -12,11 +12,11 @@ from agents_app.runs import hooks
 from agents_app.runs.worker import EngineStep
 from audit_app import retention
 from komand.celery import app
-from sessions_app import accounts
-from sessions_app.attachments import fetching
-from sessions_app.attachments import sweeping as files
+from sessions_app.channels import accounts
+from sessions_app.channels.attachments import fetcher
+from sessions_app.channels.attachments import sweeper as files
+from sessions_app.channels.outbound import prompts, question_prompts, sweeper, worker
 from sessions_app.channels.registry import channels
-from sessions_app.delivery import background, prompts, questions, sweeping
 from tools_app import catalogue, schema
 from tools_app.mcp_client import background as mcp
 from tools_app.mcp_client import servers
@@ -31,9 +31,9 @@ _KEEPING = [
     "audit_app.history_retention",
     "agents_app.retention",
     "sessions_app.retention",
-    "sessions_app.attachments.sweeping",
+    "sessions_app.channels.attachments.sweeper",
 ]
-_TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.tasks"]
+_TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tasks"]
 
 
 def connect() -> None:
@@ -50,10 +50,10 @@ def connect() -> None:
     credentials.on_change += [providers.credential_changed, accounts.credential_changed, servers.credential_changed]
     catalogue.add_source(McpSource())
     catalogue.add_source(SkillSource())
-    hooks.chores += [background.run, fetching.run, mcp.run]
-    hooks.on_claim.append(background.on_claim)
-    hooks.sweeps += [sweeping.sweep, files.sweep]
-    hooks.on_ask += [prompts.sweep, questions.sweep]
+    hooks.chores += [worker.run, fetcher.run, mcp.run]
+    hooks.on_claim.append(worker.on_claim)
+    hooks.sweeps += [sweeper.sweep, files.sweep]
+    hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps.append(retention.sweep)
     if apps.is_installed("django.contrib.sessions"):  # only where people log in
         import_module("komand.login_retention")

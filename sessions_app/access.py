@@ -12,8 +12,9 @@ from agents_app.models import Agent
 from agents_app.types import RunView
 from audit_app.kernel.compiled_queries import PreparedObjects
 from audit_app.kernel.errors import Forbidden, NotFound
-from sessions_app import entitlement, selectors
-from sessions_app.keys import parse_key
+from sessions_app import selectors
+from sessions_app.approvals.decisions import permissions
+from sessions_app.conversation.session_key import parse_key
 from sessions_app.models import Session
 from tools_app import selectors as tools
 from tools_app.storage import artifacts
@@ -62,9 +63,9 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_d
     """A request for approval that the user may see; Forbidden when it takes somebody else to decide it."""
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
-    if not entitlement.may_see(user, owner_id):
+    if not permissions.may_see(user, owner_id):
         raise NotFound("There is no such approval.")
-    if to_decide and not entitlement.may_decide(user, owner_id):
+    if to_decide and not permissions.may_decide(user, owner_id):
         raise Forbidden("Only an operator may decide this request.")
     return approval
 
@@ -74,7 +75,7 @@ def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool =
     if not user.is_authenticated:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
     agent = agents.get_agent(agent_id)
-    if to_change and not entitlement.may_change(user, agent):
+    if to_change and not permissions.may_change(user, agent):
         raise Forbidden("Only an operator or its owner may change this agent.")
     return agent
 

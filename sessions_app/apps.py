@@ -9,6 +9,6 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents_app import conversation_port  # noqa: PLC0415
-        from sessions_app.conversation.transcripts import StoredConversations  # noqa: PLC0415
+        from sessions_app.conversation.history import StoredConversations  # noqa: PLC0415
 
         conversation_port.register(StoredConversations())

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 from sessions_app.models import Session, Turn
 
 

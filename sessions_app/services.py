@@ -16,11 +16,11 @@ from audit_app import services as audit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
-from sessions_app.conversation import announcing
-from sessions_app.conversation.incoming import LONGEST_TEXT, Accepted, Inbound
-from sessions_app.conversation.opening import fact_about, import_history, lock, open_new
-from sessions_app.conversation.receiving import receive
-from sessions_app.keys import SessionKey
+from sessions_app.conversation import notifications
+from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, Inbound
+from sessions_app.conversation.receive_message import receive
+from sessions_app.conversation.session_key import SessionKey
+from sessions_app.conversation.sessions import fact_about, import_history, lock, open_new
 from sessions_app.models import Session
 
 __all__ = [
@@ -92,7 +92,7 @@ def rename_session(session: Session, title: str) -> None:
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)
         audit.emit([fact_about(session, events.SESSION_RENAMED, {"title": title})])
-        announcing.announce_title(session.owner_id, session.id, title)
+        notifications.announce_title(session.owner_id, session.id, title)
 
 
 def delete_session(session: Session) -> None:

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit_app.kernel.database import in_db
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.surfaces.agents.formats import Compact, MessageType
 from sessions_app.surfaces.agents.live import MessageSocket, live_routes
 
@@ -42,7 +42,7 @@ class AgentCaller:
     """Calls as a user. Paths are below /api/v1/, or absolute."""
 
     def __init__(self, user: User | None = None, *, bearer: str = "") -> None:
-        self.bearer = bearer or (tokens.open_login(user).access if user else "")
+        self.bearer = bearer or (access_tokens.open_login(user).access if user else "")
         self._client = Client(enforce_csrf_checks=True, raise_request_exception=False)
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:

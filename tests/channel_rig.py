@@ -10,8 +10,8 @@ from channels.routing import URLRouter
 from django.conf import settings
 
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app import accounts
-from sessions_app.inbound import webhooks
+from sessions_app.channels import accounts
+from sessions_app.channels.inbound import webhook as webhook_module
 from sessions_app.models import ChannelAccount, Delivery
 from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
@@ -19,7 +19,7 @@ from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
 from tools_app.types import ToolCall
 
 TELEGRAM_SECRET = "telegram-secret-0123456789"
-_application = URLRouter(webhooks.live_routes)
+_application = URLRouter(webhook_module.live_routes)
 
 
 def add_telegram(server: FakeTelegram, **options: Any) -> ChannelAccount:
@@ -62,7 +62,7 @@ async def request(path: str, body: bytes, headers: dict[str, str], method: str =
 
 
 def post(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
-    webhooks.known_accounts.forget()
+    webhook_module.known_accounts.forget()
     return asyncio.run(request(path, body, headers, method))
 
 

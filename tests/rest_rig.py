@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.types import RunStatus
 from audit_app.kernel.ids import new_id
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.models import Session, Turn
 from tools_app.models import ToolExecution
 
@@ -41,7 +41,7 @@ class RestCaller:
     def __init__(self, user: User | None = None, *, bearer: str = "") -> None:
         self.user = user
         self._client = Client(enforce_csrf_checks=True, raise_request_exception=False)
-        self._bearer = bearer or (tokens.open_login(user).access if user else "")
+        self._bearer = bearer or (access_tokens.open_login(user).access if user else "")
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """body: a JSON value, or bytes as they are; headers: `X_Request_Id="a"` and the like."""

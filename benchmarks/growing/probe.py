@@ -34,7 +34,7 @@ from audit_app import stream, timeline  # noqa: E402
 from audit_app.kernel import nudges  # noqa: E402
 from audit_app.kernel.ids import new_id  # noqa: E402
 from benchmarks.seeding import seed  # noqa: E402
-from sessions_app.delivery import transitions as deliveries  # noqa: E402
+from sessions_app.channels.outbound import transitions as deliveries  # noqa: E402
 from sessions_app.models import Session  # noqa: E402
 from sessions_app.services import Inbound, receive  # noqa: E402
 

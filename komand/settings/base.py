@@ -125,8 +125,8 @@ KOMAND_PROVIDERS = {
     "scripted": "agents_app.providers.kinds.scripted.ScriptedProvider",
 }
 KOMAND_CHANNELS = [
-    "sessions_app.channels.telegram.adapter.Telegram",
-    "sessions_app.channels.webhook.Webhook",
+    "sessions_app.channels.adapters.telegram.adapter.Telegram",
+    "sessions_app.channels.adapters.webhook.Webhook",
 ]
 KOMAND_TOOLS = [
     "tools_app.builtin.echo.Echo",

@@ -141,7 +141,7 @@ LOGOUT_REDIRECT_URL = "/login"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
-AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_address.of_request"
+AXES_CLIENT_IP_CALLABLE = "sessions_app.identity.client_ip.of_request"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_ALLOWED_CORS_ORIGINS = ""
 AXES_ENABLE_ADMIN = False

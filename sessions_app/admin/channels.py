@@ -17,9 +17,9 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from sessions_app import accounts
+from sessions_app.channels import accounts
+from sessions_app.channels.inbound import pairing
 from sessions_app.channels.registry import channels
-from sessions_app.inbound import pairing
 from sessions_app.models import ChannelAccount, Pairing
 from tools_app.secrets import credentials
 

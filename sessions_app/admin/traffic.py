@@ -15,7 +15,7 @@ from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.admin_base.theme import bulk_act
 from audit_app.kernel.safe_text import json_block, shortened, visible
 from sessions_app.admin.masking import masked_metadata, masked_payload
-from sessions_app.delivery import transitions
+from sessions_app.channels.outbound import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
 
 _AGAIN_SECONDS = 3600.0

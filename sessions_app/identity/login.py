@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from audit_app import services as audit
 from audit_app.kernel.errors import RateLimited
-from sessions_app.identity import client_address, limits
+from sessions_app.identity import client_ip, rate_limits
 from sessions_app.identity.principal import Unauthenticated
 
 _PERMANENT_LOCKOUT_SECONDS = 3600  # what to tell a client when only an operator can unlock
@@ -34,8 +34,8 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
     Raises LoginRefused with the same words, after the same work, for an unknown name and a wrong password;
     LockedOut and RateLimited for too many tries.
     """
-    address = client_address.network_of(client_address.of_request(request))
-    limits.take(limits.login_limit(), f"address:{address}")
+    address = client_ip.network_of(client_ip.of_request(request))
+    rate_limits.take(rate_limits.login_limit(), f"address:{address}")
     user = authenticate(request, username=_find_username(identifier), password=password)
     if isinstance(user, User):
         audit.record("LoggedIn", details={"user": user.username, "address": address}, actor=f"user:{user.pk}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 
 
 def shown_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:

@@ -19,10 +19,10 @@ from rest_framework.exceptions import MethodNotAllowed, UnsupportedMediaType
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Unavailable
-from sessions_app.identity import limits
-from sessions_app.identity.admission import admit
-from sessions_app.identity.authenticate import request_from_scope
+from sessions_app.identity import rate_limits
+from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit
 from sessions_app.surfaces.bodies import BodyTooLarge
 from sessions_app.surfaces.cors import cors_headers
 from sessions_app.surfaces.failures import Failure, failure_of
@@ -58,12 +58,12 @@ class LiveConsumer(AsyncHttpConsumer):
     has_left = False  # the client, before it had its answer
     _is_complete = False  # the answer
 
-    def limit(self) -> limits.Limit:
+    def limit(self) -> rate_limits.Limit:
         """What requests are counted against, by user."""
-        return limits.api_limit()
+        return rate_limits.api_limit()
 
     @staticmethod
-    def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+    def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
         """Who may come in, as `admission.admit`. Synchronous."""
         return admit(request, limit)
 

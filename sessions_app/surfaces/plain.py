@@ -16,9 +16,9 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from audit_app.kernel import context
-from sessions_app.identity import limits
-from sessions_app.identity.admission import admit, admit_anyone
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit, admit_anyone
 from sessions_app.surfaces.bodies import BodyTooLarge, parse_json
 
 S = TypeVar("S", bound=Serializer[Any])
@@ -62,7 +62,7 @@ class PlainView(APIView):
     principal: Principal
 
     @staticmethod
-    def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+    def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
         """Who may come in, as `admission.admit`."""
         return admit(request, limit)
 
@@ -77,9 +77,9 @@ class PlainView(APIView):
         if "\0" in request.path:  # names nothing, and PostgreSQL refuses to look
             raise Http404
         if self.is_public:
-            admit_anyone(request._request, limits.api_limit())
+            admit_anyone(request._request, rate_limits.api_limit())
             return
-        self.principal = self.admit(request._request, limits.api_limit())
+        self.principal = self.admit(request._request, rate_limits.api_limit())
         request.user = self.principal.user
         context.actor.set(self.principal.actor)  # the middleware that bound the request restores it
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from audit_app.kernel.errors import AppError
-from sessions_app.identity.admission import check_again
+from sessions_app.identity.request_admission import check_again
+from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.surfaces.live import LiveConsumer
 from sessions_app.surfaces.staying import until_refused
-from sessions_app.watch import Seen, Viewer
 
 KEEP_ALIVE_SECONDS = 15.0
 _HEADERS = [

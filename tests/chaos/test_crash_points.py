@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from django.db import connection
 
-from sessions_app.invariants import find_violations
+from sessions_app.integrity_checks import find_violations
 from tests.chaos.play import Play
 from tests.chaos.power import Gateway
 from tests.chaos.scenarios import SCENARIOS

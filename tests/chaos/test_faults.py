@@ -25,7 +25,7 @@ from audit_app import stream
 from audit_app.kernel import durable_writes
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
-from sessions_app.invariants import find_violations
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import receive
 from sessions_app.surfaces.failures import failure_of

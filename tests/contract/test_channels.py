@@ -15,7 +15,10 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app import asking
+from sessions_app.approvals.decisions import prompt_text
+from sessions_app.channels.adapters.fake import Fake
+from sessions_app.channels.adapters.telegram.adapter import Telegram
+from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.base import (
     SHARED_SETTINGS,
     AccountSettings,
@@ -30,10 +33,7 @@ from sessions_app.channels.base import (
     WrongMediaType,
     WrongShape,
 )
-from sessions_app.channels.fake import Fake
 from sessions_app.channels.messages import Attachment, Chat, Incoming, Outgoing, Rendered, Target
-from sessions_app.channels.telegram.adapter import Telegram
-from sessions_app.channels.webhook import Webhook
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
@@ -349,4 +349,6 @@ def test_the_matrix_in_the_docs_names_it(bench: Bench) -> None:
 def test_declared_buttons_can_hold_a_decision(bench: Bench) -> None:
     can = bench.adapter.capabilities(bench.chat)
     if can.buttons:
-        assert can.max_buttons >= 2 and can.button_bytes >= len(asking.action_id(UUID(int=2**128 - 1), Decision.DENY))
+        assert can.max_buttons >= 2 and can.button_bytes >= len(
+            prompt_text.action_id(UUID(int=2**128 - 1), Decision.DENY)
+        )

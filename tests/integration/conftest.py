@@ -8,7 +8,7 @@ import pytest
 
 from audit_app import follow
 from audit_app.kernel import nudges, valkey
-from sessions_app.identity import limits
+from sessions_app.identity import rate_limits
 
 
 @pytest.fixture
@@ -27,5 +27,5 @@ def _nothing_is_followed_on(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def _valkey_is_asked() -> None:
     """A test in which it was away would have it left alone for seconds: no limit counted, no bell rung."""
-    for breaker in (limits._breaker, nudges._breaker, valkey.breaker):
+    for breaker in (rate_limits._breaker, nudges._breaker, valkey.breaker):
         breaker._open_until = float("-inf")

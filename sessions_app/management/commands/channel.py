@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
-from sessions_app import accounts
+from sessions_app.channels import accounts
+from sessions_app.channels.inbound import pairing
 from sessions_app.channels.registry import channels
-from sessions_app.inbound import pairing
 from sessions_app.models import ChannelAccount
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app.invariants import INVARIANTS, Violation, find_violations
+from sessions_app.integrity_checks import INVARIANTS, Violation, find_violations
 
 
 class Command(BaseCommand):

@@ -7,10 +7,10 @@ begins again, an empty thought with that id comes first: clients drop what they 
 from uuid import UUID
 
 from agents_app.events import MESSAGE_RESET, REASONING_DELTA, SNAPSHOT, TEXT_DELTA
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents import marks
 from sessions_app.surfaces.agents.formats import Compact, MessageType, create
 from sessions_app.surfaces.agents.marks import Mark
-from sessions_app.watch import Seen
 
 LIVE_TEXT = (TEXT_DELTA.name, REASONING_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
 

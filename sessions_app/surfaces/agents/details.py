@@ -8,9 +8,9 @@ from agents_app.models import Run
 from agents_app.types import StepView
 from audit_app import timeline
 from audit_app.timeline import KeptEvent
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents.records import WORKFLOW, AgentRun
 from sessions_app.surfaces.timestamps import iso
-from sessions_app.watch import Seen
 from tools_app import selectors as tools
 from tools_app.types import ExecutionStatus, ExecutionView
 

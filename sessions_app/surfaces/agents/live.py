@@ -19,10 +19,11 @@ from django.urls import path
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput
-from sessions_app.identity import limits
-from sessions_app.identity.admission import admit_bearer, check_again
-from sessions_app.identity.authenticate import request_from_scope
+from sessions_app.identity import rate_limits
+from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit_bearer, check_again
+from sessions_app.live_view.watch import Viewer
 from sessions_app.surfaces.agents import details, errors, reading, records, requests, signals
 from sessions_app.surfaces.agents.formats import Compact
 from sessions_app.surfaces.agents.records import AgentRun
@@ -32,7 +33,6 @@ from sessions_app.surfaces.failures import Failure, failure_of
 from sessions_app.surfaces.live import ClientGone
 from sessions_app.surfaces.sse import EventStreamConsumer
 from sessions_app.surfaces.staying import until_refused
-from sessions_app.watch import Viewer
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ NORMAL, FAILED, REFUSED = 1000, 1011, 4401
 _LONGEST_FRAME = 256 * 1024
 
 
-def _admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
     return admit_bearer(request, limit, from_query=True)
 
 
@@ -191,7 +191,7 @@ class MessageSocket(AsyncWebsocketConsumer):
         self._agent_run()
 
     def _signal(self, name: str, body: Any) -> None:
-        limits.take(limits.api_limit(), self._principal.actor)
+        rate_limits.take(rate_limits.api_limit(), self._principal.actor)
         signals.send(self._principal, self._agent_run(), name, body)
 
     async def _follow(self, telling: Telling, begun: list[Compact]) -> int:
@@ -231,7 +231,7 @@ def as_json(value: Any) -> str:
 
 
 def _principal_of(scope: Mapping[str, Any]) -> Principal:
-    return _admit(request_from_scope({**scope, "method": "GET"}), limits.api_limit())
+    return _admit(request_from_scope({**scope, "method": "GET"}), rate_limits.api_limit())
 
 
 def _read_frame(text: str | None) -> dict[str, Any]:

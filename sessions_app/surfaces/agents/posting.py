@@ -9,8 +9,8 @@ from agents_app.runs.run_policy import policy_of_agent
 from audit_app import services as audit
 from audit_app.models import Event
 from sessions_app import events, services
-from sessions_app.conversation.opening import fact_about
-from sessions_app.identity import limits
+from sessions_app.conversation.sessions import fact_about
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.services import Accepted, Inbound
@@ -53,7 +53,7 @@ def say(
 ) -> Accepted:
     """Take words of the person in: they interrupt what runs, unless they answer what it asks. key: the same words of
     the same key count once; act: done with them, in one transaction. Raises what `receive` raises."""
-    limits.take(limits.chat_limit(), principal.actor)
+    rate_limits.take(rate_limits.chat_limit(), principal.actor)
     shown = (session.metadata.get(records.NAME) or {}).get("request", {})
     offered = [spec.name for spec in tools.specs_for(policy_of_agent(session.agent))] if shown.get("tool_names") else []
     inbound = Inbound(

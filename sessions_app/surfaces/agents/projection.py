@@ -12,10 +12,10 @@ from uuid import UUID
 
 from agents_app import events as runs
 from sessions_app import events as sessions
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents import asking, marks, messages, tooling
 from sessions_app.surfaces.agents.chunks import activity_of, reasoning_of
 from sessions_app.surfaces.agents.formats import Compact, create
-from sessions_app.watch import Seen
 from tools_app import events as tools
 from tools_app.types import Decision
 

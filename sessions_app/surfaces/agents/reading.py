@@ -12,9 +12,10 @@ from django.db.models import Q
 
 from agents_app import selectors as agents
 from audit_app import timeline
-from sessions_app import entitlement
+from sessions_app.approvals.decisions import permissions
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
+from sessions_app.live_view.watch import Seen
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agents import marks
 from sessions_app.surfaces.agents.chunks import activity_of, forget
@@ -22,7 +23,6 @@ from sessions_app.surfaces.agents.formats import Compact
 from sessions_app.surfaces.agents.marks import Mark
 from sessions_app.surfaces.agents.projection import CLOSING, PRIMING, Projection, StepWords, TurnWords, Words
 from sessions_app.surfaces.agents.records import NAME, AgentRun
-from sessions_app.watch import Seen
 from tools_app import selectors as tools
 
 FOR_EVER = 10**15
@@ -47,7 +47,7 @@ class Place:
 def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> Place:
     """A reading that has seen everything up to `since`."""
     session = run.session
-    may_say = entitlement.may_say(principal.user, session.owner_id) if principal.can_write else ()
+    may_say = permissions.may_say(principal.user, session.owner_id) if principal.can_write else ()
     place = Place(Projection(is_interactive=run.is_interactive, may_say=may_say))
     if since:
         place.after = since

@@ -14,7 +14,7 @@ from agents_app.models import Run
 from agents_app.types import RunStatus, WaitingOn
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_session
-from sessions_app.conversation.opening import lock
+from sessions_app.conversation.sessions import lock
 from sessions_app.models import Session
 from sessions_app.surfaces.timestamps import iso
 

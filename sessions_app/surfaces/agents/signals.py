@@ -11,11 +11,12 @@ from django.db import transaction
 from agents_app import selectors as agents
 from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
-from sessions_app import approvals, events, services
+from sessions_app import events, services
 from sessions_app.access import access_approval
-from sessions_app.conversation.opening import fact_about
-from sessions_app.identity.admission import ReadOnlyKey
+from sessions_app.approvals.decisions import decisions
+from sessions_app.conversation.sessions import fact_about
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.models import Session
 from sessions_app.surfaces.agents import asking, files, messages, posting, records, requests
 from sessions_app.surfaces.agents.projection import COMPLETE, TERMINATE
@@ -124,7 +125,7 @@ def _decide(principal: Principal, session: Session, approval: ApprovalView, said
         more={"tool_approval_response": {"decision": choice, "approval_key": key}},
     )  # fmt: skip
     with transaction.atomic():
-        approvals.decide(approval.id, decision=decision.value, actor=principal.actor, note=note)
+        decisions.decide(approval.id, decision=decision.value, actor=principal.actor, note=note)
         posting.post(session, question)
     return Outcome(_DECIDED)
 

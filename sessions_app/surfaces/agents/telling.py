@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from audit_app.kernel.database import in_db
+from sessions_app.live_view.watch import Seen
 from sessions_app.models import Session
 from sessions_app.surfaces.agents import marks, reading
 from sessions_app.surfaces.agents.chunks import LIVE_TEXT, LiveText
 from sessions_app.surfaces.agents.formats import Compact, MessageType
 from sessions_app.surfaces.agents.projection import CLOSING, NO_WORDS
 from sessions_app.surfaces.agents.reading import Place
-from sessions_app.watch import Seen
 from tools_app.events import TOOL_PROGRESS
 
 

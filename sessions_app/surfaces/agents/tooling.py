@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents import messages
 from sessions_app.surfaces.agents.chunks import activity_of
 from sessions_app.surfaces.agents.formats import Compact
-from sessions_app.watch import Seen
 from tools_app import events as tools
 
 # Events whose producers are not there yet, by name: what they are shown as is settled.

@@ -10,9 +10,10 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
-from sessions_app import approvals, services
+from sessions_app import services
 from sessions_app.access import access_approval, access_run, access_session
-from sessions_app.identity import limits
+from sessions_app.approvals.decisions import decisions
+from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.fragments import approval_html
@@ -24,7 +25,7 @@ from sessions_app.surfaces.chat.sidebar import entry_of
 @require_POST
 def start(request: PageRequest) -> HttpResponse:
     """The first message of a new chat: makes the session and goes there."""
-    limits.take(limits.chat_limit(), f"user:{request.user.pk}")
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     inbound = services.Inbound(
         services.WEB_CHAT, "default", str(request.user.pk), _name_of(request), request.POST.get("text", ""),
@@ -42,7 +43,7 @@ def start(request: PageRequest) -> HttpResponse:
 def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     """A message. Answered with its exchange; the WebSocket tells the rest."""
     session = access_session(request.user, session_id)
-    limits.take(limits.chat_limit(), f"user:{request.user.pk}")
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     inbound = services.Inbound(
         session.channel, session.account_id, session.sender_id, _name_of(request), request.POST.get("text", ""),
@@ -75,7 +76,7 @@ def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     """Answer the message of a failed or stopped run again, as a new exchange."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
-    limits.take(limits.chat_limit(), f"user:{request.user.pk}")
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
     return _exchange(request, session, again)
 
@@ -85,7 +86,7 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """What a person says to a request for approval. Answered with the request as it stands then."""
     approval = access_approval(request.user, approval_id, to_decide=True)
-    decided = approvals.decide(
+    decided = decisions.decide(
         approval.id, decision=request.POST.get("decision", ""), actor=f"user:{request.user.pk}",
         note=request.POST.get("note", ""),
     )  # fmt: skip

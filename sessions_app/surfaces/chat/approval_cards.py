@@ -11,7 +11,7 @@ from uuid import UUID
 
 from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import pretty_json, visible
-from sessions_app import asking
+from sessions_app.approvals.decisions import prompt_text
 from sessions_app.surfaces.chat.folding import Folded, folded
 from tools_app.executions.changes import DiffLine, diff
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
@@ -75,8 +75,8 @@ def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collectio
     return ApprovalCard(
         approval.id, approval.execution_id, approval.tool, approval.risk, approval.reason, approval.status,
         approval.expires_at, _arguments(approval.arguments), _changes(hidden),
-        hidden.name if hidden else "", asking.narrowed(approval, may_say).choices,
-        _scope(approval.run_pattern), _scope(approval.pattern), asking.outcome(approval, name),
+        hidden.name if hidden else "", prompt_text.narrowed(approval, may_say).choices,
+        _scope(approval.run_pattern), _scope(approval.pattern), prompt_text.outcome(approval, name),
         masked(approval.note), approval.decided_at,
     )  # fmt: skip
 
@@ -98,4 +98,4 @@ def _arguments(arguments: dict[str, Any]) -> Folded:
 
 
 def _scope(pattern: str) -> str:
-    return asking.scope(pattern) if pattern else ""
+    return prompt_text.scope(pattern) if pattern else ""

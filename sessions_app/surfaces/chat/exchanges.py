@@ -12,7 +12,7 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from agents_app.types import RunStatus, RunTranscript, RunView, WaitingOn
-from sessions_app.citations import Citation, as_lines, numbered
+from sessions_app.conversation.citations import Citation, as_lines, numbered
 from sessions_app.models import Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import words

@@ -10,14 +10,7 @@ from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.calls import waiting_state
 from sessions_app.surfaces.chat.exchanges import Exchange
 from sessions_app.surfaces.chat.files import FileEntry
-from sessions_app.surfaces.chat.frames import (
-    ChangeCall,
-    ForgetText,
-    ShowAgent,
-    ShowCall,
-    ShowStatus,
-    ShowText,
-)
+from sessions_app.surfaces.chat.frames import ChangeCall, ForgetText, ShowAgent, ShowCall, ShowStatus, ShowText
 
 _SPOKEN = 300
 

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.chat.approval_cards import waiting_words
 from sessions_app.surfaces.chat.calls import Call, CallResult, CallState, call_ended, call_requested, call_started
 from sessions_app.surfaces.chat.exchanges import ASKING, RETRYING, THINKING, Status, using
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.words import FILE_WRITER
-from sessions_app.watch import Seen
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ from agents_app import selectors as agents
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
-from sessions_app import entitlement
 from sessions_app.access import access_session
-from sessions_app.identity.authenticate import authenticate
+from sessions_app.approvals.decisions import permissions
+from sessions_app.identity.authentication import authenticate
+from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.exchanges import status_of
@@ -48,7 +49,6 @@ from sessions_app.surfaces.chat.frames import (
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.sharing import Shared
-from sessions_app.watch import Viewer
 from tools_app.types import Decision
 
 logger = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[De
     if principal is None or principal.kind != "session":
         raise _NotLoggedIn
     session = access_session(principal.user, session_id)
-    return session, entitlement.may_say(principal.user, session.owner_id)
+    return session, permissions.may_say(principal.user, session.owner_id)
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:

@@ -17,7 +17,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from sessions_app.citations import marked
+from sessions_app.conversation.citations import marked
 from sessions_app.surfaces.chat.addresses import pieces
 from sessions_app.surfaces.chat.highlighting import highlighted
 from sessions_app.surfaces.chat.sanitising import sanitised

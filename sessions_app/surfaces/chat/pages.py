@@ -11,15 +11,16 @@ from agents_app import selectors as agents
 from agents_app.models import Agent
 from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
-from sessions_app import entitlement, selectors
+from sessions_app import selectors
 from sessions_app.access import access_session
+from sessions_app.approvals.decisions import permissions
+from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
 from sessions_app.surfaces.chat import reading
 from sessions_app.surfaces.chat.files import read_files
 from sessions_app.surfaces.chat.gate import PageRequest, page
 from sessions_app.surfaces.chat.sidebar import read_days, title_of
-from sessions_app.watch import cursor_now
 from tools_app.storage import artifacts
 
 STARTERS = (
@@ -55,7 +56,7 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     found = access_session(request.user, session_id)
     # The cursor first: what happens while the rest is read is told again, which changes nothing.
     cursor = cursor_now(found.id)
-    newest = reading.read_newest(found, may_say=entitlement.may_say(request.user, found.owner_id))
+    newest = reading.read_newest(found, may_say=permissions.may_say(request.user, found.owner_id))
     context = {
         "session": found, "title": title_of(found), "agent_id": found.agent.agent_id, "cursor": cursor,
         "page": newest, "starters": () if newest.exchanges else STARTERS,

@@ -13,8 +13,8 @@ from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
 from audit_app.kernel.compiled_queries import PreparedObjects
 from sessions_app import selectors
+from sessions_app.identity.actor_names import name_of, names_of
 from sessions_app.models import Session, Turn
-from sessions_app.names import name_of, names_of
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.exchanges import Exchange, open_exchange, stored_exchange

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sessions_app.citations import Citation, listed
+from sessions_app.conversation.citations import Citation, listed
 
 _LONGEST_QUOTE = 200
 

@@ -19,8 +19,9 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
 from sessions_app.access import access_session
-from sessions_app.identity import limits
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
+from sessions_app.live_view.watch import wait_until_ended
 from sessions_app.models import Session
 from sessions_app.services import Accepted, Inbound
 from sessions_app.surfaces import accepting
@@ -30,14 +31,13 @@ from sessions_app.surfaces.komand import envelope, errors
 from sessions_app.surfaces.komand.serializers import MessageBody
 from sessions_app.surfaces.live import LiveConsumer
 from sessions_app.surfaces.timestamps import iso
-from sessions_app.watch import wait_until_ended
 
 
 class WebChatMessage(LiveConsumer):
     methods = ("POST",)
 
-    def limit(self) -> limits.Limit:
-        return limits.chat_limit()
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
 
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)

@@ -7,8 +7,8 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from agents_app.models import Agent
+from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.principal import SCOPES
-from sessions_app.keys import SessionKey
 from sessions_app.models import Session
 from sessions_app.surfaces.komand.envelope import Page
 from sessions_app.surfaces.komand.policy_fields import PolicyBody

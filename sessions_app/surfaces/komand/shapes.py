@@ -9,7 +9,7 @@ from agents_app.models import Agent
 from agents_app.types import RunTranscript
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
-from sessions_app import asking
+from sessions_app.approvals.decisions import prompt_text
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.cited import shown_citations
@@ -148,7 +148,7 @@ def approval(view: ApprovalView, *, session_key: str, may_say: Collection[Decisi
     patterns: what the wider ones would allow; mayDecide: whether they may say anything.
     """
     is_open = view.status is ApprovalStatus.PENDING
-    choices = asking.narrowed(view, may_say).choices if is_open else ()
+    choices = prompt_text.narrowed(view, may_say).choices if is_open else ()
     return {
         "approvalId": str(view.id),
         "executionId": str(view.execution_id),

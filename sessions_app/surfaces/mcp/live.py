@@ -8,9 +8,9 @@ from django.http import HttpRequest
 from django.urls import path
 from django.utils.module_loading import import_string
 
-from sessions_app.identity.admission import admit_bearer
-from sessions_app.identity.limits import Limit
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.rate_limits import Limit
+from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.live import LiveConsumer
 

@@ -17,14 +17,14 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
-from sessions_app.citations import for_people
-from sessions_app.identity import limits
-from sessions_app.identity.admission import ReadOnlyKey
+from sessions_app.conversation.citations import for_people
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import ReadOnlyKey
+from sessions_app.live_view.watch import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, Inbound
 from sessions_app.surfaces import accepting
-from sessions_app.watch import wait_until_ended
 from tools_app import schema
 
 _MOST_LISTED = 200
@@ -70,7 +70,7 @@ async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[st
 
 
 def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
-    limits.take(limits.chat_limit(), principal.actor)
+    rate_limits.take(rate_limits.chat_limit(), principal.actor)
     user, wanted = principal.user, arguments.get("session", "")
     session = access_session(user, wanted) if wanted else None
     agent_id = access_agent(user, arguments.get("agent", "default")).agent_id

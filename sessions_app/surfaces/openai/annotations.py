@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 
 CitedByStep = Mapping[int, Sequence[Citation]]
 

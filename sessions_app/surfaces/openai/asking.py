@@ -18,11 +18,11 @@ from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.identity.principal import Principal
+from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, Inbound
 from sessions_app.surfaces.openai.messages import refuse
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, Question
-from sessions_app.watch import cursor_now
 from tools_app.types import ToolCall
 
 CHANNEL = "Api"

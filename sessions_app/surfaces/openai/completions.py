@@ -5,10 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.types import Usage
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.appending import BREAK, CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
-from sessions_app.watch import Seen
 
 
 class Completion:

@@ -20,8 +20,9 @@ from agents_app.types import RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
 from sessions_app.access import access_session
-from sessions_app.citations import said
-from sessions_app.identity import limits
+from sessions_app.conversation.citations import said
+from sessions_app.identity import rate_limits
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces import accepting
 from sessions_app.surfaces.bodies import parse_json
 from sessions_app.surfaces.failures import Failure
@@ -34,7 +35,6 @@ from sessions_app.surfaces.openai.requests import Question, read_completion, rea
 from sessions_app.surfaces.openai.response_events import ResponseEvents
 from sessions_app.surfaces.openai.response_objects import Asking
 from sessions_app.surfaces.sse import EventStreamConsumer
-from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED
 
 # To SDKs, which would ask again after a 409 and any 5xx: that would be one more run, which does everything once more.
@@ -47,8 +47,8 @@ class _Endpoint(EventStreamConsumer):
 
     is_endless = True  # an answer may wait for a person
 
-    def limit(self) -> limits.Limit:
-        return limits.chat_limit()
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
 
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)
@@ -194,8 +194,8 @@ class StoredResponse(_Endpoint):
 
     methods = ("GET", "DELETE")
 
-    def limit(self) -> limits.Limit:
-        return limits.api_limit()
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.api_limit()
 
     async def respond(self, body: bytes) -> None:
         response_id = str(self.scope["url_route"]["kwargs"]["response_id"])

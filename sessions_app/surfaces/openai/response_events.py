@@ -7,12 +7,12 @@ told the rest, whatever pieces the text was cut into the first time.
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.appending import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.response_objects import Asking, call_item, message_id, response, text_part
-from sessions_app.watch import Seen
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 Event = dict[str, Any]

@@ -8,19 +8,20 @@ from django.contrib.auth.models import User
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import InvalidInput
-from sessions_app import approvals, entitlement, selectors, services
+from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_approval, access_session
-from sessions_app.citations import said
-from sessions_app.identity import limits
-from sessions_app.identity.admission import ReadOnlyKey
+from sessions_app.approvals.decisions import decisions, permissions
+from sessions_app.conversation.citations import said
+from sessions_app.conversation.session_key import SessionKey
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
-from sessions_app.keys import SessionKey
+from sessions_app.identity.request_admission import ReadOnlyKey
+from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, Inbound
 from sessions_app.surfaces.cited import shown_citations
 from sessions_app.surfaces.signalr.projection import message_of
 from sessions_app.surfaces.timestamps import iso
-from sessions_app.watch import cursor_now
 from tools_app.types import Decision
 
 
@@ -41,7 +42,7 @@ class Watched:
 def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_key: Any = "") -> Watched:
     """Take a message in for the caller's session with that agent. Raises what `receive` raises, and NotFound."""
     user = _writer(principal)
-    limits.take(limits.chat_limit(), principal.actor)
+    rate_limits.take(rate_limits.chat_limit(), principal.actor)
     agent_id, content = _text(agent_id, "agentId"), _text(content, "content")
     key = _text(idempotency_key, "idempotencyKey") if idempotency_key else ""
     access_agent(user, agent_id)
@@ -53,7 +54,7 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
         content, thread_id=session_key.thread_id,
     )  # fmt: skip
     accepted = services.receive(inbound, owner=user, session=existing, agent_id=agent_id, idempotency_key=key)
-    may_say = entitlement.may_say(user, user.pk)
+    may_say = permissions.may_say(user, user.pk)
     return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, may_say)
 
 
@@ -61,7 +62,7 @@ def find_watched(principal: Principal, session_id: Any, last_event_id: Any = Non
     """A session of the caller, to be told of from that event on; from now on without one. Raises NotFound."""
     session = access_session(principal.user, _text(session_id, "sessionId"))
     cursor = cursor_now(session.id) if last_event_id is None else _text(last_event_id, "lastEventId", may_be_empty=True)
-    may_say = entitlement.may_say(principal.user, session.owner_id) if principal.can_write else ()
+    may_say = permissions.may_say(principal.user, session.owner_id) if principal.can_write else ()
     was_here = last_event_id is not None
     return Watched(session.id, session.key, session.agent.agent_id, cursor, may_say=may_say, was_here=was_here)
 
@@ -79,7 +80,7 @@ def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:
 def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = "") -> dict[str, Any]:
     """Decide a request for approval. Raises NotFound, Forbidden, AlreadyDecided, ApprovalExpired."""
     approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), to_decide=True)
-    decided = approvals.decide(
+    decided = decisions.decide(
         approval.id, decision=_text(decision, "decision"), actor=principal.actor, note=str(note or "")
     )
     return {"approvalId": str(decided.id), "status": decided.status.value, "decision": decided.decision}

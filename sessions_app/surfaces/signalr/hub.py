@@ -15,13 +15,13 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
+from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.surfaces import accepting
 from sessions_app.surfaces.failures import failure_of
 from sessions_app.surfaces.signalr import acting, protocol
 from sessions_app.surfaces.signalr.acting import Watched
 from sessions_app.surfaces.signalr.projection import ENDS, HubProjection
 from sessions_app.surfaces.signalr.protocol import Record
-from sessions_app.watch import Seen, Viewer
 
 logger = logging.getLogger(__name__)
 

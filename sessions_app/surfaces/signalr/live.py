@@ -19,10 +19,10 @@ from django.urls import path
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, Forbidden
-from sessions_app.identity import limits
-from sessions_app.identity.admission import admit_bearer, check_again
-from sessions_app.identity.authenticate import authenticate
+from sessions_app.identity import rate_limits
+from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
+from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.live import LiveConsumer
 from sessions_app.surfaces.signalr import connections
@@ -39,7 +39,7 @@ _TRANSPORTS = [
 _SILENT_SECONDS = 4 * PING_SECONDS  # of a client that pings as often as we do: it is gone
 
 
-def _admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
     return admit_bearer(request, limit, from_query=True)
 
 

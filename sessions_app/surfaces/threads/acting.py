@@ -16,8 +16,8 @@ from agents_app.types import RunOptions
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_session
-from sessions_app.conversation import announcing
-from sessions_app.conversation.opening import lock
+from sessions_app.conversation import notifications
+from sessions_app.conversation.sessions import lock
 from sessions_app.models import MessageExtras, Session, Turn
 from sessions_app.services import Accepted, Inbound
 from sessions_app.surfaces.threads import message_schemas
@@ -83,7 +83,7 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
     )  # fmt: skip
     if not session.title and not accepted.is_duplicate:
         title = Session.objects.values_list("title", flat=True).get(pk=session.id)
-        announcing.announce_title(user.pk, session.id, title)
+        notifications.announce_title(user.pk, session.id, title)
     return accepted
 
 

@@ -8,15 +8,15 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from sessions_app.identity import limits
-from sessions_app.identity.admission import admit as admit_by_credential
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit as admit_by_credential
 
 COOKIE = "ks_uat"
 _MARKS = ("eyJ", "sk-user-")  # how a JWT and an API key begin
 
 
-def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
     """As `identity.admission.admit`."""
     if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
         request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"

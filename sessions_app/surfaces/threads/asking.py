@@ -20,7 +20,8 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.access import access_agent
-from sessions_app.identity import limits
+from sessions_app.identity import rate_limits
+from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import Accepted, Inbound
 from sessions_app.surfaces import accepting
@@ -31,7 +32,6 @@ from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.acting import LANGUAGES, NAME
 from sessions_app.surfaces.threads.admission import admit
 from sessions_app.surfaces.threads.serializers import LONGEST_TEXT, AskBody, ExtractBody
-from sessions_app.watch import cursor_now
 from tools_app import schema as schemas
 from tools_app.events import INPUT_REQUESTED
 
@@ -48,8 +48,8 @@ class _Asking(EventStreamConsumer):
     body_of: ClassVar[type[Serializer[Any]]]
     admit = staticmethod(admit)
 
-    def limit(self) -> limits.Limit:
-        return limits.chat_limit()
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
 
     def shape_failure(self, failure: Failure) -> dict[str, Any]:
         return errors.shape(failure)

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.timestamps import iso
-from sessions_app.watch import Seen
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,

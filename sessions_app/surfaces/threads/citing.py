@@ -6,7 +6,7 @@ A source is a chunk to it, by the id that the markers in the text name; where it
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 
 
 def chunk_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:

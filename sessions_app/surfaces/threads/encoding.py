@@ -24,6 +24,7 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from sessions_app.events import CITATIONS_ADDED, MESSAGE_COMPLETED
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.threads.calls import CALL_FACTS, PASSING_FACTS, Calls
 from sessions_app.surfaces.threads.citing import told_citations
 from sessions_app.surfaces.threads.foreign_ids import part_id
@@ -40,7 +41,6 @@ from sessions_app.surfaces.threads.places import (
 )
 from sessions_app.surfaces.threads.told_text import NOTHING, Told, ToldText
 from sessions_app.surfaces.timestamps import iso
-from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED, TOOL_REQUESTED
 from tools_app.types import Decision
 

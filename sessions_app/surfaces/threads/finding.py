@@ -10,11 +10,11 @@ from agents_app import selectors as agents
 from agents_app.models import Run
 from agents_app.types import RunView
 from audit_app import timeline
+from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
 from sessions_app.surfaces.threads import telling
 from sessions_app.surfaces.threads.acting import NAME
 from sessions_app.surfaces.threads.places import END, Place, parse_place
-from sessions_app.watch import cursor_now
 from tools_app import selectors as tools
 
 _RECENT = timedelta(minutes=5)

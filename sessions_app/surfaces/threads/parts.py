@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 from sessions_app.surfaces.threads.calls import status_of
 from sessions_app.surfaces.threads.citing import chunk_citations
 from sessions_app.surfaces.threads.foreign_ids import part_id

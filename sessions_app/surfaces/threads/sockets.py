@@ -15,9 +15,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, RateLimited
 from audit_app.kernel.ids import new_id
-from sessions_app.conversation import announcing
-from sessions_app.identity import limits
-from sessions_app.identity.authenticate import authenticate, request_from_scope
+from sessions_app.conversation import notifications
+from sessions_app.identity import rate_limits
+from sessions_app.identity.authentication import authenticate, request_from_scope
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.surfaces.staying import until_refused
 from sessions_app.surfaces.threads.admission import token_of
@@ -32,7 +32,7 @@ _LONGEST_MESSAGE = 4_096
 
 
 class Notifications(AsyncWebsocketConsumer):
-    _listener: announcing.Listener | None = None
+    _listener: notifications.Listener | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
     _mine = ""
     _channels: Mapping[str, bool] = {}  # by name, whether it is subscribed to
@@ -41,7 +41,7 @@ class Notifications(AsyncWebsocketConsumer):
         await self.accept()  # first in any case: who is refused learns why
         try:
             principal = await in_db(self._admit)
-            await in_db(limits.take, limits.api_limit(), principal.actor)
+            await in_db(rate_limits.take, rate_limits.api_limit(), principal.actor)
         except RateLimited:
             await self.close(UNAVAILABLE)
             return
@@ -51,7 +51,7 @@ class Notifications(AsyncWebsocketConsumer):
         user = str(user_uuid(principal.user.pk))
         self._mine = f"ks:{TENANT}:users:{user}"
         self._channels = {f"ks:{TENANT}:notifications": False, self._mine: False}
-        self._listener = announcing.Listener(principal.user.pk)
+        self._listener = notifications.Listener(principal.user.pk)
         try:
             async with asyncio.timeout(_JOIN_SECONDS):
                 await self._listener.join()
@@ -86,9 +86,9 @@ class Notifications(AsyncWebsocketConsumer):
             self._channels = {**self._channels, channel: action == "subscribe"}
             await self._tell(f"{action}d", channel=channel)
 
-    async def _keep_telling(self, listener: announcing.Listener) -> None:
+    async def _keep_telling(self, listener: notifications.Listener) -> None:
         async for event in listener.events():
-            if event["type"] == announcing.TITLE_CHANGED and self._channels[self._mine]:
+            if event["type"] == notifications.TITLE_CHANGED and self._channels[self._mine]:
                 told = {"event": "THREAD_TITLE_CHANGED", "thread_id": event["session_id"], "title": event["title"]}
                 await self._send({"type": "notification", "channel": self._mine, **told})
 

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from agents_app.events import RUN_QUEUED
 from audit_app.kernel.database import in_db
-from sessions_app import entitlement
 from sessions_app.access import access_session
+from sessions_app.approvals.decisions import permissions
 from sessions_app.events import SESSION_RENAMED
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import errors, telling
@@ -16,7 +17,6 @@ from sessions_app.surfaces.threads.admission import admit
 from sessions_app.surfaces.threads.encoding import ENDS, Event, MessageEvents, lines_of
 from sessions_app.surfaces.threads.finding import Resume, Target, find_target, is_asking
 from sessions_app.surfaces.threads.serializers import StreamQuery
-from sessions_app.watch import Seen
 from tools_app.events import INPUT_REQUESTED
 from tools_app.types import Decision
 
@@ -57,7 +57,7 @@ class ThreadStream(EventStreamConsumer):
     def _find(self, resume: Resume) -> tuple[UUID, Target, tuple[Decision, ...]]:
         """The session, the message to be told, and all that the reader may say to requests for approval."""
         session = access_session(self.principal.user, self._thread_id)
-        may_say = entitlement.may_say(self.principal.user, session.owner_id) if self.principal.can_write else ()
+        may_say = permissions.may_say(self.principal.user, session.owner_id) if self.principal.can_write else ()
         return session.id, find_target(session, resume), may_say
 
     async def _send(self, events: list[Event]) -> None:

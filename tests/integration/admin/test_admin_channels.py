@@ -7,14 +7,14 @@ from django.utils import timezone
 
 from audit_app.kernel.redact import MASK
 from audit_app.models import AuditEntry
-from sessions_app import accounts
+from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
 pytestmark = pytest.mark.django_db
 
 ACCOUNTS = "/admin/sessions_app/channelaccount/"
-DELIVERIES = "/admin/sessions_app/delivery/"
+DELIVERIES = "/admin/sessions_app/channels/outbound/"
 INBOUND = "/admin/sessions_app/inboundmessage/"
 
 

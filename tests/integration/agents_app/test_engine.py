@@ -18,8 +18,8 @@ from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus, RunTranscript
 from audit_app.kernel.errors import InvalidInput
 from audit_app.models import AuditEntry, Event
-from sessions_app.conversation import receiving
-from sessions_app.invariants import find_violations
+from sessions_app.conversation import receive_message
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import Inbound, open_session, receive
 from tests.engine_rig import EngineRig, until
@@ -202,8 +202,8 @@ def test_the_same_message_twice_at_once_is_no_busy_session(
 ) -> None:
     """The second looked for the first before that was stored."""
     rig.agent(Reply(hangs=True), queue_limit=0)
-    first, find, looks = rig.send("hi", idempotency_key="k", busy=busy), receiving._find_prior, [None]
-    monkeypatch.setattr(receiving, "_find_prior", lambda message: looks.pop() if looks else find(message))
+    first, find, looks = rig.send("hi", idempotency_key="k", busy=busy), receive_message._find_prior, [None]
+    monkeypatch.setattr(receive_message, "_find_prior", lambda message: looks.pop() if looks else find(message))
     assert rig.send("hi", idempotency_key="k", busy=busy).run_id == first.run_id
 
 

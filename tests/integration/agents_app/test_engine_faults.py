@@ -18,7 +18,7 @@ from agents_app.runs.engine import Engine
 from agents_app.runs.next_step import Fail
 from agents_app.types import RunStatus
 from audit_app.models import Event
-from sessions_app.invariants import find_violations
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Turn
 from tests.engine_rig import EngineRig, until, until_someone_waits
 from tools_app.models import ToolExecution

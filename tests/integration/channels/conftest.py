@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sessions_app.delivery import pacing
+from sessions_app.channels.outbound import rate_limiter
 from tests.engine_rig import EngineRig
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.webhook_receiver import WebhookReceiver
@@ -32,5 +32,5 @@ def receiver(settings: object) -> Iterator[WebhookReceiver]:
 @pytest.fixture
 def most_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> int:
     """So many messages into a chat where nobody writes are no loop yet; fewer than in earnest, to save seconds."""
-    monkeypatch.setattr(pacing, "LOOP_MESSAGES", 4)
+    monkeypatch.setattr(rate_limiter, "LOOP_MESSAGES", 4)
     return 4

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app import accounts
+from sessions_app.channels import accounts
+from sessions_app.channels.adapters.fake import Fake, FakePlatform
 from sessions_app.channels.base import WebhookRequest
-from sessions_app.channels.fake import Fake, FakePlatform
 from sessions_app.channels.registry import channels
 from tests.channel_rig import post, settle
 from tests.engine_rig import EngineRig

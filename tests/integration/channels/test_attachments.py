@@ -15,8 +15,8 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import liveness
 from audit_app.liveness import Observer
-from sessions_app.attachments import rows, storing, sweeping
-from sessions_app.inbound import albums
+from sessions_app.channels.attachments import records, storage, sweeper
+from sessions_app.channels.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -31,7 +31,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sessions_app.attachments.fetching._PAUSES", (0.05, 0.05))
+    monkeypatch.setattr("sessions_app.channels.attachments.fetcher._PAUSES", (0.05, 0.05))
 
 
 def document(number: int, file_id: str, **extra: object) -> dict[str, object]:
@@ -54,7 +54,7 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     assert said.startswith("What does it say?") and "Grüße aus der Datei" in said and "notes.txt" in said
     row = Attachment.objects.get()
     assert (row.status, row.mime_type, row.size_bytes) == ("stored", "text/plain", 21)
-    assert (storing.folder() / row.path).read_bytes() == platform.files["notes"]
+    assert (storage.folder() / row.path).read_bytes() == platform.files["notes"]
     assert Turn.objects.get(role="user").content == "What does it say?"
     telegram(private_update(2, "and now?"))
     assert settle(rig, 2) == ["sent"] * 2
@@ -71,7 +71,7 @@ def test_files_of_one_name_are_both_kept_and_told_apart(rig: EngineRig, platform
         telegram(document(number, file_id, file={"file_name": "notes.txt"}))
         settle(rig, number)
     assert [row.filename for row in Attachment.objects.order_by("id")] == ["notes.txt", "notes (2).txt"]
-    stored = [(storing.folder() / row.path).read_bytes() for row in Attachment.objects.order_by("id")]
+    stored = [(storage.folder() / row.path).read_bytes() for row in Attachment.objects.order_by("id")]
     assert stored == [b"the old one", b"the new one"]
     said = "".join(message.content for message in script.requests[1].messages)
     assert said.index("notes.txt") < said.index("the old one") < said.index("notes (2).txt") < said.index("the new one")
@@ -120,19 +120,19 @@ def test_a_file_that_is_announced_or_turns_out_too_large_is_not_taken(
 ) -> None:
     script = rig.agent(Reply(("ok",)), Reply(("ok",)))
     platform.files["big"] = bytes(3000)
-    monkeypatch.setattr(rows, "MOST_BYTES", 1000)
+    monkeypatch.setattr(records, "MOST_BYTES", 1000)
     add_telegram(platform)
     telegram(document(1, "big", file={"file_size": 3000}))
     assert settle(rig) == ["sent"] and not platform.downloads
     telegram(document(2, "big", file={"file_size": 3}))
     assert settle(rig, 2) == ["sent"] * 2
     assert all("it has more than" in request.messages[-1].content for request in script.requests)
-    assert not list(storing.folder().rglob("*.part"))
+    assert not list(storage.folder().rglob("*.part"))
 
 
 def test_a_full_disk_is_told(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
     script = rig.agent(Reply(("ok",)))
-    monkeypatch.setattr(storing, "_LEAST_FREE_BYTES", 2**60)
+    monkeypatch.setattr(storage, "_LEAST_FREE_BYTES", 2**60)
     platform.files["notes"] = b"text"
     add_telegram(platform)
     telegram(document(1, "notes"))
@@ -263,8 +263,8 @@ def test_without_anybody_to_fetch_the_run_starts_when_its_time_is_over(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = rig.agent(Reply(("ok",)))
-    monkeypatch.setattr(rows, "FETCH_SECONDS", 0.5)
-    monkeypatch.setattr(rows, "list_due", lambda limit: [])
+    monkeypatch.setattr(records, "FETCH_SECONDS", 0.5)
+    monkeypatch.setattr(records, "list_due", lambda limit: [])
     add_telegram(platform)
     telegram(document(1, "notes", caption="look"))
     assert settle(rig) == ["sent"]
@@ -277,14 +277,14 @@ def test_what_a_dead_process_was_fetching_is_fetched_anew(rig: EngineRig, platfo
     add_telegram(platform)
     rig.stop()
     telegram(document(1, "notes"))
-    assert rows.claim(row := Attachment.objects.get(), uuid4()) and not rows.claim(row, uuid4())
+    assert records.claim(row := Attachment.objects.get(), uuid4()) and not records.claim(row, uuid4())
 
     class Others(Observer):
         def dead(self, owners: object) -> set:
             return {owner for owner in owners if owner != liveness.start("runs")}  # type: ignore[attr-defined]
 
-    sweeping.sweep(Others())
-    assert [due.pk for due in rows.list_due(5)] == [row.pk]
+    sweeper.sweep(Others())
+    assert [due.pk for due in records.list_due(5)] == [row.pk]
 
 
 def test_what_those_left_who_died_in_fetching_goes_with_the_file(rig: EngineRig, platform: FakeTelegram) -> None:
@@ -293,11 +293,11 @@ def test_what_those_left_who_died_in_fetching_goes_with_the_file(rig: EngineRig,
     rig.stop()
     telegram(document(1, "notes"))
     row = Attachment.objects.get()
-    left = storing.folder() / f"{storing.path_of(row.id)}.{uuid4().hex}.part"
+    left = storage.folder() / f"{storage.path_of(row.id)}.{uuid4().hex}.part"
     left.parent.mkdir(parents=True, exist_ok=True)
     left.write_bytes(b"half")
     Attachment.objects.update(until=timezone.now() - timedelta(seconds=6))
-    sweeping.sweep(Observer())
+    sweeper.sweep(Observer())
     assert Attachment.objects.get().status == "failed" and not left.exists()
 
 
@@ -307,9 +307,9 @@ def test_old_files_go_and_their_text_stays(rig: EngineRig, platform: FakeTelegra
     add_telegram(platform)
     telegram(document(1, "notes"))
     settle(rig)
-    path = storing.folder() / Attachment.objects.get().path
+    path = storage.folder() / Attachment.objects.get().path
     assert path.stat().st_mode & 0o077 == 0 or Path(settings.DATA_DIR, "attachments").stat().st_mode & 0o077 == 0
-    rule = sweeping.OldFiles()
+    rule = sweeper.OldFiles()
     assert rule.prune(10) == 0 and path.exists()
     Attachment.objects.update(created_at=timezone.now() - timedelta(days=31))
     assert rule.count() == 1 and rule.prune(10) == 1 and not path.exists()
@@ -326,14 +326,14 @@ def test_what_has_neither_words_nor_files_is_told(rig: EngineRig, platform: Fake
 def test_a_database_that_is_away_when_a_file_has_come_costs_no_file(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, errors = rows.mark_stored, [OperationalError("away")]
+    real, errors = records.mark_stored, [OperationalError("away")]
 
     def mark_stored(*args: object) -> None:
         if errors:
             raise errors.pop()
         real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rows, "mark_stored", mark_stored)
+    monkeypatch.setattr(records, "mark_stored", mark_stored)
     script = rig.agent(Reply(("read",)))
     platform.files["notes"] = b"what the file says"
     add_telegram(platform)

@@ -12,9 +12,9 @@ from django.utils import timezone
 from agents_app import services as runs
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
-from sessions_app import asking
-from sessions_app.delivery import deciding
-from sessions_app.inbound import pairing
+from sessions_app.approvals.decisions import prompt_text
+from sessions_app.channels.inbound import pairing
+from sessions_app.channels.outbound import retry_policy
 from sessions_app.models import Delivery, InboundMessage, Pairing
 from tests.approval_rig import Launch, asked, wants_to_launch
 from tests.channel_rig import add_telegram, add_webhook, all_settled, post, settle, telegram, webhook
@@ -159,7 +159,7 @@ def test_a_made_up_button_is_refused(rig: EngineRig, platform: FakeTelegram, dat
 
 def test_a_request_cannot_be_decided_from_another_chat(rig: EngineRig, platform: FakeTelegram) -> None:
     approval = ask(platform, config={"approvers": ["501", "900"], "drafts": False})
-    stolen = asking.action_id(approval.id, Decision.ALLOW_ONCE)
+    stolen = prompt_text.action_id(approval.id, Decision.ALLOW_ONCE)
     assert press(1, stolen, platform, user=900) == "There is no such request in this chat."
 
 
@@ -180,7 +180,7 @@ def test_a_sender_who_was_paired_as_an_operator_decides_under_their_name(
 
 def test_commands_decide_where_there_are_no_buttons(rig: EngineRig, platform: FakeTelegram) -> None:
     approval = ask(platform)
-    telegram(private_update(2, f"/deny {asking.short_id(approval.id)} not on a Sunday"))
+    telegram(private_update(2, f"/deny {prompt_text.short_id(approval.id)} not on a Sunday"))
     until(lambda: "not on a Sunday" in platform.chat(501)[0])
     approval.refresh_from_db()
     assert (approval.status, approval.note) == ("denied", "not on a Sunday")
@@ -196,14 +196,14 @@ def test_a_command_that_names_nothing_lists_what_waits(rig: EngineRig, platform:
     approval = ask(platform)
     telegram(private_update(2, "/approve 0000dead"))
     until(lambda: len(platform.chat(501)) == 2)
-    assert asking.short_id(approval.id) in platform.chat(501)[1]
+    assert prompt_text.short_id(approval.id) in platform.chat(501)[1]
     assert Approval.objects.get().status == "pending"
 
 
 def test_what_was_decided_before_it_could_be_asked_is_not_asked(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deciding, "_pause", lambda *args: 600.0)
+    monkeypatch.setattr(retry_policy, "_pause", lambda *args: 600.0)
     add_telegram(platform, **APPROVERS)
     platform.faults.append(Fault("status", 503, only="sendMessage"))
     telegram(private_update(1, "launch it"))

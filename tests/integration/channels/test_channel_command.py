@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import override_settings
 
-from sessions_app import accounts
+from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount, Pairing
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram

@@ -6,7 +6,7 @@ import pytest
 
 from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
-from sessions_app import accounts
+from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount
 from tools_app.secrets.credentials import store_credential
 

@@ -7,13 +7,13 @@ import pytest
 
 from audit_app.kernel import nudges
 from audit_app.kernel.database import in_db
-from sessions_app import accounts
-from sessions_app.accounts import Adapters
+from sessions_app.channels import accounts
+from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.messages import Chat, Target
-from sessions_app.delivery import choosing, planning, transitions
-from sessions_app.delivery.choosing import Chooser
-from sessions_app.delivery.pacing import Pacing
-from sessions_app.delivery.planning import Destination
+from sessions_app.channels.outbound import outbox, scheduler, transitions
+from sessions_app.channels.outbound.outbox import Destination
+from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.scheduler import Chooser
 from sessions_app.models import ChannelAccount, Delivery
 from tests.fakes.telegram import TOKEN
 
@@ -32,7 +32,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def few_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_LOOK_AT", LOOK_AT)
+    monkeypatch.setattr(scheduler, "_LOOK_AT", LOOK_AT)
     monkeypatch.setattr(nudges, "send", lambda *args, **options: None)
 
 
@@ -43,7 +43,7 @@ def add(name: str, **config: Any) -> ChannelAccount:
 def plan(account: ChannelAccount, chat: str, *topics: int, press_id: str = "") -> None:
     for topic in topics or ("",):
         target = Target(Chat(chat, "group", str(topic)), press_id=press_id)
-        planning.plan_notice(Destination(account, target), f"{account}:{chat}:{topic}:{press_id}", "hello")
+        outbox.plan_notice(Destination(account, target), f"{account}:{chat}:{topic}:{press_id}", "hello")
 
 
 def plan_a_forum() -> ChannelAccount:
@@ -91,7 +91,7 @@ async def test_who_is_known_to_wait_is_not_looked_at_until_that_is_over(monkeypa
 
 
 async def test_one_account_takes_no_more_than_its_share_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_MOST_OF_ACCOUNT", 2)
+    monkeypatch.setattr(scheduler, "_MOST_OF_ACCOUNT", 2)
 
     def plan_much() -> None:
         much = add("much")

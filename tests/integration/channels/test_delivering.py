@@ -15,13 +15,13 @@ from audit_app import liveness
 from audit_app.kernel.database import in_db
 from audit_app.liveness import Observer
 from audit_app.models import AuditEntry
-from sessions_app import accounts, bells
-from sessions_app.accounts import Adapters
+from sessions_app.channels import accounts, nudges
+from sessions_app.channels.accounts import Adapters
+from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.messages import Chat, Outgoing, Target
-from sessions_app.channels.webhook import Webhook
-from sessions_app.delivery import choosing, planning, sender, sweeping, transitions
-from sessions_app.delivery.pacing import Pacing
-from sessions_app.delivery.planning import Destination
+from sessions_app.channels.outbound import outbox, scheduler, sender, sweeper, transitions
+from sessions_app.channels.outbound.outbox import Destination
+from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.channel_rig import add_telegram, add_webhook, all_settled, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -86,7 +86,7 @@ def test_a_message_in_doubt_is_marked_and_not_sent_again(rig: EngineRig, platfor
 def test_a_callback_in_doubt_goes_again_under_the_same_id(
     rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.channels.webhook.RETRIES", (0.05, 0.05, 0.05))
+    monkeypatch.setattr("sessions_app.channels.adapters.webhook.RETRIES", (0.05, 0.05, 0.05))
     rig.agent(Reply(("one",)))
     add_webhook(receiver)
     receiver.faults.extend([Fault("accept_and_drop"), Fault("status", 500), Fault("drop")])
@@ -100,7 +100,7 @@ def test_a_callback_in_doubt_goes_again_under_the_same_id(
 def test_a_callback_that_fails_each_time_is_given_up(
     rig: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessions_app.channels.webhook.RETRIES", (0.02, 0.02))
+    monkeypatch.setattr("sessions_app.channels.adapters.webhook.RETRIES", (0.02, 0.02))
     rig.agent(Reply(("one",)))
     add_webhook(receiver)
     receiver.faults.extend([Fault("status", 500)] * 3)
@@ -178,21 +178,21 @@ def test_a_very_long_answer_ends_with_a_file(rig: EngineRig, platform: FakeTeleg
 def test_what_a_dead_process_was_sending_is_in_doubt(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.stop()
     account = add_telegram(platform, config=QUIET)
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     row = Delivery.objects.get()
     assert transitions.claim([row.pk], uuid4()) == {row.pk}
     assert transitions.claim([row.pk], uuid4()) == set(), "one sender at a time"
-    sweeping.sweep(DeadObserver())
+    sweeper.sweep(DeadObserver())
     row.refresh_from_db()
     assert (row.status, row.owner) == ("unknown", None)
 
 
 def test_a_callback_of_a_dead_process_goes_again(rig: EngineRig, receiver: WebhookReceiver) -> None:
     account = add_webhook(receiver)
-    planning.plan_notice(Destination(account, Target(Chat("u-1"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("u-1"))), "n1", "hello")
     assert settle(rig) == ["sent"]
     Delivery.objects.update(status="sending", owner=uuid4())
-    sweeping.sweep(DeadObserver())
+    sweeper.sweep(DeadObserver())
     assert settle(rig) == ["sent"] and len(receiver.callbacks) == 2 and receiver.messages == ["hello"]
 
 
@@ -209,17 +209,17 @@ def test_what_was_not_sent_in_time_expires(rig: EngineRig, platform: FakeTelegra
 def test_an_account_that_is_off_keeps_what_waits_until_it_expires(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config=QUIET)
     ChannelAccount.objects.filter(pk=account.pk).update(is_enabled=False)
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert transitions.list_due(10) == []
     Delivery.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep(DeadObserver())
+    sweeper.sweep(DeadObserver())
     assert Delivery.objects.get().status == "expired" and platform.chat(501) == []
 
 
 def test_an_operator_may_send_again_what_was_given_up(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config=QUIET)
     platform.faults.append(Fault("accept_and_drop", only=SEND))
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig) == ["unknown"]
     assert transitions.send_again(list(Delivery.objects.all()), 60.0) == 1
     assert settle(rig) == ["sent"] and platform.chat(501) == ["hello", "hello"]
@@ -231,7 +231,7 @@ def test_machines_that_answer_each_other_are_stopped(
 ) -> None:
     account = add_telegram(platform, config=QUIET)
     for number in range(most_in_a_minute + 3):
-        planning.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", f"text {number}")
+        outbox.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", f"text {number}")
     statuses = settle(rig, most_in_a_minute + 3)
     assert statuses == ["sent"] * most_in_a_minute + ["failed"] * 3
     assert "loop" in Delivery.objects.order_by("-id")[0].error
@@ -239,18 +239,18 @@ def test_machines_that_answer_each_other_are_stopped(
 
 def test_a_lost_ring_costs_a_second(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
     account = add_telegram(platform, config=QUIET)
-    monkeypatch.setattr(bells.deliveries, "ring_now", lambda: None)
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    monkeypatch.setattr(nudges.deliveries, "ring_now", lambda: None)
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig) == ["sent"]
 
 
 def test_a_doubt_ends_when_the_sender_turns_out_to_live(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.stop()
     account, owner = add_telegram(platform, config=QUIET), uuid4()
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     [row] = transitions.list_due(1)
     transitions.claim([row.pk], owner)
-    sweeping.sweep(DeadObserver())
+    sweeper.sweep(DeadObserver())
     assert Delivery.objects.get().status == "unknown"
     assert transitions.mark_sent(row, owner, "77")
     assert Delivery.objects.get().status == "sent"
@@ -259,7 +259,7 @@ def test_a_doubt_ends_when_the_sender_turns_out_to_live(rig: EngineRig, platform
 def test_an_answer_that_cannot_go_into_its_preview_is_never_sent_twice(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config=QUIET)
     platform.faults.append(Fault("accept_and_drop", only=SEND))
-    planning.plan_notice(Destination(account, Target(Chat("-7", "group"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("-7", "group"))), "n1", "hello")
     Delivery.objects.update(provider_message_id="404")  # a preview that somebody has deleted
     assert settle(rig) == ["unknown"] and platform.chat(-7) == ["hello"]
 
@@ -279,8 +279,8 @@ def test_a_group_that_has_moved_gets_its_answer_under_its_new_id(rig: EngineRig,
 def test_an_account_that_is_slow_keeps_no_other_waiting(
     rig: EngineRig, platform: FakeTelegram, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "_MOST_AT_ONCE", 4)
-    monkeypatch.setattr(choosing, "_MOST_OF_ACCOUNT", 2)
+    monkeypatch.setattr(scheduler, "_MOST_AT_ONCE", 4)
+    monkeypatch.setattr(scheduler, "_MOST_OF_ACCOUNT", 2)
     send, may_answer = Webhook.send, threading.Event()
 
     async def send_slowly(self: Webhook, message: Outgoing) -> str:
@@ -290,8 +290,8 @@ def test_an_account_that_is_slow_keeps_no_other_waiting(
     monkeypatch.setattr(Webhook, "send", send_slowly)
     slow, quick = add_webhook(receiver), add_telegram(platform, config=QUIET)
     for number in range(6):
-        planning.plan_notice(Destination(slow, Target(Chat(f"u-{number}"))), f"s{number}", "slow")
-    planning.plan_notice(Destination(quick, Target(Chat("501"))), "q", "quick")
+        outbox.plan_notice(Destination(slow, Target(Chat(f"u-{number}"))), f"s{number}", "slow")
+    outbox.plan_notice(Destination(quick, Target(Chat("501"))), "q", "quick")
     until(lambda: platform.chat(501) == ["quick"])
     assert Delivery.objects.filter(account=slow, status="sending").count() == 2
     may_answer.set()
@@ -305,8 +305,8 @@ def test_what_waits_for_an_account_does_not_hide_what_others_send(rig: EngineRig
         "telegram", "other", config={"api_url": platform.url}, secrets={"bot_token": TOKEN}, access="open"
     )
     for number in range(5):
-        planning.plan_notice(Destination(full, Target(Chat(str(number)))), f"f{number}", "x")
-    planning.plan_notice(Destination(other, Target(Chat("501"))), "o", "y")
+        outbox.plan_notice(Destination(full, Target(Chat(str(number)))), f"f{number}", "x")
+    outbox.plan_notice(Destination(other, Target(Chat("501"))), "o", "y")
     assert [row.account for row in transitions.list_due(3)] == [full] * 3
     assert [row.account for row in transitions.list_due(3, {full.pk})] == [other]
 
@@ -325,8 +325,8 @@ def test_bots_that_answer_each_other_are_stopped_too(
 def test_what_answers_a_press_waits_for_no_message(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config={**QUIET, "chat_seconds": 60})
     for number in range(2):
-        planning.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", "message")
-    planning.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done", kind="press")
+        outbox.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", "message")
+    outbox.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done", kind="press")
     until(lambda: platform.toasts == {"9": "done"})
     assert platform.chat(501) == ["message"]
 
@@ -342,7 +342,7 @@ def test_only_the_first_part_shows_what_it_answers(rig: EngineRig, platform: Fak
 
 def test_the_account_tells_when_it_last_sent_something(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config=QUIET)
-    planning.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
+    outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig) == ["sent"]
     until(lambda: ChannelAccount.objects.get().last_sent_at is not None)
 
@@ -354,7 +354,7 @@ async def test_two_processes_send_each_message_once_and_in_order(valkey: object,
         for number in range(4):
             for chat in range(10):
                 target = Target(Chat(str(chat + 1)))
-                planning.plan_notice(Destination(account, target), f"n{number}-{chat}", f"text {number}")
+                outbox.plan_notice(Destination(account, target), f"n{number}-{chat}", f"text {number}")
 
     await in_db(plan)
     several = [Adapters(), Adapters()]

@@ -10,11 +10,11 @@ from django.db import OperationalError
 
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
-from sessions_app import accounts
+from sessions_app.channels import accounts
+from sessions_app.channels.adapters.telegram.adapter import Telegram
+from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.base import Checked
-from sessions_app.channels.telegram.adapter import Telegram
-from sessions_app.channels.webhook import Webhook
-from sessions_app.inbound import commands, pairing
+from sessions_app.channels.inbound import commands, pairing
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
 from tests.channel_rig import add_telegram, add_webhook, post, telegram, webhook
 from tests.engine_rig import EngineRig

@@ -10,8 +10,8 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
-from sessions_app.channels.telegram.adapter import Telegram
-from sessions_app.delivery import drafts, planning
+from sessions_app.channels.adapters.telegram.adapter import Telegram
+from sessions_app.channels.outbound import drafts, outbox
 from sessions_app.models import Delivery
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -192,7 +192,7 @@ def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
     assert settle(rig) == ["sent"]
     [shown] = platform.messages[-100777]
     platform.messages[-100777][shown] = "Begun"  # what it still had to say
-    planning.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
+    outbox.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
     until(lambda: platform.chat(-100777) == ["Begun and done"])
     assert AuditEntry.objects.filter(action="MessageSent").count() == 1
 

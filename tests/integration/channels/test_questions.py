@@ -7,7 +7,7 @@ import pytest
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
-from sessions_app.delivery import questions
+from sessions_app.channels.outbound import question_prompts
 from sessions_app.models import Delivery
 from tests.channel_rig import add_telegram, telegram
 from tests.engine_rig import EngineRig, until
@@ -24,8 +24,8 @@ def test_it_is_asked_once_and_answered_by_number(rig: EngineRig, platform: FakeT
     add_telegram(platform)
     telegram(private_update(1, "paint it"))
     until(lambda: platform.chat(501))
-    questions.sweep()
-    questions.sweep()
+    question_prompts.sweep()
+    question_prompts.sweep()
     assert platform.chat(501) == ["Which colour?\n\n1. Red\n2. Blue"]
     telegram(private_update(2, "2"))
     run = Run.objects.get()

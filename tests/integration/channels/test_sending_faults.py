@@ -22,15 +22,15 @@ from agents_app.runs import worker
 from audit_app.kernel.database import in_db
 from audit_app.liveness import Observer
 from audit_app.models import AuditEntry
-from sessions_app.accounts import Adapters
+from sessions_app.channels.accounts import Adapters
+from sessions_app.channels.adapters.telegram.adapter import Telegram
+from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.base import Fate, SendError
 from sessions_app.channels.messages import Chat, Target
-from sessions_app.channels.telegram.adapter import Telegram
-from sessions_app.channels.webhook import Webhook
-from sessions_app.delivery import deciding, planning, preview, sender, sweeping, transitions
-from sessions_app.delivery.pacing import Pacing
-from sessions_app.delivery.planning import Destination
-from sessions_app.delivery.sender import Sender
+from sessions_app.channels.outbound import outbox, preview, retry_policy, sender, sweeper, transitions
+from sessions_app.channels.outbound.outbox import Destination
+from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.sender import Sender
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
 from tests.engine_rig import EngineRig, until
@@ -47,7 +47,7 @@ GROUP = -100777
 
 def plan(account: ChannelAccount, *names: str, chat: str = "501") -> None:
     for name in names:
-        planning.plan_notice(Destination(account, Target(Chat(chat))), name, name)
+        outbox.plan_notice(Destination(account, Target(Chat(chat))), name, name)
 
 
 class Watching(Observer):
@@ -77,7 +77,7 @@ def test_a_preview_that_ends_while_the_database_is_away_holds_nothing_back(
 ) -> None:
     rig.agent(Reply(("One ", "and two."), delay_seconds=0.2))
     add_telegram(platform, config={"chat_seconds": 0.1})
-    monkeypatch.setattr(planning, "release_draft", failing(planning.release_draft, OperationalError("away")))
+    monkeypatch.setattr(outbox, "release_draft", failing(outbox.release_draft, OperationalError("away")))
     telegram(group_update(1, "a", **REPLY))
     assert settle(rig, 1) == ["sent"] and platform.chat(GROUP) == ["One and two."]
 
@@ -87,7 +87,7 @@ def test_a_preview_whose_id_could_not_be_noted_becomes_the_answer_all_the_same(
 ) -> None:
     rig.agent(Reply(("One ", "and two."), delay_seconds=0.2))
     add_telegram(platform, config={"chat_seconds": 0.1})
-    monkeypatch.setattr(planning, "note_draft", failing(planning.note_draft, OperationalError("away")))
+    monkeypatch.setattr(outbox, "note_draft", failing(outbox.note_draft, OperationalError("away")))
     telegram(group_update(1, "a", **REPLY))
     assert settle(rig, 1) == ["sent"] and platform.chat(GROUP) == ["One and two."]
 
@@ -95,7 +95,7 @@ def test_a_preview_whose_id_could_not_be_noted_becomes_the_answer_all_the_same(
 def test_a_preview_that_is_begun_too_slowly_holds_nothing_back(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, opened = planning.open_draft, threading.Event()
+    real, opened = outbox.open_draft, threading.Event()
 
     def open_late(*args: Any) -> Any:
         found = real(*args)
@@ -103,7 +103,7 @@ def test_a_preview_that_is_begun_too_slowly_holds_nothing_back(
         return found
 
     monkeypatch.setattr(preview, "_CALL_SECONDS", 0.1)
-    monkeypatch.setattr(planning, "open_draft", open_late)
+    monkeypatch.setattr(outbox, "open_draft", open_late)
     rig.agent(Reply(("One ", "and two."), delay_seconds=0.2))
     add_telegram(platform, config={"chat_seconds": 0.1})
     telegram(group_update(1, "a", **REPLY))
@@ -233,7 +233,7 @@ def test_one_message_that_is_tried_often_is_no_loop(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch, most_in_a_minute: int
 ) -> None:
     account = add_telegram(platform, config=QUIET)
-    monkeypatch.setattr(deciding, "_pause", lambda *args: 0.01)
+    monkeypatch.setattr(retry_policy, "_pause", lambda *args: 0.01)
     platform.faults.extend([Fault("status", 503, only="sendMessage")] * (most_in_a_minute + 2))
     plan(account, "hello")
     assert settle(rig, 1) == ["sent"] and platform.chat(501) == ["hello"]
@@ -266,15 +266,15 @@ def test_a_preview_that_is_begun_just_as_its_run_ends_becomes_the_answer(
     EngineRig(monkeypatch).agent(Reply(("fine",)))
     add_telegram(platform)
     telegram(group_update(1, "a", **REPLY))
-    run, session, owner, render = Run.objects.get(), Session.objects.get(), uuid4(), planning._render
+    run, session, owner, render = Run.objects.get(), Session.objects.get(), uuid4(), outbox._render
 
     def render_late(markdown: str, destination: Destination) -> Any:
-        assert planning.open_draft(destination, session, run.pk, owner)
+        assert outbox.open_draft(destination, session, run.pk, owner)
         return render(markdown, destination)
 
-    monkeypatch.setattr(planning, "_render", render_late)
+    monkeypatch.setattr(outbox, "_render", render_late)
     for _ in range(2):
-        assert planning.plan_answer(session, run.pk, "fine") == 1
+        assert outbox.plan_answer(session, run.pk, "fine") == 1
     row = Delivery.objects.get()
     assert (row.status, row.text, row.owner) == ("pending", "fine", owner)
 
@@ -301,7 +301,7 @@ def test_what_a_dead_process_was_sending_is_told_though_its_adapter_breaks(
     plan(add_webhook(receiver), "one")
     Delivery.objects.update(status="sending", owner=uuid4())
     monkeypatch.setattr(Webhook, "capabilities", capabilities)
-    sweeping.sweep(Watching(dead=True))
+    sweeper.sweep(Watching(dead=True))
     assert Delivery.objects.get().status == "unknown"
 
 
@@ -326,9 +326,9 @@ def test_a_preview_that_came_over_an_answer_on_its_way_is_written_over(rig: Engi
     plan(account, "hello")
     key = Delivery.objects.get().dedupe_key
     Delivery.objects.update(status="sending", owner=uuid4(), provider_message_id="5")
-    assert not planning.release_draft(key, stopped, "5"), "whoever sends it may have been first"
+    assert not outbox.release_draft(key, stopped, "5"), "whoever sends it may have been first"
     Delivery.objects.update(status="sent", owner=None)
-    assert planning.release_draft(key, stopped, "5") and Delivery.objects.get().status == "pending"
+    assert outbox.release_draft(key, stopped, "5") and Delivery.objects.get().status == "pending"
 
 
 def test_an_answer_that_cannot_be_written_once_more_was_sent_all_the_same(
@@ -341,7 +341,7 @@ def test_an_answer_that_cannot_be_written_once_more_was_sent_all_the_same(
     row = Delivery.objects.get()
     platform.faults.append(Fault("status", 403, only="editMessageText"))
     platform.faults.append(Fault("status", 403, only="sendMessage"))
-    planning.release_draft(row.dedupe_key, uuid4(), row.provider_message_id)
+    outbox.release_draft(row.dedupe_key, uuid4(), row.provider_message_id)
     assert settle(rig, 1) == ["sent"] and not platform.faults
     assert not AuditEntry.objects.filter(action="MessageFailed").exists()
 
@@ -350,8 +350,8 @@ def test_a_preview_that_does_not_end_keeps_no_answer_for_ever(valkey: object, pl
     account, living = add_telegram(platform, config=QUIET), uuid4()
     plan(account, "hello")
     Delivery.objects.update(owner=living)
-    sweeping.sweep(Watching(dead=False))
+    sweeper.sweep(Watching(dead=False))
     assert Delivery.objects.get().owner == living
     Delivery.objects.update(ready_at=timezone.now() - timedelta(minutes=1))
-    sweeping.sweep(Watching(dead=False))
+    sweeper.sweep(Watching(dead=False))
     assert Delivery.objects.get().owner is None

@@ -12,9 +12,10 @@ from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
-from sessions_app import accounts
-from sessions_app.delivery.planning import draft_id_of
-from sessions_app.inbound import pairing, webhooks
+from sessions_app.channels import accounts
+from sessions_app.channels.inbound import pairing
+from sessions_app.channels.inbound import webhook as webhook_module
+from sessions_app.channels.outbound.outbox import draft_id_of
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, Session, Turn
 from tests.channel_rig import TELEGRAM_SECRET, add_telegram, add_webhook, post, request, telegram, webhook
 from tests.engine_rig import EngineRig
@@ -131,7 +132,7 @@ def test_what_fails_each_time_does_not_hold_back_the_chat(
     def fail(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("sessions_app.inbound.intake.receive", fail)
+    monkeypatch.setattr("sessions_app.channels.inbound.dispatch.receive", fail)
     assert telegram(private_update(1, "hi")) == 200, "Telegram would send nothing else before it"
     assert webhook("hi", "m1")[0] == 500, "a program reads the answer"
     assert "could not be taken in" in ChannelAccount.objects.get(channel="telegram").last_error
@@ -140,14 +141,14 @@ def test_what_fails_each_time_does_not_hold_back_the_chat(
 def test_a_body_that_does_not_come_is_not_waited_for(
     idle: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhooks, "_BODY_SECONDS", 0.05)
+    monkeypatch.setattr(webhook_module, "_BODY_SECONDS", 0.05)
     add_webhook(receiver)
 
     async def never(*args: object) -> bytes:
         await asyncio.sleep(10)
         return b""
 
-    monkeypatch.setattr(webhooks, "_read_body", never)
+    monkeypatch.setattr(webhook_module, "_read_body", never)
     assert post(PATH, b"", {})[0] == 408
 
 
@@ -176,7 +177,7 @@ def test_the_second_secret_works_while_one_replaces_the_other(idle: EngineRig, r
 
 async def test_twenty_copies_at_once_are_one_message(idle: EngineRig, receiver: WebhookReceiver) -> None:
     await in_db(add_webhook, receiver)
-    webhooks.known_accounts.forget()
+    webhook_module.known_accounts.forget()
     headers = signed_headers("m1", body())
     answers = await asyncio.gather(*[request(PATH, body(), headers) for _ in range(20)])
     assert [status for status, _ in answers] == [202] * 20
@@ -216,7 +217,7 @@ def test_a_message_that_comes_again_does_what_its_first_taker_died_before(
     add_webhook(receiver)
     webhook("one", "m1")
     with monkeypatch.context() as patch:
-        patch.setattr("sessions_app.conversation.receiving._interrupt_earlier", lambda accepted, policy: None)
+        patch.setattr("sessions_app.conversation.receive_message._interrupt_earlier", lambda accepted, policy: None)
         webhook("two", "m2")
     assert Run.objects.filter(ended_at=None).count() == 2
     assert webhook("two", "m2")[0] == 202

@@ -19,8 +19,8 @@ from audit_app.kernel import nudges
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
 from sessions_app import selectors as sessions
-from sessions_app.conversation.transcripts import StoredConversations
-from sessions_app.delivery import transitions
+from sessions_app.channels.outbound import transitions
+from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Delivery, Session, Turn
 from sessions_app.services import Inbound, open_session, receive
 from tests.query_plans import caught, whole_reads

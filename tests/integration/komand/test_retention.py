@@ -16,7 +16,7 @@ from audit_app import retention
 from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.ids import first_id_at
 from audit_app.models import AuditEntry, Event, TimelineHead
-from sessions_app.invariants import find_violations
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken
 
 pytestmark = pytest.mark.django_db

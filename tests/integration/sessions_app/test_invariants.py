@@ -18,8 +18,8 @@ from agents_app.models import Run, Step
 from agents_app.types import Message
 from audit_app import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
-from sessions_app import invariants
-from sessions_app.invariants import INVARIANTS, find_violations
+from sessions_app import integrity_checks
+from sessions_app.integrity_checks import INVARIANTS, find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.services import open_session
 from tests.chaos.play import Play
@@ -190,7 +190,7 @@ def test_what_a_dead_process_holds_is_found_and_what_a_living_one_holds_is_not(w
             liveness.ProcessView(living, "runs", 1, "here", True),
             liveness.ProcessView(dead, "x", 2, "here", False),
         ]
-        patch.setattr(invariants.liveness, "list_processes", lambda: alive)
+        patch.setattr(integrity_checks.liveness, "list_processes", lambda: alive)
         first, last = Run.objects.order_by("id").first(), Run.objects.order_by("id").last()
         Run.objects.filter(pk=first.pk).update(owner=living)
         Run.objects.filter(pk=last.pk).update(owner=dead)

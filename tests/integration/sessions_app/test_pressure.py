@@ -16,8 +16,8 @@ from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
 from agents_app.types import ModelRequest
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from sessions_app.identity import tokens
-from sessions_app.invariants import find_violations
+from sessions_app.identity import access_tokens
+from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.komand.live import WebChatMessage
 from tests.engine_rig import EngineRig, until
@@ -57,7 +57,7 @@ def answer_by(script: Script, rig: EngineRig, **fields: Any) -> None:
 
 def post_all(rig: EngineRig, query: str = "?wait=0", key: str = "") -> list[Answer]:
     """Post that many messages at once, each with a key of its own or all with the same one."""
-    bearer = tokens.open_login(rig.owner).access
+    bearer = access_tokens.open_login(rig.owner).access
 
     async def post(number: int) -> Answer:
         body = {"senderId": str(rig.owner.pk), "text": key or f"message {number}"}
@@ -169,7 +169,7 @@ async def test_a_key_is_its_owners_alone(rig: EngineRig) -> None:
     other = await in_db(lambda: type(rig.owner).objects.create_user("bob", "bob@example.org", "secret-enough"))
     runs = set()
     for user in (rig.owner, other):
-        bearer = (await in_db(tokens.open_login, user)).access
+        bearer = (await in_db(access_tokens.open_login, user)).access
         body = {"senderId": str(user.pk), "text": "hello"}
         answer = await LiveCaller(APPLICATION, bearer=bearer)("POST", PATH, body, Idempotency_Key="same")
         runs.add(answer.meta["runId"])

@@ -22,7 +22,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import Usage
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.openai.live import live_routes
 from sessions_app.surfaces.signalr.hub import Hub
@@ -112,7 +112,7 @@ def _is_piece(call: Frame) -> bool:
 
 async def streamed(rig: EngineRig, path: str, body: Frame) -> list[Frame]:
     """The data of the events that a request is answered with."""
-    bearer = (await in_db(tokens.open_login, rig.owner)).access
+    bearer = (await in_db(access_tokens.open_login, rig.owner)).access
     caller = LiveCaller(URLRouter(live_routes), bearer=bearer)
     async with asyncio.timeout(20):
         status, text = await caller.ask("POST", path, {"model": "default", "stream": True, **body})

@@ -11,7 +11,7 @@ from django.db import connections
 from django.test import Client
 
 from audit_app.models import AuditEntry
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import RefreshToken
 from tests.rest_rig import RestCaller, make_user
@@ -106,14 +106,14 @@ def test_refresh_rotates_and_reuse_ends_the_login(alice):
 
 @pytest.mark.django_db(transaction=True)
 def test_one_refresh_token_sent_twice_at_once_gives_at_most_one_pair(alice):
-    token = tokens.open_login(alice).refresh
+    token = access_tokens.open_login(alice).refresh
     both_ready = threading.Barrier(2)
 
     def rotate(_: int) -> bool:
         both_ready.wait(10)
         try:
-            return bool(tokens.rotate(token))
-        except tokens.TokenRefused:
+            return bool(access_tokens.rotate(token))
+        except access_tokens.TokenRefused:
             return False
         finally:
             connections.close_all()
@@ -154,7 +154,7 @@ def test_no_or_bad_credentials_are_401(header):
 
 
 def test_tokens_in_the_query_are_not_looked_at(alice):
-    token = tokens.open_login(alice).access
+    token = access_tokens.open_login(alice).access
     for name in ("access_token", "token", "api_key", "key"):
         assert NOBODY.get(f"sessions?{name}={token}").status == 401
 

@@ -7,7 +7,7 @@ import pytest
 
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.failures import Failure
 from sessions_app.surfaces.komand import envelope, errors
@@ -58,7 +58,7 @@ def alice():
 
 @pytest.fixture
 def caller(alice):
-    return LiveCaller(APPLICATION, bearer=tokens.open_login(alice).access)
+    return LiveCaller(APPLICATION, bearer=access_tokens.open_login(alice).access)
 
 
 async def test_an_admitted_request_is_answered_with_who_and_which_request_bound(caller, alice):

@@ -10,7 +10,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from sessions_app import services
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.komand import live
@@ -43,7 +43,7 @@ def idle(monkeypatch):
 
 
 def _caller(rig: EngineRig) -> LiveCaller:
-    return LiveCaller(APPLICATION, bearer=tokens.open_login(rig.owner).access)
+    return LiveCaller(APPLICATION, bearer=access_tokens.open_login(rig.owner).access)
 
 
 async def _post(rig: EngineRig, body, path: str = PATH, **headers: str):

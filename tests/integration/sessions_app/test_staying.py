@@ -16,11 +16,11 @@ from django.db import OperationalError
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden
 from sessions_app import services
-from sessions_app.identity import tokens
-from sessions_app.identity.admission import check_again
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import Principal, Unauthenticated
-from sessions_app.identity.tickets import issue_ticket
+from sessions_app.identity.request_admission import check_again
+from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.models import Session
 from sessions_app.surfaces import staying
 from sessions_app.surfaces.agents import live as agents
@@ -113,7 +113,7 @@ async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
 
 async def test_who_came_with_the_cookie_stays_until_their_account_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     alice, looks = await in_db(Alice), []
-    token = (await in_db(tokens.open_login, alice.user)).access
+    token = (await in_db(access_tokens.open_login, alice.user)).access
     look = ThreadStream.recheck
 
     def count(stream: ThreadStream) -> None:

@@ -19,7 +19,7 @@ from django.utils import timezone
 from audit_app import follow
 from audit_app.kernel.database import close_pool
 from sessions_app import surfaces
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.openai import live as openai
 from sessions_app.surfaces.openai import urls as openai_urls
@@ -185,7 +185,7 @@ async def test_a_socket_is_not_opened_with_anothers_connection(world: World) -> 
 
 def _person(name: str, **fields: Any) -> Person:
     user = make_user(name, **fields)
-    return Person(user, tokens.open_login(user).access)
+    return Person(user, access_tokens.open_login(user).access)
 
 
 def _principal(person: Person) -> Principal:

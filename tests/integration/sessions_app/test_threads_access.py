@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Feedback
 from sessions_app.surfaces.threads import urls
@@ -35,7 +35,7 @@ BODIES = {
 
 
 def call(user: Any, method: str, path: str, body: Any = None) -> Any:
-    headers = {"Authorization": f"Bearer {tokens.open_login(user).access}"} if user else {}
+    headers = {"Authorization": f"Bearer {access_tokens.open_login(user).access}"} if user else {}
     return Client().generic(method, f"/v1/{path}", _json(body), content_type="application/json", headers=headers)
 
 

@@ -15,11 +15,11 @@ from django.test import Client
 
 from audit_app.kernel.database import in_db
 from komand.websocket_origins import OriginCheck
-from sessions_app.conversation import announcing
-from sessions_app.identity import tokens
+from sessions_app.conversation import notifications
+from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import Principal
-from sessions_app.identity.tickets import issue_ticket
+from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.services import rename_session
 from sessions_app.surfaces import staying
 from sessions_app.surfaces.threads import sockets
@@ -40,7 +40,7 @@ Headers = dict[str, str]
 @pytest.fixture
 async def layer() -> AsyncIterator[None]:
     yield
-    await get_channel_layer(announcing.LAYER).flush()
+    await get_channel_layer(notifications.LAYER).flush()
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def connected(query: str = "", **headers: str) -> AsyncIterator[Socket]:
 @asynccontextmanager
 async def listening(user: User) -> AsyncIterator[Socket]:
     """To the user's own channel."""
-    bearer = (await in_db(tokens.open_login, user)).access
+    bearer = (await in_db(access_tokens.open_login, user)).access
     async with connected(authorization=f"Bearer {bearer}") as socket:
         await socket.read()
         assert (await socket.ask(action="subscribe", channel=channel_of(user)))["event"] == "subscribed"
@@ -100,11 +100,11 @@ def page_cookie(user: User) -> str:
 
 
 WAYS: dict[str, Callable[[User], tuple[str, Headers]]] = {
-    "login": lambda user: ("", {"authorization": f"Bearer {tokens.open_login(user).access}"}),
+    "login": lambda user: ("", {"authorization": f"Bearer {access_tokens.open_login(user).access}"}),
     "key": lambda user: ("", {"authorization": f"Bearer {create_api_key(user, 'ws').key}"}),
-    "address": lambda user: (f"access_token={tokens.open_login(user).access}", {}),
+    "address": lambda user: (f"access_token={access_tokens.open_login(user).access}", {}),
     "ticket": lambda user: (f"ticket={issue_ticket(Principal(user, 'jwt'))}", {}),
-    "cookie": lambda user: ("", {"cookie": f"ks_uat={tokens.open_login(user).access}", **OURS}),
+    "cookie": lambda user: ("", {"cookie": f"ks_uat={access_tokens.open_login(user).access}", **OURS}),
     "page": lambda user: ("", {"cookie": page_cookie(user), **OURS}),
 }
 
@@ -206,11 +206,11 @@ async def test_a_key_that_is_revoked_ends_its_connection(alice: User, monkeypatc
 
 
 async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(listener: announcing.Listener) -> None:
+    async def fail(listener: notifications.Listener) -> None:
         raise ConnectionError("Valkey is away")
 
     _, headers = await in_db(WAYS["key"], alice)
-    monkeypatch.setattr(announcing.Listener, "join", fail)
+    monkeypatch.setattr(notifications.Listener, "join", fail)
     async with connected(**headers) as socket:
         assert await socket.closed() == sockets.UNAVAILABLE
 

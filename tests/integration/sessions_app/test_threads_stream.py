@@ -14,7 +14,7 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.services import Accepted
 from sessions_app.surfaces.threads import acting
 from sessions_app.surfaces.threads.event_schemas import KINDS
@@ -84,7 +84,7 @@ def frames_of(text: str) -> list[Frame]:
 
 
 async def watcher(rig: EngineRig, accepted: Accepted) -> Watcher:
-    bearer = (await in_db(tokens.open_login, rig.owner)).access
+    bearer = (await in_db(access_tokens.open_login, rig.owner)).access
     return Watcher(rig, bearer, str(accepted.session_id))
 
 

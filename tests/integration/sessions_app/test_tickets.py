@@ -3,11 +3,11 @@
 import pytest
 from django.test import RequestFactory
 
-from sessions_app.identity import tickets
+from sessions_app.identity import stream_tickets
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.identity.authenticate import authenticate
+from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import READ, Principal
-from sessions_app.identity.tickets import TicketRefused, issue_ticket, redeem_ticket
+from sessions_app.identity.stream_tickets import TicketRefused, issue_ticket, redeem_ticket
 from tests.rest_rig import RestCaller, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -32,7 +32,7 @@ def test_a_ticket_is_used_once():
 def test_a_ticket_ends_with_its_minute_and_with_the_password(monkeypatch):
     alice = make_user("alice")
     with monkeypatch.context() as patch:
-        patch.setattr(tickets, "SECONDS", -1)
+        patch.setattr(stream_tickets, "SECONDS", -1)
         late = issue_ticket(Principal(alice, "jwt"))
     void = issue_ticket(Principal(alice, "jwt"))
     alice.set_password("another-secret")

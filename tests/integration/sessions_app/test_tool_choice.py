@@ -10,7 +10,7 @@ from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import run_policy
 from agents_app.types import RunOptions
-from sessions_app.identity import tokens
+from sessions_app.identity import access_tokens
 from sessions_app.surfaces.komand.live import WebChatMessage
 from tests.engine_rig import EngineRig
 from tests.rest_rig import Answer, LiveCaller
@@ -44,7 +44,7 @@ def offered(rig: EngineRig, **wishes: Any) -> set[str]:
 
 
 def post(rig: EngineRig, **fields: Any) -> Answer:
-    caller = LiveCaller(WebChatMessage.as_asgi(), bearer=tokens.open_login(rig.owner).access)
+    caller = LiveCaller(WebChatMessage.as_asgi(), bearer=access_tokens.open_login(rig.owner).access)
     return async_to_sync(caller)("POST", PATH, {"senderId": str(rig.owner.pk), "text": "hi", **fields})
 
 

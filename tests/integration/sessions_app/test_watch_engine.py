@@ -11,8 +11,8 @@ from agents_app import selectors as agents
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow, timeline
 from audit_app.kernel.database import in_db
+from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.services import Accepted
-from sessions_app.watch import Seen, Viewer
 from tests.engine_rig import EngineRig
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.types import ToolCall

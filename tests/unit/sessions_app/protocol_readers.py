@@ -9,6 +9,8 @@ from uuid import UUID
 
 from agents_app.types import RunOptions
 from audit_app.timeline import KeptEvent
+from sessions_app.live_view.cursor import Seen
+from sessions_app.live_view.session_stream import SessionWatch
 from sessions_app.surfaces.agents import live, reading, telling
 from sessions_app.surfaces.agents.chunks import activity_of
 from sessions_app.surfaces.agents.formats import Compact, MessageType
@@ -21,8 +23,6 @@ from sessions_app.surfaces.signalr.projection import HubProjection
 from sessions_app.surfaces.threads.encoding import ENDS, MessageEvents
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.places import parse_place
-from sessions_app.watching.seen import Seen
-from sessions_app.watching.state import SessionWatch
 from tests.unit.sessions_app.test_frames_properties import Step
 from tests.unit.sessions_app.watched_world import SESSION, World
 

@@ -5,10 +5,10 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents import marks
 from sessions_app.surfaces.agents.chunks import LiveText, activity_of
 from sessions_app.surfaces.agents.formats import Compact
-from sessions_app.watch import Seen
 
 RUN, SESSION = UUID(int=7), UUID(int=8)
 AT = 1_795_253_425_107

@@ -7,11 +7,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from audit_app.event_types import event_types
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.agents import messages, projection
 from sessions_app.surfaces.agents.formats import Compact, MessageType, parse
 from sessions_app.surfaces.agents.projection import Projection, StepWords, TurnWords, Words
 from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
-from sessions_app.watch import Seen
 from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)

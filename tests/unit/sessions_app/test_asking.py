@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app import asking
+from sessions_app.approvals.decisions import prompt_text
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -20,27 +20,27 @@ APPROVAL = ApprovalView(
 
 def prompt(approval: ApprovalView = APPROVAL, change: Change | None = None, **options: object) -> str:
     defaults = {"agent_name": "Ada", "may_decide": True, "has_buttons": True, "room": 2000}
-    return asking.prompt(approval, change, **{**defaults, **options})  # type: ignore[arg-type]
+    return prompt_text.prompt(approval, change, **{**defaults, **options})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("decision", Decision)
 def test_a_button_fits_and_means_what_it_says(decision: Decision) -> None:
-    action = asking.action_id(APPROVAL.id, decision)
+    action = prompt_text.action_id(APPROVAL.id, decision)
     assert len(action.encode()) <= 64
-    assert asking.read_action(action) == (APPROVAL.id, decision)
+    assert prompt_text.read_action(action) == (APPROVAL.id, decision)
 
 
 @pytest.mark.parametrize(
     "action", ["", "apr:", "apr:a:o", "other:x", "apr:" + "é" * 22 + ":o", "apr:" + "A" * 22 + ":x"]
 )
 def test_other_buttons_mean_nothing(action: str) -> None:
-    assert asking.read_action(action) is None
+    assert prompt_text.read_action(action) is None
 
 
 def test_only_what_is_offered_has_a_button() -> None:
     narrow = replace(APPROVAL, choices=(Decision.ALLOW_ONCE, Decision.ALLOW_RUN, Decision.DENY))
-    assert [button.label for button in asking.buttons(narrow, 8)] == ["Allow once", "Allow for this run", "Deny"]
-    assert [button.label for button in asking.buttons(APPROVAL, 3)] == ["Allow once", "Deny"]
+    assert [button.label for button in prompt_text.buttons(narrow, 8)] == ["Allow once", "Allow for this run", "Deny"]
+    assert [button.label for button in prompt_text.buttons(APPROVAL, 3)] == ["Allow once", "Deny"]
 
 
 def test_a_prompt_says_everything_a_decision_needs() -> None:
@@ -90,15 +90,15 @@ def test_who_may_not_decide_is_told_to_wait() -> None:
     ],
 )
 def test_commands_are_read_as_people_type_them(text: str, meant: object) -> None:
-    assert asking.read_command(text) == meant
+    assert prompt_text.read_command(text) == meant
 
 
 def test_a_short_id_names_one_request() -> None:
     other = replace(APPROVAL, id=uuid4())
-    assert asking.find_named(asking.short_id(APPROVAL.id), [other, APPROVAL]) is APPROVAL
-    assert asking.find_named("", [APPROVAL]) is APPROVAL
-    assert asking.find_named("", [APPROVAL, other]) is None
-    assert asking.find_named("57", [APPROVAL]) is None  # too short to be meant
+    assert prompt_text.find_named(prompt_text.short_id(APPROVAL.id), [other, APPROVAL]) is APPROVAL
+    assert prompt_text.find_named("", [APPROVAL]) is APPROVAL
+    assert prompt_text.find_named("", [APPROVAL, other]) is None
+    assert prompt_text.find_named("57", [APPROVAL]) is None  # too short to be meant
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,14 @@ def test_a_short_id_names_one_request() -> None:
     ],
 )
 def test_a_pattern_is_told_in_words_where_that_is_plain(pattern: str, words: str) -> None:
-    assert asking.scope(pattern) == words
+    assert prompt_text.scope(pattern) == words
 
 
 def test_the_outcome_names_who_decided() -> None:
     denied = replace(APPROVAL, status=ApprovalStatus.DENIED, decision="deny", note="not *now*")
-    assert asking.outcome(denied, "Zoë") == "Denied by Zoë"
-    assert "Denied by Zoë" in asking.answered(denied, "Zoë") and "not \\*now\\*" in asking.answered(denied, "Zoë")
+    assert prompt_text.outcome(denied, "Zoë") == "Denied by Zoë"
+    assert "Denied by Zoë" in prompt_text.answered(denied, "Zoë") and "not \\*now\\*" in prompt_text.answered(
+        denied, "Zoë"
+    )
     expired = replace(APPROVAL, status=ApprovalStatus.EXPIRED)
-    assert asking.outcome(expired, "system") == "Nobody decided in time: denied"
+    assert prompt_text.outcome(expired, "system") == "Nobody decided in time: denied"

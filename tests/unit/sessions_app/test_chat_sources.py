@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.citations import Citation
+from sessions_app.conversation.citations import Citation
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.exchanges import Exchange
 from sessions_app.surfaces.chat.live_text import LiveText

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.citations import (
+from sessions_app.conversation.citations import (
     MARKER,
     Citation,
     for_people,

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from sessions_app.channels.adapters.webhook import RETRIES
 from sessions_app.channels.base import Fate
 from sessions_app.channels.messages import Capabilities
-from sessions_app.channels.webhook import RETRIES
-from sessions_app.delivery.deciding import Verdict, decide, may_repeat
-from sessions_app.delivery.pacing import LOOP_MESSAGES, Pacing
+from sessions_app.channels.outbound.rate_limiter import LOOP_MESSAGES, Pacing
+from sessions_app.channels.outbound.retry_policy import Verdict, decide, may_repeat
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAT = Capabilities()

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.chat.exchanges import Status
 from sessions_app.surfaces.chat.frames import (
     Act,
@@ -22,7 +23,6 @@ from sessions_app.surfaces.chat.frames import (
     ShowText,
 )
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.watch import Seen
 
 RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()
 

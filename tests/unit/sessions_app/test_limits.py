@@ -6,8 +6,8 @@ from django.test import RequestFactory
 from audit_app.kernel import valkey as valkey_clients
 from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.errors import RateLimited
-from sessions_app.identity import client_address, limits
-from sessions_app.identity.limits import Limit
+from sessions_app.identity import client_ip, rate_limits
+from sessions_app.identity.rate_limits import Limit
 
 TWICE = Limit("test", 2, 60)
 
@@ -18,38 +18,38 @@ def _request(remote: str, forwarded: str = ""):
 
 
 def test_the_request_after_the_last_permit_is_refused_with_the_time_to_wait(valkey):
-    limits.take(TWICE, "user:1")
-    limits.take(TWICE, "user:1")
+    rate_limits.take(TWICE, "user:1")
+    rate_limits.take(TWICE, "user:1")
     with pytest.raises(RateLimited, match="2 are allowed in 60 seconds") as refusal:
-        limits.take(TWICE, "user:1")
+        rate_limits.take(TWICE, "user:1")
     assert 1 <= refusal.value.retry_after_seconds <= 60
 
 
 def test_parties_and_limits_are_counted_apart(valkey):
     for party in ("user:1", "user:2"):
         for limit in (TWICE, Limit("other", 2, 60)):
-            limits.take(limit, party)
-            limits.take(limit, party)
+            rate_limits.take(limit, party)
+            rate_limits.take(limit, party)
 
 
 def test_a_refused_request_does_not_lengthen_the_window(valkey):
-    limits.take(Limit("test", 1, 60), "user:1")
+    rate_limits.take(Limit("test", 1, 60), "user:1")
     (key,) = valkey.keys("*limit:test*")
     valkey.expire(key, 7)
     with pytest.raises(RateLimited) as refusal:
-        limits.take(Limit("test", 1, 60), "user:1")
+        rate_limits.take(Limit("test", 1, 60), "user:1")
     assert refusal.value.retry_after_seconds <= 7
 
 
 def test_a_new_window_opens_when_the_old_one_has_ended(valkey):
-    limits.take(Limit("test", 1, 60), "user:1")
+    rate_limits.take(Limit("test", 1, 60), "user:1")
     valkey.delete(*valkey.keys("*limit:test*"))
-    limits.take(Limit("test", 1, 60), "user:1")
+    rate_limits.take(Limit("test", 1, 60), "user:1")
 
 
 def test_zero_permits_mean_no_limit(valkey):
     for _ in range(5):
-        limits.take(Limit("test", 0, 60), "user:1")
+        rate_limits.take(Limit("test", 0, 60), "user:1")
     assert not valkey.keys("*")
 
 
@@ -63,9 +63,9 @@ def test_nobody_is_refused_or_kept_waiting_while_valkey_is_away(monkeypatch, set
 
     settings.KOMAND_REDIS_URL = "unix:///nowhere/valkey.sock"
     monkeypatch.setattr(valkey_clients, "sync_client", client)
-    monkeypatch.setattr(limits, "_breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr(rate_limits, "_breaker", Breaker(slow_seconds=0))
     for _ in range(5):
-        limits.take(TWICE, "user:1")
+        rate_limits.take(TWICE, "user:1")
     assert len(asked) == 1
     assert "not counted" in caplog.text
 
@@ -84,13 +84,13 @@ def test_nobody_is_refused_or_kept_waiting_while_valkey_is_away(monkeypatch, set
 )
 def test_address_is_what_a_trusted_proxy_saw(settings, remote, forwarded, address):
     settings.KOMAND_TRUSTED_PROXIES = ["10.0.0.0/8", "unix"]
-    assert client_address.of_request(_request(remote, forwarded)) == address
+    assert client_ip.of_request(_request(remote, forwarded)) == address
 
 
 def test_forwarded_addresses_do_not_count_without_a_trusted_proxy(settings):
     settings.KOMAND_TRUSTED_PROXIES = []
-    assert client_address.of_request(_request("127.0.0.1", "203.0.113.9")) == "127.0.0.1"
-    assert client_address.of_request(_request("", "203.0.113.9")) == "0.0.0.0"
+    assert client_ip.of_request(_request("127.0.0.1", "203.0.113.9")) == "127.0.0.1"
+    assert client_ip.of_request(_request("", "203.0.113.9")) == "0.0.0.0"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_forwarded_addresses_do_not_count_without_a_trusted_proxy(settings):
     [("203.0.113.9", "203.0.113.9"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), ("::ffff:203.0.113.9", "203.0.113.9")],
 )
 def test_an_ipv6_party_is_its_whole_network(address, network):
-    assert client_address.network_of(address) == network
+    assert client_ip.network_of(address) == network

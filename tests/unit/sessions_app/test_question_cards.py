@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from django.template.loader import render_to_string
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.calls import Asked, call_of, call_requested
 from sessions_app.surfaces.chat.exchanges import ASKING, THINKING, stored_exchange, using
 from sessions_app.surfaces.chat.frames import Projection, ShowStatus
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.watch import Seen
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, EXECUTION = UUID(int=1), UUID(int=2)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
+from sessions_app.live_view.cursor import Seen
 from sessions_app.surfaces.appending import BREAK
 from sessions_app.surfaces.openai.completions import Completion
-from sessions_app.watching.seen import Seen
 from tests.unit.sessions_app.protocol_readers import (
     ANSWER,
     RUN,

@@ -3,8 +3,8 @@
 from typing import Any
 from uuid import uuid4
 
-from sessions_app.delivery.preview import RunText
-from sessions_app.watch import Seen
+from sessions_app.channels.outbound.preview import RunText
+from sessions_app.live_view.watch import Seen
 
 RUN, SESSION = uuid4(), uuid4()
 

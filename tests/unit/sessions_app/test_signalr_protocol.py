@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_app.kernel.errors import InvalidInput
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.signalr import protocol
 from sessions_app.surfaces.signalr.projection import HubProjection, message_of
-from sessions_app.watch import Seen
 from tools_app.types import Decision
 
 RUN, SESSION, CALL = UUID(int=1), UUID(int=2), UUID(int=3)

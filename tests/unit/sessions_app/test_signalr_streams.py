@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.signalr import acting, protocol
 from sessions_app.surfaces.signalr import hub as hub_module
 from sessions_app.surfaces.signalr.acting import Watched
 from sessions_app.surfaces.signalr.hub import Hub
-from sessions_app.watch import Seen
 
 RUN, SESSION = uuid4(), uuid4()
 PARTS: list[tuple[list[Seen], bool]] = []  # what each viewer brings, and whether it was too slow then

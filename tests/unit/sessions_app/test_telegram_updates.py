@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sessions_app.channels.adapters.telegram.updates import Bot, read_update
 from sessions_app.channels.messages import Chat, ChatMoved, ChatNoted, Ignored, Incoming, Press, StopAsked
-from sessions_app.channels.telegram.updates import Bot, read_update
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
 
 BOT = Bot(str(BOT_ID), BOT_NAME)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
 from audit_app.timeline import KeptEvent
-from sessions_app.watching.seen import Seen
+from sessions_app.live_view.cursor import Seen
 from tests.unit.sessions_app.watched_world import FLUSH, Screen, World
 
 PIECES = st.lists(st.text(st.sampled_from("aé🙂 \n"), min_size=1, max_size=4), max_size=5)

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.watching.seen import Cursor, Seen, join_pieces
+from sessions_app.live_view.cursor import Cursor, Seen, join_pieces
 
 SESSION, RUN = UUID(int=1), UUID(int=2)
 

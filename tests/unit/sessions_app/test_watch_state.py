@@ -7,8 +7,8 @@ import pytest
 
 from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
 from audit_app.timeline import KeptEvent
-from sessions_app.watching.seen import Seen
-from sessions_app.watching.state import SessionWatch
+from sessions_app.live_view.cursor import Seen
+from sessions_app.live_view.session_stream import SessionWatch
 from tests.unit.sessions_app.watched_world import SESSION
 
 RUN, CHILD = UUID(int=100), UUID(int=101)

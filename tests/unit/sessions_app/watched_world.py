@@ -8,9 +8,9 @@ from uuid import UUID
 from agents_app.events import RUN_STARTED
 from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
 from audit_app.timeline import KeptEvent
-from sessions_app.watching.seen import Cursor, Seen
-from sessions_app.watching.state import SessionWatch
-from sessions_app.watching.viewer import Recall
+from sessions_app.live_view.cursor import Cursor, Seen
+from sessions_app.live_view.session_stream import SessionWatch
+from sessions_app.live_view.viewer import Recall
 
 SESSION = UUID(int=1)
 FLUSH = "all streams are gone"

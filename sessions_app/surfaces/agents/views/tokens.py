@@ -5,9 +5,9 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.identity import exchanged, limits
-from sessions_app.identity.admission import admit_bearer
+from sessions_app.identity import rate_limits, session_tokens
 from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.agents.records import ACCOUNT, PROJECT
 from sessions_app.surfaces.agents.views.base import AgentsView
 
@@ -16,10 +16,10 @@ class TokenIssue(AgentsView):
     is_public = True  # `post` admits: a key that may only read comes in, too, for a token that may do no more
 
     def post(self, request: Request) -> Response:
-        principal = admit_bearer(request._request, limits.api_limit())
+        principal = admit_bearer(request._request, rate_limits.api_limit())
         credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
         claims = _claims(principal, request.build_absolute_uri("/")[:-1])
-        return Response({"token": exchanged.exchange(principal, credential, claims)})
+        return Response({"token": session_tokens.exchange(principal, credential, claims)})
 
 
 def _claims(principal: Principal, base_url: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from typing import Any
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app import approvals, entitlement, selectors
+from sessions_app import selectors
 from sessions_app.access import access_approval
+from sessions_app.approvals.decisions import decisions, permissions
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import ApprovalQuery, DecideBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
@@ -25,7 +26,7 @@ class OfApprovals(KomandView):
         for view in views:
             session = sessions.get(view.session_id)
             owner_id = session.owner_id if session else None
-            may_say = entitlement.may_say(user, owner_id) if self.principal.can_write else ()
+            may_say = permissions.may_say(user, owner_id) if self.principal.can_write else ()
             shown.append(shapes.approval(view, session_key=session.key if session else "", may_say=may_say))
         return shown
 
@@ -35,7 +36,7 @@ class ApprovalList(OfApprovals):
 
     def get(self, request: Request) -> Response:
         user, query = self.principal.user, self.query(ApprovalQuery)
-        page, own = query.wanted, None if entitlement.sees_all(user) else selectors.session_ids_of(user)
+        page, own = query.wanted, None if permissions.sees_all(user) else selectors.session_ids_of(user)
         rows = tools.list_approvals(
             status=query.validated_data["status"], session_ids=own, limit=page.size, offset=page.offset
         )
@@ -53,7 +54,7 @@ class ApprovalDecide(OfApprovals):
     def post(self, request: Request, approval_id: str) -> Response:
         approval = access_approval(self.principal.user, approval_id, to_decide=True)
         asked = self.body(DecideBody)
-        decided = approvals.decide(
+        decided = decisions.decide(
             approval.id, decision=asked["decision"], actor=self.principal.actor, note=asked["note"]
         )
         return ok(*self.shown([decided]))

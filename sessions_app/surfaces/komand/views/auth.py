@@ -3,7 +3,7 @@
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.identity import login, tickets, tokens
+from sessions_app.identity import access_tokens, login, stream_tickets
 from sessions_app.surfaces.komand import shapes
 from sessions_app.surfaces.komand.serializers import LoginBody, LogoutBody, RefreshBody
 from sessions_app.surfaces.komand.views.base import KomandView, ok
@@ -16,7 +16,7 @@ class Login(KomandView):
         fields = self.body(LoginBody)
         user = login.log_in(request._request, fields["email"], fields["password"])
         login.announce(request._request, user)
-        pair = tokens.open_login(user)
+        pair = access_tokens.open_login(user)
         return ok({"token": pair.access, "refreshToken": pair.refresh, "user": shapes.user(user)})
 
 
@@ -24,7 +24,7 @@ class Refresh(KomandView):
     is_public = True
 
     def post(self, request: Request) -> Response:
-        pair = tokens.rotate(self.body(RefreshBody)["refresh_token"])
+        pair = access_tokens.rotate(self.body(RefreshBody)["refresh_token"])
         return ok({"token": pair.access, "refreshToken": pair.refresh})
 
 
@@ -32,7 +32,7 @@ class Ticket(KomandView):
     """A stand-in for the caller's credential, for one connection whose address has to carry it."""
 
     def post(self, request: Request) -> Response:
-        return ok({"ticket": tickets.issue_ticket(self.principal), "expiresInSeconds": tickets.SECONDS})
+        return ok({"ticket": stream_tickets.issue_ticket(self.principal), "expiresInSeconds": stream_tickets.SECONDS})
 
 
 class Logout(KomandView):
@@ -43,7 +43,7 @@ class Logout(KomandView):
     def post(self, request: Request) -> Response:
         refresh_token = self.body(LogoutBody)["refresh_token"]
         if refresh_token:
-            tokens.close_login(refresh_token)
+            access_tokens.close_login(refresh_token)
         else:
-            tokens.close_login_of(request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip())
+            access_tokens.close_login_of(request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip())
         return ok(None)

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import Forbidden
-from sessions_app.identity import login, tokens
+from sessions_app.identity import access_tokens, login
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.surfaces.threads import admission, shapes
 from sessions_app.surfaces.threads.foreign_ids import TENANT
@@ -38,7 +38,7 @@ class SignOut(ThreadsView):
         token = admission.token_of(request._request)
         try:
             if token:
-                tokens.close_login_of(token)
+                access_tokens.close_login_of(token)
         except Unauthenticated:
             pass  # it was over already
         response = Response(status=204)
@@ -71,7 +71,7 @@ class Health(ThreadsView):
 
 def _signed_in(user: User) -> Response:
     response = Response(shapes.user(user))
-    admission.set_cookie(response, tokens.open_login(user).access)
+    admission.set_cookie(response, access_tokens.open_login(user).access)
     return response
 
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from rest_framework.response import Response
 
 from sessions_app.access import access_session
-from sessions_app.identity import limits
+from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.plain import PlainView
@@ -22,7 +22,7 @@ class ThreadsView(PlainView):
     """One resource of this surface."""
 
     @staticmethod
-    def admit(request: HttpRequest, limit: limits.Limit) -> Principal:
+    def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
         return admit(request, limit)
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:

@@ -5,7 +5,7 @@ from rest_framework.response import Response
 
 from agents_app import selectors as agents
 from sessions_app import services
-from sessions_app.identity import limits
+from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT
 from sessions_app.surfaces.threads import acting, shapes
@@ -61,7 +61,7 @@ class UserMessage(ThreadsView):
 
     def post(self, request: Request, thread_id: str) -> Response:
         session, user = self.thread(thread_id), self.principal.user
-        limits.take(limits.chat_limit(), self.principal.actor)
+        rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         key = request.headers.get("Idempotency-Key", "")
         accepted = acting.send_message(user, session, self.body(UserMessageBody), key)
         told = {

@@ -1,0 +1,255 @@
+"""Telegram bots: updates come to our webhook, messages go out by the Bot API."""
+
+import json
+import re
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, ClassVar
+
+import httpx2
+
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
+from sessions_app.channels.adapters.telegram.updates import Bot, read_update
+from sessions_app.channels.base import (
+    MIB,
+    AccountSettings,
+    ChannelAdapter,
+    Checked,
+    Fate,
+    FetchError,
+    NotProven,
+    SendError,
+    Setting,
+    WebhookRequest,
+)
+from sessions_app.channels.http import download, fate_of, open_client, post, retry_after_seconds
+from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from sessions_app.channels.rendering.renderer.renderer import render
+from sessions_app.channels.signatures import same_secret
+from sessions_app.channels.webhook_json import read_json
+
+API = "https://api.telegram.org"
+MAX_TEXT = 4096
+_UPDATES = ["message", "callback_query", "my_chat_member", "stopped_message_generation"]
+_TOKEN = re.compile(r"(?P<id>[0-9]{3,20}):[A-Za-z0-9_-]{20,100}", re.ASCII)
+_FILE_PATH = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*", re.ASCII)
+_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
+# Beside the rates that Telegram names: about one message a second in a chat, twenty a minute in a group.
+_PRIVATE_SECONDS, _GROUP_SECONDS = 1.1, 3.1
+_DRAFT_SECONDS = 0.6
+_DIALECT = TelegramHtml()
+
+
+class Telegram(ChannelAdapter):
+    slug = "telegram"
+    name = "Telegram"
+    summary = "Bot API by webhook"
+    config_fields: ClassVar[Mapping[str, Setting]] = {
+        "bot_username": Setting("the bot's name without @; asked from Telegram by `channel test`"),
+        "read_all_groups": Setting("true: answer every message of a group, not only those for the bot", "flag"),
+        "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
+        "drafts": Setting("false: no previews of answers under way", "flag"),
+        "api_url": Setting(f"another Bot API server than {API}", "url"),
+        "chat_seconds": Setting("shortest time between two messages in a chat, when not Telegram's own", "number"),
+    }
+    secret_fields: ClassVar[Mapping[str, str]] = {
+        "bot_token": "the token from @BotFather",
+        "webhook_secret": "proves that updates come from Telegram; made by us when not given",
+    }
+    required_secrets: ClassVar[Sequence[str]] = ("bot_token", "webhook_secret")
+
+    def __init__(self, account: AccountSettings, **options: Any) -> None:
+        super().__init__(account, **options)
+        token = _TOKEN.fullmatch(account.secrets["bot_token"])
+        if token is None:
+            raise InvalidInput("Telegram: bot_token does not look like a bot's token.", code="bad_account")
+        if not _SECRET.fullmatch(account.secrets["webhook_secret"]):
+            raise InvalidInput("Telegram: webhook_secret has 16 to 256 letters, digits, _ or -.", code="bad_account")
+        config = account.config
+        self._bot = Bot(
+            token["id"], str(config.get("bot_username", "")).removeprefix("@"), bool(config.get("read_all_groups")),
+            frozenset(str(known) for known in config.get("known_bots", ())),
+        )  # fmt: skip
+        self._base = str(config.get("api_url") or API).rstrip("/")
+        self._client: httpx2.AsyncClient | None = None
+
+    @classmethod
+    def make_secrets(cls) -> dict[str, str]:
+        return {"webhook_secret": secrets.token_urlsafe(32)}
+
+    def verify(self, request: WebhookRequest, now: datetime) -> None:
+        given = request.header("x-telegram-bot-api-secret-token")
+        if not same_secret(given, self.account.secrets["webhook_secret"]):
+            raise NotProven
+
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+        return [read_update(read_json(request), self._bot)]
+
+    def capabilities(self, chat: Chat) -> Capabilities:
+        is_private = chat.type == "direct"
+        pause = float(self.account.config.get("chat_seconds", _PRIVATE_SECONDS if is_private else _GROUP_SECONDS))
+        drafts = ("native" if is_private else "edit") if self.account.config.get("drafts", True) else "none"
+        return Capabilities(
+            drafts=drafts, draft_seconds=_DRAFT_SECONDS if is_private else pause,
+            draft_keep_seconds=25.0 if is_private else None, typing=True, typing_seconds=4.0, buttons=True,
+            button_bytes=64, attachments_in=True, attachments_out=True, file_bytes=50 * MIB, file_in_bytes=20 * MIB,
+            max_text=MAX_TEXT, text_unit="utf16", edit_sent=True, threads=True, groups=True,
+            proactive="after the person wrote", dialect="Telegram HTML", chat_seconds=pause, account_rate=30.0,
+        )  # fmt: skip
+
+    def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
+        return render(markdown, _DIALECT, MAX_TEXT, takes_files=True)
+
+    async def send(self, message: Outgoing) -> str:
+        if message.kind == "press":
+            await self._call("answerCallbackQuery", _press_answer(message))
+            return ""
+        if message.rendered.filename:
+            return str((await self._send_file(message))["message_id"])
+        fields = {**_place(message.target), **_reply(message), **_keyboard(message)}
+        result = await self._call_with_text("sendMessage", fields, message.rendered)
+        return str(result["message_id"])
+
+    async def edit(self, message: Outgoing, message_id: str) -> None:
+        fields = {"chat_id": int(message.target.chat.id), "message_id": int(message_id), **_keyboard(message)}
+        try:
+            await self._call_with_text("editMessageText", fields, message.rendered)
+        except SendError as error:
+            if "message is not modified" not in error.message:
+                raise
+
+    async def draft(self, message: Outgoing, draft_id: int) -> None:
+        fields = {**_place(message.target), "draft_id": draft_id, "can_stop": True}
+        await self._call_with_text("sendMessageDraft", fields, message.rendered)
+
+    async def typing(self, target: Target) -> None:
+        await self._call("sendChatAction", {**_place(target), "action": "typing"})
+
+    async def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
+        try:
+            found = await self._call("getFile", {"file_id": file.id})
+        except SendError as error:
+            raise FetchError(error.message, is_final=error.fate is Fate.REFUSED) from None
+        path = str(found.get("file_path", ""))
+        if not _FILE_PATH.fullmatch(path):
+            raise FetchError("Telegram tells no usable path of it", is_final=True)
+        url = f"{self._base}/file/bot{self.account.secrets['bot_token']}/{path}"
+        async with aclosing(download(self._open(), url, most_bytes)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def check(self) -> Checked:
+        me = await self._who()
+        lines = [f"The bot is @{me['username']} ({me['id']})."]
+        url = self.account.public_url
+        if url.startswith("https://"):
+            secret = self.account.secrets["webhook_secret"]
+            hook = {"url": url, "secret_token": secret, "allowed_updates": _UPDATES, "max_connections": 40}
+            await self._call("setWebhook", hook)
+            lines.append(f"Telegram sends updates to {url}.")
+        else:
+            lines.append("The webhook is not set: KOMAND_PUBLIC_URL must be an https:// address for that.")
+        info = await self._call("getWebhookInfo", {})
+        if info.get("last_error_message"):
+            lines.append(f"Telegram's last error there: {info['last_error_message']}")
+        lines.append(f"{info.get('pending_update_count', 0)} updates wait there.")
+        return Checked(tuple(lines), {"bot_username": me["username"]})
+
+    async def _who(self) -> Any:
+        try:
+            return await self._call("getMe", {})
+        except SendError as error:
+            if error.fate is not Fate.REFUSED:
+                raise
+            told = f"{error.message}. It does not know this bot_token: copy it again from @BotFather."
+            raise SendError(told, Fate.REFUSED) from None
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _call_with_text(self, method: str, fields: Mapping[str, Any], rendered: Rendered) -> Any:
+        """With markup; once more as plain text if Telegram cannot read ours."""
+        common = {**fields, "link_preview_options": {"is_disabled": True}}
+        if method == "sendMessageDraft":
+            del common["link_preview_options"]
+        try:
+            return await self._call(method, {**common, "text": rendered.body, "parse_mode": "HTML"})
+        except SendError as error:
+            if error.fate is not Fate.REFUSED or "can't parse entities" not in error.message:
+                raise
+        return await self._call(method, {**common, "text": rendered.text})
+
+    async def _send_file(self, message: Outgoing) -> Any:
+        place = {name: str(value) for name, value in _place(message.target).items()}
+        fields = {**place, "caption": message.rendered.text[:1024]}
+        files = {"document": (message.rendered.filename, message.rendered.body.encode(), "text/markdown")}
+        return await self._request("sendDocument", data=fields, files=files)
+
+    async def _call(self, method: str, fields: Mapping[str, Any]) -> Any:
+        return await self._request(method, json=fields)
+
+    async def _request(self, method: str, **content: Any) -> Any:
+        url = f"{self._base}/bot{self.account.secrets['bot_token']}/{method}"
+        response, body = await post(self._open(), url, **content)
+        return _result(response, body, self.clock())
+
+    def _open(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = open_client()
+        return self._client
+
+
+def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
+    """What Telegram answers, or why not. Raises SendError."""
+    try:
+        answer = json.loads(body)
+        if answer["ok"] is True:
+            return answer["result"]
+    except (ValueError, KeyError, TypeError):
+        answer = {}
+        if response.is_success:
+            raise SendError("Telegram's answer cannot be read.", Fate.UNKNOWN) from None
+    status = int(answer.get("error_code", response.status_code))
+    further = answer.get("parameters") or {}
+    waits = further.get("retry_after")
+    raise SendError(
+        f"Telegram: {answer.get('description') or f'status {status}'}"[:300],
+        fate_of(status),
+        retry_after_seconds=float(waits) if waits else retry_after_seconds(response.headers, now),
+        moved_to=str(further.get("migrate_to_chat_id") or ""),
+        ends_account=status == 401,
+    )
+
+
+def _place(target: Target) -> dict[str, Any]:
+    place: dict[str, Any] = {"chat_id": int(target.chat.id)}
+    if target.chat.thread_id:
+        place["message_thread_id"] = int(target.chat.thread_id)
+    return place
+
+
+def _reply(message: Outgoing) -> dict[str, Any]:
+    """In groups an answer's first part shows what it answers; between two people that would be noise."""
+    if not message.target.reply_to or message.target.chat.type == "direct" or message.part:
+        return {}
+    native = int(message.target.reply_to.rpartition(":")[2])
+    return {"reply_parameters": {"message_id": native, "allow_sending_without_reply": True}}
+
+
+def _keyboard(message: Outgoing) -> dict[str, Any]:
+    """Buttons, two in a row. A message that is edited without any loses those it had."""
+    keys = [
+        {"text": button.label, "callback_data": button.action_id, **({"style": button.style} if button.style else {})}
+        for button in message.buttons
+    ]
+    rows = [keys[first : first + 2] for first in range(0, len(keys), 2)]
+    return {"reply_markup": {"inline_keyboard": rows}} if rows else {}
+
+
+def _press_answer(message: Outgoing) -> dict[str, Any]:
+    return {"callback_query_id": message.target.press_id, "text": message.rendered.text[:200]}

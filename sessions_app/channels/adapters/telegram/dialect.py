@@ -1,0 +1,69 @@
+"""The HTML of Telegram's Bot API. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from sessions_app.channels.rendering.renderer.renderer import Dialect
+from sessions_app.channels.rendering.renderer.spans import Mark, Signs, Span, plain_text
+from sessions_app.channels.rendering.renderer.splitter import utf16_length
+
+
+@dataclass(frozen=True)
+class _Open:
+    mark: Mark
+    closing: str = field(compare=False)
+
+
+class TelegramHtml(Dialect):
+    """Its limit counts what is left when the tags are taken out."""
+
+    signs = Signs(named_hosts=True)
+
+    _TAGS = {"bold": "b", "italic": "i", "strike": "s", "code": "code", "quote": "blockquote"}
+
+    def write(self, spans: Sequence[Span]) -> str:
+        pieces: list[str] = []
+        opened: list[_Open] = []
+        for span in spans:
+            wanted = _allowed(span.marks)
+            kept = 0
+            while kept < min(len(opened), len(wanted)) and opened[kept].mark == wanted[kept]:
+                kept += 1
+            pieces += [entry.closing for entry in reversed(opened[kept:])]
+            del opened[kept:]
+            for mark in wanted[kept:]:
+                opening, closing = self._tags(mark)
+                pieces.append(opening)
+                opened.append(_Open(mark, closing))
+            pieces.append(escape(span.text, quote=False))
+        return "".join([*pieces, *(entry.closing for entry in reversed(opened))])
+
+    def measure(self, spans: Sequence[Span]) -> int:
+        return utf16_length(plain_text(spans))
+
+    def _tags(self, mark: Mark) -> tuple[str, str]:
+        match mark.kind:
+            case "link":
+                return f'<a href="{escape(mark.value)}">', "</a>"
+            case "pre" if mark.value:
+                return f'<pre><code class="language-{escape(mark.value)}">', "</code></pre>"
+            case "pre":
+                return "<pre>", "</pre>"
+            case kind:
+                tag = self._TAGS[kind]
+                return f"<{tag}>", f"</{tag}>"
+
+
+def _allowed(marks: Sequence[Mark]) -> list[Mark]:
+    """Telegram takes neither marks inside of code, nor code blocks or quotes inside of anything but a quote. Code that
+    is a link's text stays a link."""
+    found: list[Mark] = []
+    for mark in marks:
+        if any(outer.kind == mark.kind for outer in found):
+            continue
+        if mark.kind == "pre" or (mark.kind == "code" and not any(outer.kind == "link" for outer in found)):
+            return [*(outer for outer in found if outer.kind == "quote"), mark]
+        if mark.kind != "code":
+            found.append(mark)
+    return found

@@ -1,0 +1,123 @@
+"""Fetches files from platforms, on an engine's loop: a few at a time, each again after a fault while there is time.
+
+It holds nothing that is not in the database. What a dead process was fetching, the next one fetches anew.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from django.utils import timezone
+
+from audit_app import liveness
+from audit_app.kernel.database import in_db
+from audit_app.kernel.durable_writes import persist
+from audit_app.kernel.errors import AppError
+from sessions_app.channels.accounts import Adapters
+from sessions_app.channels.attachments import records, storage
+from sessions_app.channels.attachments.model_text import Content
+from sessions_app.channels.base import FetchError
+from sessions_app.channels.nudges import files as bell
+from sessions_app.models import Attachment
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1.0
+_MOST_AT_ONCE = 4
+_PAUSES = (0.5, 2.0)
+
+
+async def run() -> None:
+    """A chore of the engine's loop, until cancelled."""
+    fetcher = Fetcher()
+    bell.listen(fetcher.ring)
+    try:
+        await fetcher.run()
+    finally:
+        bell.unlisten(fetcher.ring)
+        await fetcher.aclose()
+
+
+class Fetcher:
+    """What one process fetches. All methods but `ring` belong to its event loop."""
+
+    def __init__(self) -> None:
+        self._owner, self._adapters = liveness.current(), Adapters()
+        self._loop, self._woken = asyncio.get_running_loop(), asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.Task[bool]] = set()
+
+    def ring(self) -> None:
+        """There may be something to fetch. From any thread."""
+        with suppress(RuntimeError):  # the loop has just ended
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._begin_due()
+                await self._adapters.close_replaced(2 * records.FETCH_SECONDS)
+            except Exception:
+                logger.exception("looking for files to fetch failed; again in a moment")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._woken.wait()
+            self._woken.clear()
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._ends, return_exceptions=True)
+        await self._adapters.aclose()
+
+    async def _begin_due(self) -> None:
+        room = _MOST_AT_ONCE - len(self._tasks)
+        for row in await in_db(records.list_due, room) if room > 0 else ():
+            if await in_db(records.claim, row, self._owner):
+                task = asyncio.create_task(self._fetch(row))
+                self._tasks.add(task)
+                task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            logger.error("what became of a fetched file could not be stored; the sweeper tells: %s", error)
+        self._woken.set()
+
+    async def _fetch(self, row: Attachment) -> None:
+        await self._fetch_and_tell(row)
+        if row.album_until:
+            pause = max((row.album_until - timezone.now()).total_seconds(), 0.0) + 0.02
+            self._loop.call_later(pause, self._end_album, row)
+
+    def _end_album(self, row: Attachment) -> None:
+        """No more may come: the run need not wait for the sweeper's look."""
+        task = asyncio.create_task(in_db(records.settle, row.turn))
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+
+    async def _fetch_and_tell(self, row: Attachment) -> None:
+        try:
+            async with asyncio.timeout((row.until - timezone.now()).total_seconds()):
+                size, content = await self._try(row)
+        except TimeoutError:
+            await persist(records.mark_failed, row, self._owner, "it took too long")
+        except AppError as error:
+            await persist(records.mark_failed, row, self._owner, error.message)
+        except Exception as error:
+            logger.exception("fetching attachment %s broke off", row.pk)
+            await persist(records.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})")
+        else:
+            await persist(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)
+
+    async def _try(self, row: Attachment) -> tuple[int, Content]:
+        for pause in (*_PAUSES, None):
+            try:
+                adapter = self._adapters.get(row.account)
+                return await storage.store(row.id, adapter.fetch(records.as_message_part(row), records.MOST_BYTES))
+            except FetchError as error:
+                logger.info("attachment %s of %s: %s", row.pk, row.account, error.message)
+                if error.is_final or pause is None:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")

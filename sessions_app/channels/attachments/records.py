@@ -1,0 +1,133 @@
+"""The rows of attachments: added with their turn, fetched once, and told to the model when they are there."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from agents_app import services as runs
+from audit_app.kernel.ids import new_id
+from sessions_app.channels import messages
+from sessions_app.channels.attachments import model_text
+from sessions_app.channels.attachments.model_text import Content, Described
+from sessions_app.channels.base import MIB
+from sessions_app.channels.nudges import files as bell
+from sessions_app.models import Attachment, ChannelAccount, Turn
+from tools_app.storage import artifact_paths
+
+# So long a run waits for its files, and for further parts of an album after each.
+FETCH_SECONDS = 60.0
+ALBUM_SECONDS = 1.5
+MOST_BYTES = 20 * MIB
+
+
+def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment], *, is_album: bool = False) -> bool:
+    """Files of a turn, in the caller's transaction; its run waits for them. False when the run has begun already.
+
+    is_album: more of them may come, which the run waits for too.
+    """
+    now = timezone.now()
+    rows = [_row(turn, account, file) for file in files]
+    _tell_apart(turn, rows)
+    for row in rows:
+        row.created_at, row.until = now, now + timedelta(seconds=FETCH_SECONDS)
+        row.album_until = now + timedelta(seconds=ALBUM_SECONDS) if is_album else None
+    Attachment.objects.bulk_create(rows)
+    bell.ring()
+    return settle(turn)
+
+
+def list_due(limit: int) -> list[Attachment]:
+    """What is to be fetched and nobody is at, oldest first."""
+    rows = Attachment.objects.filter(status="waiting", owner=None, until__gt=timezone.now())
+    return list(rows.select_related("account", "turn").order_by("id")[:limit])
+
+
+def claim(row: Attachment, owner: UUID) -> bool:
+    with transaction.atomic():
+        return Attachment.objects.filter(pk=row.pk, status="waiting", owner=None).update(owner=owner) == 1
+
+
+def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, content: Content) -> None:
+    _end(
+        row, owner, status="stored", path=path, size_bytes=size_bytes, mime_type=content.mime_type,
+        text=content.text, characters=content.characters,
+    )  # fmt: skip
+
+
+def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
+    """False: it is another's by now, or has ended."""
+    return _end(row, owner, status="failed", error=error[:300])
+
+
+def as_message_part(row: Attachment) -> messages.Attachment:
+    """As its channel told it."""
+    return messages.Attachment(row.source, row.kind, row.filename, row.mime_type, row.size_bytes, row.source)
+
+
+def settle(turn: Turn) -> bool:
+    """Tell the model what there is, and let the run start when there is nothing to wait for. Whether it waited.
+
+    In a transaction. The run's row is locked first: of two files that end at once, one sees that the other has.
+    """
+    assert turn.run_id is not None  # noqa: S101 - files come with a message that a run answers
+    with transaction.atomic():
+        is_waiting = runs.delay_run(turn.run_id, FETCH_SECONDS)
+        files = list(Attachment.objects.filter(turn=turn).order_by("id"))
+        Turn.objects.filter(pk=turn.pk).update(attached=model_text.describe(_described(file) for file in files))
+        if is_waiting:
+            ends = [file.until for file in files if file.status == "waiting"] + [file.album_until for file in files]
+            now = timezone.now()
+            runs.delay_run(turn.run_id, max(((end - now).total_seconds() for end in ends if end), default=0.0))
+        return is_waiting
+
+
+def _end(row: Attachment, owner: UUID | None, **fields: object) -> bool:
+    with transaction.atomic():
+        rows = Attachment.objects.filter(pk=row.pk, status="waiting", owner=owner)
+        if not rows.update(owner=None, **fields):
+            return False
+        settle(row.turn)
+        return True
+
+
+def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Attachment:
+    row = Attachment(
+        id=new_id(), turn=turn, account=account, kind=file.kind[:12], source=file.url or file.id,
+        filename=model_text.clean_filename(file.filename or ""), mime_type=(file.mime_type or "")[:100],
+        size_bytes=file.size_bytes,
+    )  # fmt: skip
+    if file.kind == "sticker":
+        row.status = "skipped"
+    elif (file.size_bytes or 0) > MOST_BYTES:
+        row.status, row.error = "failed", f"it has more than {MOST_BYTES // MIB} MB"
+    return row
+
+
+def _tell_apart(turn: Turn, rows: Sequence[Attachment]) -> None:
+    """Give those a number whose name another file of the session has: by its name a person asks for a file."""
+    names = {row.filename for row in rows if row.filename}
+    if not names:
+        return
+    # By the beginning, as numbers stand at the end of a name.
+    begins = reduce(or_, (Q(filename__startswith=name.rpartition(".")[0] or name) for name in names))
+    others = Attachment.objects.filter(begins, turn__session_id=turn.session_id)
+    taken = set(others.values_list("filename", flat=True))
+    for row in rows:
+        number, name = 1, row.filename
+        while name and row.filename in taken:
+            number += 1
+            row.filename = artifact_paths.numbered(name, number)
+        taken.add(row.filename)
+
+
+def _described(row: Attachment) -> Described:
+    return Described(
+        row.kind, row.filename, row.mime_type, row.size_bytes, row.status, row.text, row.characters, row.error,
+        str(row.pk),
+    )  # fmt: skip

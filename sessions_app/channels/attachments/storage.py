@@ -1,0 +1,62 @@
+"""The files themselves: one each below the data folder, named by its attachment's id and nothing else."""
+
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from audit_app.kernel.ids import new_id
+from sessions_app.channels.attachments import model_text
+from sessions_app.channels.attachments.model_text import Content
+from sessions_app.channels.base import MIB, FetchError
+
+# The database lives on the same disk, as a rule: files of strangers must not fill it.
+_LEAST_FREE_BYTES = 500 * MIB
+
+
+def folder() -> Path:
+    return Path(settings.DATA_DIR) / "attachments"
+
+
+def path_of(attachment_id: UUID) -> str:
+    """Relative to the folder."""
+    return f"{attachment_id.hex[-2:]}/{attachment_id}"
+
+
+async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tuple[int, Content]:
+    """Write a file as it comes; its size and what it is. A second time replaces it. Raises FetchError."""
+    target, size = folder() / path_of(attachment_id), 0
+    await sync_to_async(_prepare, thread_sensitive=False)(target)
+    partial = target.with_name(f"{target.name}.{new_id().hex}.part")  # another process may be at it, thought to be dead
+    try:
+        with partial.open("wb") as file:
+            async with aclosing(pieces):
+                async for piece in pieces:
+                    size += await sync_to_async(file.write, thread_sensitive=False)(piece)
+        content = await sync_to_async(_read, thread_sensitive=False)(partial)
+        partial.replace(target)
+        return size, content
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def drop(path: str) -> None:
+    """The file, and what those left who died while they fetched it."""
+    target = folder() / path
+    for file in (target, *target.parent.glob(f"{target.name}.*.part")):
+        file.unlink(missing_ok=True)
+
+
+def _prepare(target: Path) -> None:
+    folder().mkdir(mode=0o700, exist_ok=True)
+    target.parent.mkdir(mode=0o700, exist_ok=True)
+    if shutil.disk_usage(target.parent).free < _LEAST_FREE_BYTES:
+        raise FetchError("there is no room for it here", is_final=True)
+
+
+def _read(path: Path) -> Content:
+    return model_text.read(path.read_bytes())

@@ -1,0 +1,60 @@
+"""The attachments' part of the reaper: files that dead processes were fetching, files that came too late or are old."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from audit_app import retention
+from audit_app.liveness import Observer
+from audit_app.retention import days_ago
+from sessions_app.channels.attachments import records, storage
+from sessions_app.channels.nudges import files as bell
+from sessions_app.models import Attachment
+
+_AT_ONCE = 100
+# Whoever fetches a file sees itself that its time is over, unless the database is away just then.
+_GRACE = timedelta(seconds=5)
+
+
+def sweep(observer: Observer) -> None:
+    """One pass. Called about each second by every reaper; any number of processes may do it at once."""
+    waiting = Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_AT_ONCE]
+    found = list(waiting)
+    dead = observer.dead({row.owner for row in found if row.owner})
+    for row in found:
+        if row.until + _GRACE < timezone.now():
+            if records.mark_failed(row, row.owner, "it took too long"):
+                storage.drop(storage.path_of(row.id))
+        elif row.owner in dead:
+            with transaction.atomic():
+                Attachment.objects.filter(pk=row.pk, owner=row.owner, status="waiting").update(owner=None)
+            bell.ring_now()
+
+
+class OldFiles(retention.Rule):
+    """The files go; what their text says stays, as it is a part of the conversation."""
+
+    name = "files of attachments"
+    says = f"{settings.KOMAND_ATTACHMENT_DAYS} days"
+
+    def prune(self, limit: int) -> int:
+        old = list(self._old().order_by("created_at")[:limit])
+        for row in old:
+            storage.drop(row.path)
+        with transaction.atomic():
+            Attachment.objects.filter(pk__in=[row.pk for row in old]).update(path="")
+        return len(old)
+
+    def count(self) -> int:
+        return self._old().count()
+
+    @staticmethod
+    def _old() -> QuerySet[Attachment]:
+        edge = days_ago(settings.KOMAND_ATTACHMENT_DAYS)
+        return Attachment.objects.filter(status="stored", created_at__lt=edge).exclude(path="")
+
+
+retention.register(OldFiles())

@@ -1,0 +1,259 @@
+"""The one webhook of all channels: `POST /channels/<channel>/<account_id>/webhook`, and what else an adapter takes.
+
+The order is fixed: account (404), method and size (405, 413), proof of origin over the raw bytes (401), reading
+(415, 400, 422), taking in (503 when the database is away, 429 where the sender can wait), acknowledgement. What is
+proven but odd, unwanted or repeated is acknowledged: a refusal would only make the platform send it again.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from channels.generic.http import AsyncHttpConsumer
+from django.db import DatabaseError, DataError, InterfaceError
+from django.urls import path
+from django.utils import timezone
+
+from audit_app.kernel import context
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError, RateLimited, Unavailable
+from sessions_app.channels import accounts
+from sessions_app.channels.base import (
+    Acknowledgement,
+    ChannelAdapter,
+    NotProven,
+    NotReadable,
+    WebhookRequest,
+    WrongMediaType,
+    WrongShape,
+)
+from sessions_app.channels.inbound import dispatch
+from sessions_app.channels.messages import Chat, Happening
+from sessions_app.models import ChannelAccount
+from sessions_app.surfaces.request_ids import HEADER as REQUEST_ID_HEADER
+from sessions_app.surfaces.request_ids import request_id_from
+
+logger = logging.getLogger(__name__)
+access_log = logging.getLogger("komand.access")
+
+_STATUS: dict[type[AppError], int] = {NotReadable: 400, WrongMediaType: 415, WrongShape: 422}
+# An account is looked up this seldom: switching one off, or a new secret, works after as long.
+_KNOWN_SECONDS = 1.0
+_MOST_KNOWN = 1000
+_BODY_SECONDS = 30.0
+_SOON_SECONDS = "5"
+_INBOUND_NOTED_SECONDS = 30.0
+
+
+class Refused(AppError):
+    """The request is not taken."""
+
+    def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.headers = headers or {}
+
+
+def _unavailable() -> Refused:
+    return Refused(503, "unavailable", "Try again.", {"Retry-After": _SOON_SECONDS})
+
+
+class Accounts:
+    """The accounts that requests name, known for a moment; and when each last brought something."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[float, ChannelAccount | None]] = {}
+        self._noted: dict[Any, float] = {}
+
+    async def find(self, channel: str, account_id: str) -> ChannelAccount | None:
+        key, now = (channel, account_id), time.monotonic()
+        looked_at, account = self._known.get(key, (float("-inf"), None))
+        if now - looked_at < _KNOWN_SECONDS and account is not None:
+            return account
+        account = await in_db(accounts.find_account, channel, account_id)
+        if account is not None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = (now, account)
+        return account
+
+    def forget(self) -> None:
+        """As in a new process."""
+        self._known.clear()
+        self._noted.clear()
+
+    def note_inbound(self, account: ChannelAccount) -> None:
+        """For the operator's view. Seldom, so that it costs busy accounts nothing. Synchronous."""
+        now = time.monotonic()
+        if now - self._noted.get(account.pk, float("-inf")) >= _INBOUND_NOTED_SECONDS:
+            self._noted[account.pk] = now
+            ChannelAccount.objects.filter(pk=account.pk).update(last_inbound_at=timezone.now())
+
+
+known_accounts = Accounts()
+
+
+class WebhookConsumer(AsyncHttpConsumer):
+    """One request of a platform. Holds no thread and no database connection while it is read."""
+
+    methods = ("POST",)
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        names = scope["url_route"]["kwargs"]
+        headers = _headers(scope)
+        request_id = request_id_from(next(iter(headers.get(REQUEST_ID_HEADER.lower(), ())), None))
+        started = time.monotonic()
+        with context.bind(request_id=request_id, actor=f"channel:{names['channel']}"):
+            extra: Mapping[str, str] = {}
+            try:
+                answer = await self._answer(scope, names, headers, receive)
+            except Refused as refusal:
+                answer, extra = _problem(refusal.status, refusal), refusal.headers
+            took_ms = (time.monotonic() - started) * 1000
+            access_log.info("%s %s %d %.0f ms", scope["method"], scope["path"], answer.status, took_ms)
+            await _send(send, answer, {**extra, REQUEST_ID_HEADER: request_id})
+
+    async def _answer(
+        self,
+        scope: Mapping[str, Any],
+        names: Mapping[str, str],
+        headers: Mapping[str, list[str]],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+    ) -> Acknowledgement:
+        try:
+            account, adapter = await _find(names["channel"], names["account_id"])
+        except (DatabaseError, InterfaceError) as error:
+            logger.error("an account could not be looked up: %s", error)
+            raise _unavailable() from error
+        method, allowed = scope["method"], ", ".join(adapter.methods)
+        if method not in adapter.methods:
+            raise Refused(405, "method_not_allowed", f"Only {allowed} is answered here.", {"Allow": allowed})
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                body = await _read_body(headers, receive, adapter.max_body_bytes)
+        except TimeoutError as error:
+            raise Refused(408, "too_slow", "The body did not come in time.") from error
+        request = WebhookRequest(body, headers, method, scope.get("query_string", b"").decode("latin-1"))
+        now = datetime.now(UTC)
+        if not _is_proven(adapter, request, now) and not (
+            await adapter.refresh(request) and _is_proven(adapter, request, now)
+        ):
+            raise Refused(401, NotProven.code, NotProven().message)
+        happenings: Sequence[Happening] = ()
+        try:
+            happenings = adapter.parse(request, now)
+        except AppError as error:
+            raise Refused(_STATUS.get(type(error), 400), error.code, error.message) from error
+        except Exception as error:
+            await _give_up(account, adapter, error, "read")
+        else:
+            await _take(account, adapter, happenings, request.body)
+        return adapter.acknowledge(request, happenings)
+
+
+def _is_proven(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) -> bool:
+    """A proof by which the adapter breaks is none."""
+    try:
+        adapter.verify(request, now)
+    except AppError:
+        return False
+    except Exception:
+        logger.exception("%s: a proof of origin could not be read", adapter.name)
+        return False
+    return True
+
+
+async def _take(account: ChannelAccount, adapter: ChannelAdapter, happenings: Sequence[Happening], raw: bytes) -> None:
+    try:
+        await in_db(_take_in, account, adapter, happenings, raw)
+    except RateLimited as error:
+        seconds = str(error.retry_after_seconds)
+        raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
+    except Unavailable as error:
+        raise Refused(503, error.code, error.message, {"Retry-After": _SOON_SECONDS}) from error
+    except Exception as error:
+        if isinstance(error, DatabaseError | InterfaceError) and not isinstance(error, DataError):
+            logger.exception("%s: a message could not be taken in", account)
+            raise _unavailable() from error
+        await _give_up(account, adapter, error, "taken in")
+
+
+async def _give_up(account: ChannelAccount, adapter: ChannelAdapter, error: Exception, what: str) -> None:
+    """What fails each time is acknowledged, unless its sender can do something about it: a platform that sends it again
+    and again holds back all that comes after it. Raises Refused (500) where the sender can. what: could not be done."""
+    logger.error("%s: a message could not be %s", account, what, exc_info=error)
+    await in_db(accounts.note_error, account, f"A message could not be {what} ({type(error).__name__}).")
+    if adapter.capabilities(Chat("")).pushes_back:
+        raise Refused(500, "internal_error", f"This message could not be {what}.") from error
+
+
+def _take_in(account: ChannelAccount, adapter: ChannelAdapter, happenings: Any, raw: bytes) -> None:
+    dispatch.take_in(account, adapter, happenings, raw)
+    known_accounts.note_inbound(account)
+
+
+async def _find(channel: str, account_id: str) -> tuple[ChannelAccount, ChannelAdapter]:
+    account = await known_accounts.find(channel, account_id)
+    if account is None:
+        raise Refused(404, "not_found", "There is nothing here.")
+    try:
+        return account, accounts.pure.get(account)
+    except AppError as error:
+        logger.error("%s cannot be used: %s", account, error.message)
+        raise Refused(503, "unavailable", "Try again later.", {"Retry-After": "60"}) from error
+
+
+async def _read_body(
+    headers: Mapping[str, list[str]], receive: Callable[[], Awaitable[Mapping[str, Any]]], most: int
+) -> bytes:
+    too_large = Refused(413, "body_too_large", f"The body has more than {most:,} bytes.")
+    announced = next(iter(headers.get("content-length", ())), "")
+    if announced.isascii() and announced.isdecimal() and int(announced[:12]) > most:
+        raise too_large
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "disconnected", "The body did not come whole.")
+        body += message.get("body", b"")
+        if len(body) > most:
+            raise too_large
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, list[str]]:
+    headers: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
+
+
+def _problem(status: int, error: AppError) -> Acknowledgement:
+    cause = error.__cause__
+    extra = dict(cause.extra) if isinstance(cause, AppError) else {}
+    return Acknowledgement(status, {"error": error.code, "message": error.message, **extra})
+
+
+async def _send(
+    send: Callable[[Mapping[str, Any]], Awaitable[None]], answer: Acknowledgement, headers: Mapping[str, str]
+) -> None:
+    text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, ensure_ascii=False)
+    body = b"" if answer.body is None else text.encode()
+    fields = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    all_headers = {**fields, "Content-Length": str(len(body)), **headers}
+    raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in all_headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+live_routes = [path("channels/<slug:channel>/<slug:account_id>/webhook", WebhookConsumer.as_asgi())]

@@ -1,0 +1,48 @@
+"""A chat that the platform gave another id: all that belongs to it goes on under the new one."""
+
+import logging
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from sessions_app.channels.messages import Target
+from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.outbound.outbox import lane_of
+from sessions_app.channels.registry import channels
+from sessions_app.conversation.session_key import SessionKey, parse_key
+from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
+
+logger = logging.getLogger(__name__)
+
+
+def move_chat(account: ChannelAccount, old: str, new: str) -> None:
+    """Its sessions, who may write from it, and answers that are still to come or to be sent. Twice does no harm."""
+    with transaction.atomic():
+        for session in Session.objects.filter(
+            channel=channels.get(account.channel).name, account_id=account.account_id, sender_id=old
+        ):
+            _rename(session, new)
+        _keep_access(account, old, new)
+        InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)
+        for row in Delivery.objects.filter(account=account, status__in=["draft", "pending"], target__chat=old):
+            target = {**row.target, "chat": new}
+            lane = lane_of(account.pk, Target.from_json(target).chat)
+            Delivery.objects.filter(pk=row.pk).update(target=target, lane=lane)
+        bell.ring()
+
+
+def _rename(session: Session, sender_id: str) -> None:
+    key = SessionKey(session.channel, session.account_id, sender_id, parse_key(session.key).thread_id)
+    try:
+        with transaction.atomic():
+            Session.objects.filter(pk=session.pk).update(sender_id=sender_id, key=str(key))
+    except IntegrityError:
+        logger.warning("session %s keeps its old chat: the new one has a session already", session.key)
+
+
+def _keep_access(account: ChannelAccount, old: str, new: str) -> None:
+    if old in account.allowed_senders:
+        allowed = [new if sender == old else sender for sender in account.allowed_senders]
+        ChannelAccount.objects.filter(pk=account.pk).update(allowed_senders=allowed, updated_at=timezone.now())
+    if not Pairing.objects.filter(account=account, sender_id=new).exists():
+        Pairing.objects.filter(account=account, sender_id=old).update(sender_id=new)

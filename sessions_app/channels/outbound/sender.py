@@ -1,0 +1,233 @@
+"""Sends what is due, from one event loop: one message at a time in each lane, many lanes at once.
+
+It holds nothing that is not in the database. Dying in mid-send leaves the message in doubt, which the reaper tells.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.utils import timezone
+
+from audit_app.kernel.database import in_db
+from audit_app.kernel.durable_writes import persist
+from audit_app.kernel.errors import AppError
+from sessions_app.channels import accounts
+from sessions_app.channels.accounts import Adapters
+from sessions_app.channels.base import ChannelAdapter, Fate, SendError
+from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
+from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.outbound import chat_migration, transitions
+from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, Pacing
+from sessions_app.channels.outbound.retry_policy import decide, may_repeat
+from sessions_app.channels.outbound.scheduler import Chooser
+from sessions_app.models import Delivery
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 1.0
+_LONGEST_ID = 200
+_NOTED_SECONDS = 30.0
+_CLOSE_SECONDS = 120.0
+_UNUSABLE_SECONDS = 60.0
+
+
+class _TakenOver(Exception):
+    """This process stood still, and another has gone on with the message."""
+
+
+class Sender:
+    """adapters, pacing: shared with what shows previews on the same loop."""
+
+    def __init__(self, owner: UUID, adapters: Adapters, pacing: Pacing) -> None:
+        self._owner = owner
+        self._adapters = adapters
+        self._pacing = pacing
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._chooser = Chooser(adapters, pacing, self._woken.set)
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._busy: Counter[UUID] = Counter()
+        self._noted: dict[UUID, float] = {}
+
+    async def run(self) -> None:
+        """Until cancelled. What is being sent then goes on."""
+        bell.listen(self.ring)
+        try:
+            while True:
+                try:
+                    await self._send_due()
+                    await self._adapters.close_replaced(_CLOSE_SECONDS)
+                except Exception:
+                    logger.exception("looking for what is to be sent failed; again in a moment")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL_SECONDS):
+                        await self._woken.wait()
+                self._woken.clear()
+        finally:
+            bell.unlisten(self.ring)
+
+    async def aclose(self) -> None:
+        """Wait for what is still being sent, however slow the platforms are: cut off, it would be in doubt."""
+        if self._sending:
+            await asyncio.wait(self._sending.values())
+
+    def ring(self) -> None:
+        """There may be something to send. From any thread."""
+        with suppress(RuntimeError):  # the loop has just ended
+            self._loop.call_soon_threadsafe(self._woken.set)
+
+    async def _send_due(self) -> None:
+        ready = await self._chooser.find_ready(self._sending, self._busy)
+        claimed = await self._claim(ready) if ready else set()
+        for row in ready:
+            if row.pk in claimed:
+                row.tries += 1
+                self._busy[row.account_id] += 1
+                task = self._sending[row.lane] = self._loop.create_task(self._carry(row))
+                task.add_done_callback(partial(self._end, row.lane, row.account_id))
+
+    async def _claim(self, ready: Sequence[Delivery]) -> set[int]:
+        claiming = self._loop.create_task(in_db(transitions.claim, [row.pk for row in ready], self._owner))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # It is claimed all the same, and nobody sends it: left so, it would be in doubt.
+            with suppress(Exception):
+                await persist(transitions.unclaim, await claiming, self._owner)
+            raise
+
+    def _end(self, lane: str, account_id: UUID, task: asyncio.Task[None]) -> None:
+        del self._sending[lane]
+        self._busy[account_id] -= 1
+        self._woken.set()
+
+    async def _carry(self, row: Delivery) -> None:
+        """Send it and store what became of it, whatever breaks: nothing else goes out in its lane until then."""
+        try:
+            await self._send(row)
+        except _TakenOver:
+            logger.warning("delivery %s was taken over by another process", row.pk)
+        except Exception as error:
+            logger.exception("what became of delivery %s could not be stored", row.pk)
+            told = f"What became of it could not be stored ({type(error).__name__})."
+            await persist(transitions.give_up, row, self._owner, "unknown", told)
+
+    async def _send(self, row: Delivery) -> None:
+        try:
+            adapter = self._adapters.get(row.account)
+            can = adapter.capabilities(Target.from_json(row.target).chat)
+        except Exception as error:
+            await self._put_off(row, error)
+            return
+        try:
+            message_id = await self._transmit(adapter, can, row)
+        except SendError as error:
+            await self._after_error(row, can, error)
+        except AppError as error:
+            await self._after_error(row, can, SendError(error.message, Fate.REFUSED))
+        except _TakenOver:
+            raise
+        except Exception as error:
+            logger.exception("sending delivery %s broke off", row.pk)
+            await self._after_error(row, can, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
+        else:
+            message_id = message_id[:_LONGEST_ID]
+            if not await persist(transitions.mark_sent, row, self._owner, message_id):
+                logger.warning("delivery %s was sent after it had been given up", row.pk)
+            await self._note_sent(row)
+
+    async def _put_off(self, row: Delivery, error: Exception) -> None:
+        """The account cannot be used as it is stored, or its adapter breaks: what is to go out waits until an operator
+        has set that right, or it expires."""
+        told = error.message if isinstance(error, AppError) else f"The channel cannot be used ({type(error).__name__})."
+        logger.error("%s: %s", row.account, told, exc_info=None if isinstance(error, AppError) else error)
+        await persist(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, told, is_try=False)
+        await persist(accounts.note_error, row.account, told)
+
+    async def _note_sent(self, row: Delivery) -> None:
+        """For the operator's view. Seldom, so that it costs busy accounts nothing."""
+        now = self._loop.time()
+        if now - self._noted.get(row.account_id, float("-inf")) >= _NOTED_SECONDS:
+            self._noted[row.account_id] = now
+            await persist(accounts.note_sent, row.account)
+
+    async def _transmit(self, adapter: ChannelAdapter, can: Capabilities, row: Delivery) -> str:
+        message = outgoing_of(row)
+        chat = (row.account_id, message.target.chat.id)
+        is_counted = not message.target.press_id and row.tries == 1
+        if (
+            is_counted
+            and self._pacing.is_looping(chat)
+            and not await persist(transitions.is_for_person, row, LOOP_SECONDS)
+        ):
+            logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
+            raise SendError("Too many messages into a chat where nobody writes: it looks like a loop.", Fate.REFUSED)
+        return await self._edit_or_send(adapter, can, message, row)
+
+    async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
+        """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
+        shown_id = row.provider_message_id
+        if shown_id and can.edit_sent and not message.rendered.filename:
+            try:
+                await _in_time(adapter.edit(message, shown_id), can)
+                return shown_id
+            except SendError as error:
+                if error.fate is not Fate.REFUSED or error.ends_account or error.moved_to:
+                    raise
+                logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
+            row.provider_message_id = ""
+            if not await persist(transitions.forget_shown, row, self._owner):
+                raise _TakenOver
+        return await _in_time(adapter.send(message), can)
+
+    async def _after_error(self, row: Delivery, can: Capabilities, error: SendError) -> None:
+        target = Target.from_json(row.target)
+        if error.moved_to:
+            await persist(transitions.put_back, row, self._owner, 0.0, error.message)
+            await persist(chat_migration.move_chat, row.account, target.chat.id, error.moved_to)
+            return
+        if error.retry_after_seconds:
+            chat = (row.account_id, target.chat.id)
+            self._pacing.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
+        verdict = decide(
+            error.fate, can, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
+            is_repeatable=may_repeat(can, shown_id=row.provider_message_id, filename=row.filename),
+            retry_after_seconds=error.retry_after_seconds,
+        )  # fmt: skip
+        logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
+        if verdict.status == "pending":
+            await persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
+            self._loop.call_later(verdict.seconds + 0.02, self._woken.set)
+        else:
+            await persist(transitions.give_up, row, self._owner, verdict.status, error.message)
+        if error.ends_account:
+            await persist(accounts.set_enabled, row.account, False, why=error.message)
+        else:
+            await persist(accounts.note_error, row.account, error.message)
+
+
+async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
+    """What the platform answers. Raises SendError when that takes too long."""
+    try:
+        async with asyncio.timeout(capabilities.send_seconds + 5.0):
+            return await call
+    except TimeoutError:
+        raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
+
+
+def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
+    """What an adapter sends for a row. rendered: something else in its place, such as a preview."""
+    known: dict[str, Any] = {"session_key": row.session.key} if row.session else {}
+    return Outgoing(
+        key=f"msg_{row.dedupe_key.replace(':', '_')}", target=Target.from_json(row.target), kind=row.kind,
+        rendered=rendered or Rendered(row.text, row.body, row.filename), part=row.part, parts=row.parts,
+        run_id=str(row.run_id or ""), buttons=tuple(Button(*button) for button in row.buttons), **known,
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The outbox's part of the reaper: what dead processes were sending, what nobody sent in time;
+and questions that wait to be asked or closed."""
+
+from datetime import timedelta
+
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from audit_app.liveness import Observer
+from sessions_app.channels import accounts
+from sessions_app.channels.messages import Target
+from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.outbound import prompts, question_prompts, transitions
+from sessions_app.channels.outbound.retry_policy import may_repeat
+from sessions_app.models import Delivery
+
+_AT_ONCE = 100
+# So long after an answer was stored a living process may still be busy with its preview.
+_PREVIEW_GRACE = timedelta(seconds=30)
+
+
+def sweep(observer: Observer) -> None:
+    """One pass. Called about each second by every reaper; any number of processes may do it at once."""
+    _free_dead(observer)
+    _expire()
+    prompts.sweep()
+    question_prompts.sweep()
+
+
+def _free_dead(observer: Observer) -> None:
+    owned = list(Delivery.objects.filter(owner__isnull=False).select_related("account", "session__agent").order_by())
+    dead = observer.dead({row.owner for row in owned if row.owner})
+    edge = timezone.now() - _PREVIEW_GRACE
+    freed = False
+    for row in owned:
+        is_forgotten = row.status == "pending" and row.ready_at < edge
+        if row.owner not in dead and not is_forgotten:
+            continue
+        if row.status == "sending" and not _may_repeat(row):
+            error = "The process that was sending it died."
+            transitions.give_up(row, row.owner, "unknown", error)
+        else:
+            with transaction.atomic():
+                freed = transitions.free(row) or freed
+    if freed:
+        bell.ring_now()
+
+
+def _may_repeat(row: Delivery) -> bool:
+    try:
+        capabilities = accounts.pure.get(row.account).capabilities(Target.from_json(row.target).chat)
+    except (DatabaseError, InterfaceError):
+        raise
+    except Exception:  # whatever is wrong with the account or its adapter: the others' messages are to be looked after
+        return False
+    return may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename)
+
+
+def _expire() -> None:
+    late = Delivery.objects.filter(status="pending", owner=None, expires_at__lte=Now())
+    for row in late.select_related("account", "session__agent").order_by("expires_at")[:_AT_ONCE]:
+        transitions.give_up(row, None, "expired", row.error)

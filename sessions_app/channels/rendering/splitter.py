@@ -1,0 +1,143 @@
+"""Cuts spans into parts that a platform takes, where a reader minds least. Pure.
+
+Cuts stand at a blank line, else a line's end, a sentence's end, a word, a grapheme; inside a link only when it is
+longer than a part. Marks that cross a cut are closed and opened again by whoever writes the parts.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from sessions_app.channels.rendering.renderer.spans import Span, address_of, plain_text
+
+Measure = Callable[[Sequence[Span]], int]
+
+# A part is filled to this share of the limit, as platforms do not all count alike.
+FILL = 0.9
+# A better cut is preferred to a later one only in this last share of a part.
+_LATEST = 0.5
+_CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…。！？])[)\]\"'”’]*\s+"), re.compile(r"\s+"))
+_JOINER, _KEYCAP = "\u200d", "\u20e3"
+
+
+def utf16_length(text: str) -> int:
+    """Its length in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def split(spans: Sequence[Span], limit: int, measure: Measure) -> Iterator[tuple[Span, ...]]:
+    """The spans in parts that each measure at most 90 % of the limit, found one by one.
+
+    measure: the size of spans in the platform's unit; must not shrink when spans get longer, and is at least the count
+    of their characters. White space at a cut is dropped. At least one part, perhaps an empty one.
+    """
+    most = int(limit * FILL)
+    rest = trimmed(spans)
+    is_first = True
+    while (length := len(plain_text(rest))) > most or measure(rest) > most:
+        cut = _find_cut(_slice(rest, 0, most + 1), most, measure)
+        head, rest = trimmed(_slice(rest, 0, cut)), trimmed(_slice(rest, cut, length))
+        if head:
+            yield head
+            is_first = False
+    if rest or is_first:
+        yield rest
+
+
+def trimmed(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Without white space at the end and without empty lines at the start; the first line keeps its indentation."""
+    text = plain_text(spans)
+    end = len(text.rstrip())
+    lead = re.match(r"(?:[^\S\n]*\n)*", text)
+    return _slice(spans, min(lead.end() if lead else 0, end), end)
+
+
+def is_grapheme_border(text: str, index: int) -> bool:
+    """Whether a reader sees two characters that part at this index, rather than one."""
+    if index <= 0 or index >= len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if after in (_JOINER, _KEYCAP) or before == _JOINER or unicodedata.category(after) in ("Mn", "Me", "Mc"):
+        return False
+    if (
+        "\U0001f3fb" <= after <= "\U0001f3ff"
+        or "\U000e0020" <= after <= "\U000e007f"
+        or (before, after) == ("\r", "\n")
+    ):
+        return False
+    if "\u1160" <= after <= "\u11ff":  # a Korean syllable spelled in parts
+        return False
+    if _is_flag_letter(before) and _is_flag_letter(after):
+        letters = 0
+        while index - letters > 0 and _is_flag_letter(text[index - letters - 1]):
+            letters += 1
+        return letters % 2 == 0
+    return True
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
+    """spans: as many as may fit, and one character more if there are more."""
+    text = plain_text(spans)
+    fits, too_long = 0, len(text)
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
+        if measure(_slice(spans, 0, middle)) <= most:
+            fits = middle
+        else:
+            too_long = middle
+    links = _link_ranges(spans)
+    for pattern in _CUTS:
+        found = [
+            match.end()
+            for match in pattern.finditer(text, int(fits * _LATEST), min(fits + 1, len(text)))
+            if match.start() <= fits and not _is_inside(match.start(), links)
+        ]
+        if found:
+            return found[-1]
+    return _hard_cut(text, max(fits, 1), links)
+
+
+def _hard_cut(text: str, fits: int, links: Sequence[tuple[int, int]]) -> int:
+    """Before a link that does not fit any more, else between graphemes. What is longer than a part alone is cut."""
+    for start, end in links:
+        if 0 < start < fits < end:
+            return start
+    return next((cut for cut in range(fits, 0, -1) if is_grapheme_border(text, cut)), fits)
+
+
+def _link_ranges(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """Where links are, then where pieces of links are: which are parted only in a link that is longer than a part."""
+    links: list[tuple[int, int]] = []
+    pieces: list[tuple[int, int]] = []
+    position = 0
+    for address, group in groupby(spans, address_of):
+        start = position
+        for span in group:
+            end = position + len(span.text)
+            if address:
+                pieces.append((position, end))
+            position = end
+        if address:
+            links.append((start, position))
+    return [*links, *pieces]
+
+
+def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(start < index < end for start, end in ranges)
+
+
+def _slice(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
+    found, position = [], 0
+    for span in spans:
+        if position >= end:
+            break
+        low, high = max(start - position, 0), min(end - position, len(span.text))
+        if low < high:
+            found.append(Span(span.text[low:high], span.marks))
+        position += len(span.text)
+    return tuple(found)

@@ -1,0 +1,157 @@
+"""The port by which runs read and store conversations: turns in, turns out."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db.models import Q
+from django.utils import timezone
+
+from agents_app.types import Message, RunStatus, RunTranscript, RunView
+from audit_app import services as audit
+from audit_app.event_types import EventType, Fact
+from audit_app.kernel.compiled_queries import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
+from sessions_app import events
+from sessions_app.channels.outbound.outbox import plan_answer
+from sessions_app.conversation import citations
+from sessions_app.conversation.citation_lookup import cite
+from sessions_app.models import Session, Turn
+from tools_app.types import ToolCall
+
+_NEWEST_TURNS = 1000
+# What a person said in answer to an agent's question: the model has it as the result of its call.
+_IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
+
+
+class StoredConversations:
+    """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
+
+    def history(self, run: RunView) -> Sequence[Message]:
+        newest = _EARLIER.fetch(run.conversation_id, run.ordinal)
+        # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
+        return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
+
+    def words(self, run_id: UUID) -> Sequence[str]:
+        return [_with_files(content, attached) for content, attached in _WORDS.rows(run_id)]
+
+    def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
+        run = transcript.run
+        [session] = _SESSION.fetch(run.conversation_id)
+        stored = _STORED.rows(session.id, run.ordinal)
+        if any(is_answer for _, is_answer in stored):
+            return []
+        turns = list(_turns(transcript, session, timezone.now()))
+        for part, turn in enumerate(turns, start=1 + max((part for part, _ in stored), default=-1)):
+            turn.part = part
+        said = [turn for turn in turns if turn.role == "assistant"]
+        for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
+            turn.citations = [citation.to_dict() for citation in found]
+        _NEW_TURNS.run(turns)
+        _TOUCH.run(session.id, timezone.now())
+        answer = turns[-1]
+        told = {"turn_id": str(answer.id), "state": answer.state}
+        words = citations.for_people(zip((turn.content for turn in said), cited, strict=True))
+        failure = answer.error_message if answer.state == "error" else ""
+        is_planned = plan_answer(session, run.id, words, failure=failure)
+        if not is_planned:  # it is read where it is stored now
+            audit.record(
+                "MessageSent", details={**told, "run_id": str(run.id)}, actor=f"agent:{run.agent_id}",
+                agent_id=run.agent_id, session_id=session.id, session_key=session.key,
+            )  # fmt: skip
+        completed = {**told, "text_length": len(answer.content)}
+        return [
+            *(
+                _fact(
+                    events.CITATIONS_ADDED, session, run, step, {"turn_id": str(turn.id), "citations": turn.citations}
+                )
+                for step, turn in enumerate(said)
+                if turn.citations
+            ),
+            _fact(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
+        ]
+
+    def take_ordinal(self, conversation_id: UUID) -> int:
+        session = Session.objects.select_for_update().get(pk=conversation_id)
+        Session.objects.filter(pk=conversation_id).update(next_ordinal=session.next_ordinal + 1)
+        return session.next_ordinal
+
+
+def _fact(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> Fact:
+    return Fact(
+        event_type, session.id, payload, run_id=run.id, step=step,
+        actor=f"agent:{run.agent_id}", agent_id=run.agent_id, session_key=session.key,
+    )  # fmt: skip
+
+
+_SESSION = PreparedObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
+_STORED = PreparedQuery(
+    lambda session_id, ordinal: (
+        Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
+    ),
+    uuid4(),
+    987_654_321,
+)
+_NEW_TURNS = PreparedInsert(Turn)
+_TOUCH = PreparedUpdate(
+    lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now}),
+    uuid4(),
+    datetime(2001, 2, 3, tzinfo=UTC),
+)
+_EARLIER = PreparedObjects(
+    lambda conversation_id, ordinal: (
+        Turn.objects.filter(session_id=conversation_id, ordinal__lt=ordinal)
+        .exclude(state="error")
+        .exclude(_IS_ANSWER)
+        .order_by("-ordinal", "-part")[:_NEWEST_TURNS]
+    ),
+    uuid4(),
+    987_654_321,
+)
+_WORDS = PreparedQuery(
+    lambda run_id: (
+        Turn.objects.filter(run_id=run_id, role="user")
+        .exclude(_IS_ANSWER)
+        .order_by("part")
+        .values_list("content", "attached")
+    ),
+    uuid4(),
+)
+
+
+def _message(turn: Turn) -> Message:
+    calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls)
+    return Message(turn.role, _with_files(turn.content, turn.attached), calls, turn.tool_call_id)
+
+
+def _with_files(content: str, attached: str) -> str:
+    return f"{content}\n\n{attached}" if attached else content
+
+
+def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:
+    """The turns of a whole run: each step that called tools, what the tools said, and last the answer."""
+    run = transcript.run
+    for step in transcript.steps[: transcript.answering_step]:
+        executions = [execution for execution in transcript.executions if execution.step == step.index]
+        yield Turn(
+            session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=step.text,
+            tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in step.tool_calls],
+            tool_call_ids=[str(execution.id) for execution in executions] or None, created_at=now,
+        )  # fmt: skip
+        for execution in executions:
+            yield Turn(
+                session=session, run_id=run.id, ordinal=run.ordinal, role="tool", content=execution.text_for_model,
+                tool_call_id=execution.call_id, tool_call_ids=[str(execution.id)],
+                created_at=execution.completed_at or now,
+            )  # fmt: skip
+    yield Turn(
+        session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=transcript.answer,
+        state=_state_of(run), error_code=run.error_code, error_message=run.error_message, is_answer=True,
+        tool_call_ids=[str(execution.id) for execution in transcript.executions] or None, created_at=now,
+    )  # fmt: skip
+
+
+def _state_of(run: RunView) -> str:
+    if run.status is RunStatus.COMPLETED:
+        return "partial" if run.error_code else "complete"
+    return "partial" if run.status is RunStatus.CANCELLED else "error"

@@ -1,0 +1,110 @@
+"""Sessions come into being here: found by key or made, with the facts to tell. In the caller's transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents_app import selectors as agents
+from agents_app.models import Agent
+from agents_app.types import Message
+from audit_app.event_types import EventType, Fact
+from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery
+from audit_app.kernel.errors import NotFound
+from sessions_app import events
+from sessions_app.conversation.session_key import SessionKey
+from sessions_app.models import Session, Turn
+
+_LONGEST_NAME = 200  # as the column holds it; a user's first and last name may be longer together
+
+
+def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
+    """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
+    session = _BY_KEY.first(str(key))
+    if session is None:
+        try:
+            with transaction.atomic():
+                return open_new(key, owner, name, agents.get_agent(agent_id))
+        except IntegrityError:
+            session = Session.objects.get(key=str(key))
+    if owner is not None and session.owner_id != owner.pk:
+        raise NotFound("There is no such session.")
+    return session, []
+
+
+_BY_KEY = PreparedObjects(lambda key: Session.objects.select_related("agent").filter(key=key), "key of a session")
+
+
+def open_new(
+    key: SessionKey,
+    owner: User | None,
+    name: str,
+    agent: Agent,
+    title: str = "",
+    *,
+    metadata: Mapping[str, Any] | None = None,
+) -> tuple[Session, list[Fact]]:
+    """A new session. Raises IntegrityError when the key is taken."""
+    now = timezone.now()
+    session = Session(
+        key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id,
+        sender_name=name[:_LONGEST_NAME], owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
+        metadata=dict(metadata or {}),
+    )  # fmt: skip
+    session.save(force_insert=True)
+    created = {"channel": key.channel, "agent_id": agent.agent_id}
+    return session, [fact_about(session, events.SESSION_CREATED, created)]
+
+
+def import_history(session: Session, messages: Sequence[Message]) -> None:
+    """Store what was said elsewhere before as the first turns of a session that nobody has used yet."""
+    if not messages:
+        return
+    Turn.objects.bulk_create(
+        Turn(
+            session=session, ordinal=session.next_ordinal, part=part, role=message.role, content=message.content,
+            tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
+            tool_call_id=message.tool_call_id, created_at=session.created_at,
+        )
+        for part, message in enumerate(messages)
+    )  # fmt: skip
+    session.next_ordinal += 1
+    Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=len(messages))
+
+
+def lock(session_id: UUID) -> Session:
+    """The session's row, locked until commit. Lock order: a run's row is never taken while this one is held."""
+    rows = Session.objects.select_for_update(of=("self",)).select_related("agent__provider")
+    return rows.get(pk=session_id)
+
+
+def lock_seen(session: Session) -> Session:
+    """The same for a session that was just read: only what may have changed since is read again."""
+    found = _LOCKED.rows(session.pk)
+    if not found:
+        raise Session.DoesNotExist
+    next_ordinal, agent_id = found[0]
+    if agent_id != session.agent_id:
+        return lock(session.pk)
+    session.next_ordinal = next_ordinal
+    return session
+
+
+_LOCKED = PreparedQuery(
+    lambda session_id: (
+        Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
+    ),
+    uuid4(),
+)
+
+
+def fact_about(
+    session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
+) -> Fact:
+    return Fact(
+        event_type, session.id, payload, run_id=run_id, actor=actor,
+        agent_id=session.agent.agent_id, session_key=session.key,
+    )  # fmt: skip
