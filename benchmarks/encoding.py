@@ -19,17 +19,17 @@ django.setup()
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
 from sessions_app.live_view.watch import Seen  # noqa: E402
-from sessions_app.surfaces.agents.chunks import LiveText  # noqa: E402
-from sessions_app.surfaces.agents.live import as_json  # noqa: E402
+from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
+from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402
-from sessions_app.surfaces.chat.frames import Projection  # noqa: E402
 from sessions_app.surfaces.chat.live_text import LiveTexts  # noqa: E402
-from sessions_app.surfaces.openai.completions import Completion  # noqa: E402
-from sessions_app.surfaces.openai.response_events import ResponseEvents  # noqa: E402
-from sessions_app.surfaces.openai.response_objects import Asking  # noqa: E402
+from sessions_app.surfaces.chat.projection import Projection  # noqa: E402
+from sessions_app.surfaces.openai.projection_completions import Completion  # noqa: E402
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents  # noqa: E402
+from sessions_app.surfaces.openai.responses import Asking  # noqa: E402
 from sessions_app.surfaces.signalr import protocol  # noqa: E402
 from sessions_app.surfaces.signalr.projection import HubProjection  # noqa: E402
-from sessions_app.surfaces.threads.encoding import MessageEvents, lines_of  # noqa: E402
+from sessions_app.surfaces.threads.projection import MessageEvents, lines_of  # noqa: E402
 
 Encoder = Callable[[Seen], bytes]
 

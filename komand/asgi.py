@@ -15,13 +15,13 @@ django_application = get_asgi_application()
 from audit_app import liveness  # noqa: E402
 from komand import background, sd_notify, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402
-from sessions_app.surfaces.agents import live as agents  # noqa: E402
-from sessions_app.surfaces.chat import live as chat  # noqa: E402
-from sessions_app.surfaces.komand import live as komand  # noqa: E402
-from sessions_app.surfaces.mcp import live as mcp  # noqa: E402
-from sessions_app.surfaces.openai import live as openai  # noqa: E402
-from sessions_app.surfaces.signalr import live as signalr  # noqa: E402
-from sessions_app.surfaces.threads import live as threads  # noqa: E402
+from sessions_app.surfaces.agent_messages import consumers as agents  # noqa: E402
+from sessions_app.surfaces.chat import consumers as chat  # noqa: E402
+from sessions_app.surfaces.mcp import consumers as mcp  # noqa: E402
+from sessions_app.surfaces.openai import consumers as openai  # noqa: E402
+from sessions_app.surfaces.rest import consumers as komand  # noqa: E402
+from sessions_app.surfaces.signalr import consumers as signalr  # noqa: E402
+from sessions_app.surfaces.threads import consumers as threads  # noqa: E402
 
 _KEEP_SLASH = ("/admin/", "/static/")
 

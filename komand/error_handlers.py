@@ -8,10 +8,10 @@ from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.views import defaults
 from rest_framework.exceptions import APIException
 
-from sessions_app.surfaces.agents import errors as agents
-from sessions_app.surfaces.failures import Failure, failure_of
-from sessions_app.surfaces.komand import errors as komand
+from sessions_app.surfaces.agent_messages import errors as agents
+from sessions_app.surfaces.base.http_errors import Failure, failure_of
 from sessions_app.surfaces.openai import errors as openai
+from sessions_app.surfaces.rest import errors as komand
 from sessions_app.surfaces.threads import errors as threads
 
 Shape = Callable[[Failure], dict[str, Any]]

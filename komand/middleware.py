@@ -15,8 +15,8 @@ from django.middleware.common import CommonMiddleware
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from audit_app.kernel import context
-from sessions_app.surfaces.cors import cors_headers
-from sessions_app.surfaces.request_ids import request_id_from
+from sessions_app.surfaces.base.cors import cors_headers
+from sessions_app.surfaces.base.request_ids import request_id_from
 
 logger = logging.getLogger("komand.access")
 

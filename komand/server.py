@@ -25,9 +25,9 @@ from twisted.logger import globalLogBeginner
 
 from audit_app import liveness
 from komand import asgi, background, error_handlers, sd_notify
-from sessions_app.surfaces.bodies import BodyTooLarge
-from sessions_app.surfaces.failures import failure_of
-from sessions_app.surfaces.komand import errors
+from sessions_app.surfaces.base.bodies import BodyTooLarge
+from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.rest import errors
 from tools_app import conf
 
 logger = logging.getLogger(__name__)

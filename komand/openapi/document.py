@@ -9,15 +9,15 @@ from django.urls.converters import SlugConverter, UUIDConverter
 
 from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
-from sessions_app.surfaces.agents import description as agents
-from sessions_app.surfaces.describing.fields import body_schema, fields_of, schema_of
-from sessions_app.surfaces.describing.operations import Description, Operation
-from sessions_app.surfaces.describing.schemas import NULL, Schema
-from sessions_app.surfaces.komand.described import description as komand
-from sessions_app.surfaces.mcp import description as mcp
-from sessions_app.surfaces.openai import description as openai
-from sessions_app.surfaces.signalr import description as signalr
-from sessions_app.surfaces.threads import description as threads
+from sessions_app.surfaces.agent_messages import openapi as agents
+from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of
+from sessions_app.surfaces.base.openapi.operations import Description, Operation
+from sessions_app.surfaces.base.openapi.schemas import NULL, Schema
+from sessions_app.surfaces.mcp import openapi as mcp
+from sessions_app.surfaces.openai import openapi as openai
+from sessions_app.surfaces.rest import openapi as komand
+from sessions_app.surfaces.signalr import openapi as signalr
+from sessions_app.surfaces.threads import openapi as threads
 
 _VERSION = "1.0.0"
 _ABOUT = """\

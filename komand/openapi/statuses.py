@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sessions_app.surfaces.describing.operations import JSON, Answer, Description, Operation
-from sessions_app.surfaces.describing.schemas import Schema, ref
+from sessions_app.surfaces.base.openapi.operations import JSON, Answer, Description, Operation
+from sessions_app.surfaces.base.openapi.schemas import Schema, ref
 
 _WORDS = {
     400: "The request is not as described; the error says what to mend.",

@@ -1,7 +1,7 @@
 """The routes that belong to no surface: health, and the webhooks of channels."""
 
-from sessions_app.surfaces.describing.operations import Answer, Description, Operation
-from sessions_app.surfaces.describing.schemas import (
+from sessions_app.surfaces.base.openapi.operations import Answer, Description, Operation
+from sessions_app.surfaces.base.openapi.schemas import (
     NULL,
     OBJECT,
     TEXT,

@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from sessions_app.surfaces.komand.views.base import KomandView
+from sessions_app.surfaces.rest.views.base import KomandView
 
 _WRITTEN = "komand.openapi.serialization.written"
 _TYPES = {"json": "application/json", "yaml": "application/yaml"}

@@ -28,7 +28,7 @@ from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import receive
-from sessions_app.surfaces.failures import failure_of
+from sessions_app.surfaces.base.http_errors import failure_of
 from tests.chaos.play import Play
 from tests.chaos.power import Gateway
 from tests.chaos.scenarios import SCENARIOS, person_of

@@ -34,8 +34,8 @@ from sessions_app.channels.base import (
 from sessions_app.channels.inbound import dispatch
 from sessions_app.channels.messages import Chat, Happening
 from sessions_app.models import ChannelAccount
-from sessions_app.surfaces.request_ids import HEADER as REQUEST_ID_HEADER
-from sessions_app.surfaces.request_ids import request_id_from
+from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
+from sessions_app.surfaces.base.request_ids import request_id_from
 
 logger = logging.getLogger(__name__)
 access_log = logging.getLogger("komand.access")

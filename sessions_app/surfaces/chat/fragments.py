@@ -7,10 +7,10 @@ from uuid import UUID
 from django.template.loader import render_to_string
 
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
-from sessions_app.surfaces.chat.calls import waiting_state
-from sessions_app.surfaces.chat.exchanges import Exchange
-from sessions_app.surfaces.chat.files import FileEntry
-from sessions_app.surfaces.chat.frames import ChangeCall, ForgetText, ShowAgent, ShowCall, ShowStatus, ShowText
+from sessions_app.surfaces.chat.projection import ChangeCall, ForgetText, ShowAgent, ShowCall, ShowStatus, ShowText
+from sessions_app.surfaces.chat.session_files import FileEntry
+from sessions_app.surfaces.chat.tool_cards import waiting_state
+from sessions_app.surfaces.chat.turn_views import Exchange
 
 _SPOKEN = 300
 

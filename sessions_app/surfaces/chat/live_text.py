@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sessions_app.surfaces.chat.blocks import Block, BlockSplitter
 from sessions_app.surfaces.chat.markdown import render
+from sessions_app.surfaces.chat.markdown_blocks import Block, BlockSplitter
 
 _STEPS_KEPT = 500
 

@@ -18,9 +18,9 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from sessions_app.conversation.citations import marked
-from sessions_app.surfaces.chat.addresses import pieces
-from sessions_app.surfaces.chat.highlighting import highlighted
-from sessions_app.surfaces.chat.sanitising import sanitised
+from sessions_app.surfaces.chat.highlight import highlighted
+from sessions_app.surfaces.chat.linkify import pieces
+from sessions_app.surfaces.chat.sanitizer import sanitised
 
 # Part of every stored rendering: a change of the rules below makes the stored ones void.
 VERSION = "<!--m1-->"

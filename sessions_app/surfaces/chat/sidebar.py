@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from sessions_app import selectors
 from sessions_app.models import Session
-from sessions_app.surfaces.chat import words
+from sessions_app.surfaces.chat import labels
 
 SESSIONS_SHOWN = 100
 _ZONE_COOKIE = "komand_zone"
@@ -43,13 +43,13 @@ def read_days(request: HttpRequest, *, current: UUID | None = None, query: str =
     busy = agents.list_busy([session.id for session in sessions])
     now = timezone.now().astimezone(_zone_of(request))
     entries = [entry_of(session, now, is_running=session.id in busy, current=current) for session in sessions]
-    grouped = groupby(entries, key=lambda entry: words.day_name(entry.at, now.date()))
+    grouped = groupby(entries, key=lambda entry: labels.day_name(entry.at, now.date()))
     return tuple(Day(name, tuple(group)) for name, group in grouped)
 
 
 def entry_of(session: Session, now: datetime, *, is_running: bool, current: UUID | None) -> Entry:
     at = session.last_active_at.astimezone(now.tzinfo)
-    return Entry(session.id, title_of(session), at, words.time_ago(at, now), is_running, session.id == current)
+    return Entry(session.id, title_of(session), at, labels.time_ago(at, now), is_running, session.id == current)
 
 
 def title_of(session: Session) -> str:

@@ -2,24 +2,24 @@
 
 from django.urls import URLPattern, path
 
-from sessions_app.surfaces.chat import actions, login, pages
+from sessions_app.surfaces.chat import commands, login_views, views
 
 urlpatterns: list[URLPattern] = [
-    path("", pages.home, name="home"),
-    path("login", login.login, name="login"),
-    path("logout", login.logout, name="logout"),
-    path("chat/new", pages.new_chat, name="chat-new"),
-    path("chat/start", actions.start, name="chat-start"),
-    path("chat/sessions", pages.sessions, name="chat-sessions"),
-    path("chat/runs/<uuid:run_id>/stop", actions.stop_run, name="chat-stop-run"),
-    path("chat/runs/<uuid:run_id>/retry", actions.retry_run, name="chat-retry-run"),
-    path("chat/approvals/<uuid:approval_id>/decide", actions.decide, name="chat-decide"),
-    path("chat/<uuid:session_id>", pages.session, name="chat-session"),
-    path("chat/<uuid:session_id>/turns", pages.older_turns, name="chat-turns"),
-    path("chat/<uuid:session_id>/files", pages.files, name="chat-files"),
-    path("chat/<uuid:session_id>/messages", actions.send, name="chat-send"),
-    path("chat/<uuid:session_id>/stop", actions.stop, name="chat-stop"),
-    path("chat/<uuid:session_id>/title", actions.title, name="chat-title"),
-    path("chat/<uuid:session_id>/delete", actions.delete, name="chat-delete"),
-    path("chat/<uuid:session_id>/agent", actions.bind, name="chat-agent"),
+    path("", views.home, name="home"),
+    path("login", login_views.login, name="login"),
+    path("logout", login_views.logout, name="logout"),
+    path("chat/new", views.new_chat, name="chat-new"),
+    path("chat/start", commands.start, name="chat-start"),
+    path("chat/sessions", views.sessions, name="chat-sessions"),
+    path("chat/runs/<uuid:run_id>/stop", commands.stop_run, name="chat-stop-run"),
+    path("chat/runs/<uuid:run_id>/retry", commands.retry_run, name="chat-retry-run"),
+    path("chat/approvals/<uuid:approval_id>/decide", commands.decide, name="chat-decide"),
+    path("chat/<uuid:session_id>", views.session, name="chat-session"),
+    path("chat/<uuid:session_id>/turns", views.older_turns, name="chat-turns"),
+    path("chat/<uuid:session_id>/files", views.files, name="chat-files"),
+    path("chat/<uuid:session_id>/messages", commands.send, name="chat-send"),
+    path("chat/<uuid:session_id>/stop", commands.stop, name="chat-stop"),
+    path("chat/<uuid:session_id>/title", commands.title, name="chat-title"),
+    path("chat/<uuid:session_id>/delete", commands.delete, name="chat-delete"),
+    path("chat/<uuid:session_id>/agent", commands.bind, name="chat-agent"),
 ]

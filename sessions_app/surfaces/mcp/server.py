@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.failures import failure_of
+from sessions_app.surfaces.base.http_errors import failure_of
 from sessions_app.surfaces.mcp import tools
 
 # Who makes the request that is being answered; the SDK's tasks inherit it.

@@ -24,7 +24,7 @@ from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.watch import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, Inbound
-from sessions_app.surfaces import accepting
+from sessions_app.surfaces.base import intake_limit
 from tools_app import schema
 
 _MOST_LISTED = 200
@@ -62,7 +62,7 @@ async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[
 
 
 async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
-    async with accepting.turn():
+    async with intake_limit.turn():
         accepted = await in_db(_accept, principal, arguments)
     seconds = min(arguments.get("wait_seconds", settings.KOMAND_WAIT_SECONDS), settings.KOMAND_WAIT_SECONDS)
     await wait_until_ended(accepted.session_id, accepted.run_id, seconds)

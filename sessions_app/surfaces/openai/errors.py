@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from sessions_app.surfaces.failures import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import Failure, failure_of
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _NOT_FOUND = {"unknown_agent": "model_not_found"}

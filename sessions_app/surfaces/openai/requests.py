@@ -9,7 +9,7 @@ from typing import Any
 
 from agents_app.types import Message, RunOptions
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.openai.messages import instructions_of, read_conversation, refuse, words_of
+from sessions_app.surfaces.openai.chat_messages import instructions_of, read_conversation, refuse, words_of
 
 LONGEST_TEXT = 200_000
 NAME = "openai"  # of what this surface keeps beside sessions and runs

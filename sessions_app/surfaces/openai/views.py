@@ -11,10 +11,10 @@ from agents_app import services as runs
 from agents_app.models import Agent
 from sessions_app.access import access_agent
 from sessions_app.models import Turn
-from sessions_app.surfaces.openai import errors, response_objects
-from sessions_app.surfaces.openai.asking import run_of
-from sessions_app.surfaces.openai.live import load
-from sessions_app.surfaces.plain import PlainView
+from sessions_app.surfaces.base.views import PlainView
+from sessions_app.surfaces.openai import errors, responses
+from sessions_app.surfaces.openai.commands import run_of
+from sessions_app.surfaces.openai.consumers import load
 
 
 class OpenAIView(PlainView):
@@ -38,7 +38,7 @@ class ResponseCancel(OpenAIView):
     def post(self, request: Request, response_id: str) -> Response:
         run_id = run_of(self.principal.user, response_id)
         runs.cancel_run(run_id, reason="Cancelled by the client.")
-        return Response(response_objects.of_transcript(*load(run_id)))
+        return Response(responses.of_transcript(*load(run_id)))
 
 
 class ResponseInput(OpenAIView):

@@ -16,10 +16,10 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.watch import Seen, Viewer
-from sessions_app.surfaces import accepting
-from sessions_app.surfaces.failures import failure_of
-from sessions_app.surfaces.signalr import acting, protocol
-from sessions_app.surfaces.signalr.acting import Watched
+from sessions_app.surfaces.base import intake_limit
+from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.signalr import commands, protocol
+from sessions_app.surfaces.signalr.commands import Watched
 from sessions_app.surfaces.signalr.projection import ENDS, HubProjection
 from sessions_app.surfaces.signalr.protocol import Record
 
@@ -125,30 +125,30 @@ class Hub:
     # Methods.
 
     async def send_message(self, *arguments: Any) -> dict[str, Any]:
-        async with accepting.turn():
-            watched = await in_db(acting.send_message, self._principal, *arguments)
+        async with intake_limit.turn():
+            watched = await in_db(commands.send_message, self._principal, *arguments)
         self._watch(watched)
         return {"sessionId": watched.key, "messageId": str(watched.run_id)}
 
     async def resume(self, *arguments: Any) -> dict[str, Any]:
-        watched = await in_db(acting.find_watched, self._principal, *arguments)
+        watched = await in_db(commands.find_watched, self._principal, *arguments)
         viewer = Viewer(watched.session_id, watched.cursor)  # refuses what is no cursor of ours
         del viewer
         self._watch(watched, anew=True)
         return {"sessionId": watched.key, "agentId": watched.agent_id}
 
     async def leave(self, session_id: Any) -> bool:
-        watched = await in_db(acting.find_watched, self._principal, session_id)
+        watched = await in_db(commands.find_watched, self._principal, session_id)
         task = self._watches.pop(watched.session_id, None)
         if task:
             task.cancel()
         return task is not None
 
     async def cancel(self, *arguments: Any) -> int:
-        return await in_db(acting.cancel, self._principal, *arguments)
+        return await in_db(commands.cancel, self._principal, *arguments)
 
     async def decide_approval(self, *arguments: Any) -> dict[str, Any]:
-        return await in_db(acting.decide, self._principal, *arguments)
+        return await in_db(commands.decide, self._principal, *arguments)
 
     async def _stream(self, record: Record) -> None:
         """`StreamMessage`: the tokens as items of a stream, ended by the whole message. Dropping it stops nothing."""
@@ -158,8 +158,8 @@ class Hub:
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
             arguments = _METHODS["sendmessage"].arguments_of(record)
             context.actor.set(self._principal.actor)
-            async with accepting.turn():
-                watched = await in_db(acting.send_message, self._principal, *arguments)
+            async with intake_limit.turn():
+                watched = await in_db(commands.send_message, self._principal, *arguments)
             await self._stream_run(invocation_id, watched)
             await self._tell(protocol.completion(invocation_id))
         except asyncio.CancelledError:
@@ -222,7 +222,7 @@ class Hub:
     async def _calls_of(self, projection: HubProjection, watched: Watched, fact: Seen) -> list[tuple[str, list[Any]]]:
         calls = projection.calls(fact)
         if fact.type in ENDS and fact.run_id is not None:
-            calls += projection.ending(fact.run_id, fact, await in_db(acting.read_message, watched, fact.run_id))
+            calls += projection.ending(fact.run_id, fact, await in_db(commands.read_message, watched, fact.run_id))
         return calls
 
     async def _ping(self) -> None:

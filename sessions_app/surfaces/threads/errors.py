@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from audit_app.kernel import context
-from sessions_app.surfaces.failures import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import Failure, failure_of
 
 S = TypeVar("S", bound=Serializer[Any])
 

@@ -18,8 +18,8 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import Usage
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from sessions_app.surfaces.agents.formats import Compact
-from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
+from sessions_app.surfaces.agent_messages.wire_format import Compact
+from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
 from tests.agents_rig import RESTS, AgentCaller
 from tests.approval_rig import Launch, wants_to_launch
 from tests.engine_rig import EngineRig

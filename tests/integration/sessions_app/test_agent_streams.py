@@ -10,7 +10,7 @@ import pytest
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from sessions_app.surfaces.agents.formats import Compact, MessageType
+from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
 from tests.agents_rig import RESTS, AgentCaller, eventually
 from tests.approval_rig import Launch, wants_to_launch
 from tests.engine_rig import EngineRig, until

@@ -24,7 +24,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session
 from sessions_app.services import Inbound, cancel_session_runs, delete_session, receive
-from sessions_app.surfaces.chat import live
+from sessions_app.surfaces.chat import consumers
 from tests.engine_rig import EngineRig
 from tests.integration.sessions_app.page_model import PageModel
 from tests.rest_rig import make_session, make_user
@@ -32,7 +32,7 @@ from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-APPLICATION = OriginCheck(URLRouter(live.live_routes))
+APPLICATION = OriginCheck(URLRouter(consumers.live_routes))
 OURS = {"host": "localhost", "origin": "http://localhost"}
 
 
@@ -183,25 +183,25 @@ async def test_nobody_watches_without_a_login(session: Session) -> None:
         headers = {} if cookie else {"origin": "http://localhost"}
         async with Tab(session, cookie, **headers) as tab:
             assert await tab.receive() is None
-            assert tab.close_code == live.NOT_LOGGED_IN
+            assert tab.close_code == consumers.NOT_LOGGED_IN
 
 
 async def test_a_key_is_no_login(session: Session) -> None:
     made = await in_db(create_api_key, session.owner, "test")
     async with Tab(session, authorization=f"Bearer {made.key}") as tab:
         assert await tab.receive() is None
-        assert tab.close_code == live.NOT_LOGGED_IN
+        assert tab.close_code == consumers.NOT_LOGGED_IN
 
 
 async def test_nobody_watches_another_ones_session(session: Session) -> None:
     cookie = await in_db(_cookie, await in_db(make_user, "bob"))
     async with Tab(session, cookie) as tab:
         assert await tab.receive() is None
-        assert tab.close_code == live.NOT_YOURS
+        assert tab.close_code == consumers.NOT_YOURS
     session.id = uuid4()
     async with Tab(session, cookie) as tab:
         assert await tab.receive() is None
-        assert tab.close_code == live.NOT_YOURS
+        assert tab.close_code == consumers.NOT_YOURS
 
 
 @pytest.mark.parametrize(
@@ -231,27 +231,27 @@ async def _closed(tab: Tab) -> int | None:
 async def test_whoever_logs_out_stops_watching(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert await tab.receive() == {}
         await in_db(Login.objects.all().delete)
-        assert await _closed(tab) == live.NOT_LOGGED_IN
+        assert await _closed(tab) == consumers.NOT_LOGGED_IN
 
 
 async def test_a_deleted_session_is_not_watched_on(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         await in_db(delete_session, session)
-        assert await _closed(tab) == live.NOT_YOURS
+        assert await _closed(tab) == consumers.NOT_YOURS
 
 
 async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "CHECK_SECONDS", 0.05)
-    look, looks = live._gate, 0
+    monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
+    look, looks = consumers._gate, 0
 
     def away_at_second_look(*arguments: Any) -> Any:
         nonlocal looks
@@ -260,7 +260,7 @@ async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
             raise OperationalError("server closed the connection unexpectedly")
         return look(*arguments)
 
-    monkeypatch.setattr(live, "_gate", away_at_second_look)
+    monkeypatch.setattr(consumers, "_gate", away_at_second_look)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
@@ -274,7 +274,7 @@ async def test_a_viewer_that_is_too_slow_is_asked_to_come_back(
 
     monkeypatch.setattr(Viewer, "frames", no_frames)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
-        assert await _closed(tab) == live.TOO_SLOW
+        assert await _closed(tab) == consumers.TOO_SLOW
 
 
 async def test_a_fault_asks_the_page_to_come_back(
@@ -285,5 +285,5 @@ async def test_a_fault_asks_the_page_to_come_back(
 
     monkeypatch.setattr(Viewer, "frames", broken)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
-        assert await _closed(tab) == live.FAILED
+        assert await _closed(tab) == consumers.FAILED
     assert "was not served" in caplog.text

@@ -17,10 +17,10 @@ from sessions_app import selectors
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Attachment, ChannelAccount, Turn
 from sessions_app.surfaces.mcp import tools as mcp
-from sessions_app.surfaces.openai.live import load
-from sessions_app.surfaces.openai.response_objects import of_transcript
-from sessions_app.surfaces.signalr import acting
-from sessions_app.surfaces.signalr.acting import Watched
+from sessions_app.surfaces.openai.consumers import load
+from sessions_app.surfaces.openai.responses import of_transcript
+from sessions_app.surfaces.signalr import commands
+from sessions_app.surfaces.signalr.commands import Watched
 from tests.engine_rig import EngineRig, until
 from tests.rest_rig import RestCaller
 from tools_app.executions import result_sources
@@ -97,7 +97,7 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
     assert shown["content"][0]["annotations"] == [
         {"type": "url_citation", "start_index": 10, "end_index": 48, "url": "memory:car", "title": "car"}
     ]
-    message = acting.read_message(Watched(session.pk, session.key, "default", "", run_id), run_id)
+    message = commands.read_message(Watched(session.pk, session.key, "default", "", run_id), run_id)
     (cited,) = message["citations"]
     assert message["text"][cited["offset"] :][: cited["length"]] == f"[{ID}]"
     page = Client()

@@ -21,13 +21,13 @@ from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
-from sessions_app.surfaces import staying
-from sessions_app.surfaces.openai import asking, live, repeating
+from sessions_app.surfaces.base import reauthentication
+from sessions_app.surfaces.openai import commands, consumers, sdk_retries
 from tests.rest_rig import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
-APPLICATION = URLRouter(live.live_routes)
+APPLICATION = URLRouter(consumers.live_routes)
 QUESTIONS = [
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}], "stream": True}),
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}]}),
@@ -67,9 +67,9 @@ async def test_who_leaves_while_the_question_is_being_stored_stops_the_run(
     def ask(*arguments: Any) -> Any:
         is_storing.set()
         assert may_store.wait(20)
-        return asking.ask(*arguments)
+        return commands.ask(*arguments)
 
-    monkeypatch.setattr(live, "ask", ask)
+    monkeypatch.setattr(consumers, "ask", ask)
     request = asyncio.create_task(caller.ask("POST", *QUESTIONS[1]))
     assert await asyncio.to_thread(is_storing.wait, 20)
     caller.leave()
@@ -91,7 +91,7 @@ async def test_a_server_that_ends_says_so_and_stops_no_run(
         await asyncio.Event().wait()
         yield
 
-    monkeypatch.setattr(live._Endpoint, "facts", nothing)
+    monkeypatch.setattr(consumers._Endpoint, "facts", nothing)
     request = asyncio.create_task(caller.ask("POST", path, body))
     async with asyncio.timeout(20):
         await waits.wait()
@@ -113,7 +113,7 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live._Endpoint, "facts", nothing)
+        patch.setattr(consumers._Endpoint, "facts", nothing)
         request = asyncio.create_task(caller.ask("POST", path, body, **headers))
         async with asyncio.timeout(20):
             await waits.wait()
@@ -170,7 +170,7 @@ async def test_while_valkey_is_away_a_repetition_is_a_new_question(
         raise RedisError("Connection refused")
 
     await cut(caller, *QUESTIONS[1])
-    monkeypatch.setattr(repeating, "valkey", SimpleNamespace(breaker=Breaker(), sync_client=away))
+    monkeypatch.setattr(sdk_retries, "valkey", SimpleNamespace(breaker=Breaker(), sync_client=away))
     assert await cut(caller, *QUESTIONS[1], **AGAIN) == 503
     assert await in_db(Run.objects.count) == 2
 
@@ -186,7 +186,7 @@ async def test_what_took_too_long_is_not_to_be_asked_again(caller: LiveCaller, s
 async def test_who_may_not_be_told_any_longer_is_told_so_and_no_more(
     caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
     request = await asked(caller, path, body)
     await in_db(ApiKey.objects.all().delete)
     status, told = await request
@@ -203,7 +203,7 @@ async def test_a_stream_that_breaks_off_says_so(
         raise OperationalError("server closed the connection unexpectedly")
         yield
 
-    monkeypatch.setattr(live._Endpoint, "facts", broken)
+    monkeypatch.setattr(consumers._Endpoint, "facts", broken)
     status, told = await caller.ask("POST", path, body)
     assert status == 200 and told.endswith("\n\n") and "[DONE]" not in told
     assert '{"error":{"message":"The database is not reachable' in told.split("data: ")[-1]

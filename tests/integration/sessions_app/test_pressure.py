@@ -19,7 +19,7 @@ from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
-from sessions_app.surfaces.komand.live import WebChatMessage
+from sessions_app.surfaces.rest.consumers import WebChatMessage
 from tests.engine_rig import EngineRig, until
 from tests.rest_rig import Answer, LiveCaller
 

@@ -24,7 +24,7 @@ from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.openai.live import live_routes
+from sessions_app.surfaces.openai.consumers import live_routes
 from sessions_app.surfaces.signalr.hub import Hub
 from tests.engine_rig import EngineRig
 from tests.rest_rig import LiveCaller

@@ -9,9 +9,9 @@ from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.surfaces.failures import Failure
-from sessions_app.surfaces.komand import envelope, errors
-from sessions_app.surfaces.live import LiveConsumer
+from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.rest import envelope, errors
 from tests.rest_rig import LiveCaller, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]

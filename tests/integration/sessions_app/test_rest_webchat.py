@@ -13,8 +13,8 @@ from sessions_app import services
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
-from sessions_app.surfaces.komand import live
-from sessions_app.surfaces.komand.live import WebChatMessage
+from sessions_app.surfaces.rest import consumers
+from sessions_app.surfaces.rest.consumers import WebChatMessage
 from tests.engine_rig import EngineRig
 from tests.rest_rig import LiveCaller, RestCaller, make_session, make_user, read_envelope
 from tools_app.models import ToolExecution
@@ -98,7 +98,7 @@ async def test_a_server_that_ends_says_that_the_work_goes_on(idle, monkeypatch):
         waits.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(live, "wait_until_ended", wait)
+    monkeypatch.setattr(consumers, "wait_until_ended", wait)
     caller = await in_db(_caller, idle)
     request = asyncio.create_task(caller("POST", PATH, _message(idle)))
     async with asyncio.timeout(20):

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sessions_app.models import Turn
-from sessions_app.surfaces.agents import files
-from sessions_app.surfaces.agents.formats import MessageType
+from sessions_app.surfaces.agent_messages import run_files
+from sessions_app.surfaces.agent_messages.wire_format import MessageType
 from tests.agents_rig import AgentCaller
 from tests.rest_rig import make_agent, make_user
 
@@ -57,7 +57,7 @@ def test_that_files_are_told_is_stored_with_the_message_or_both_are_not(
     assert caller("POST", f"agents/{run}/signal/FileUploaded", file).data["message"] == "The file is ready."
     body = {"batch_id": "b1", "file_ids": ["f1"]} if signal == "FileBatchClosed" else {"message": "look"}
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_keep", lambda *_: 1 / 0)
+        patch.setattr(run_files, "_keep", lambda *_: 1 / 0)
         assert caller("POST", f"agents/{run}/signal/{signal}", body).status == 500
     assert not Turn.objects.exists()
     assert caller("POST", f"agents/{run}/signal/{signal}", body).data["status"] == "success"

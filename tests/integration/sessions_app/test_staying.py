@@ -22,11 +22,11 @@ from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import check_again
 from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.models import Session
-from sessions_app.surfaces import staying
-from sessions_app.surfaces.agents import live as agents
-from sessions_app.surfaces.signalr import live as signalr
-from sessions_app.surfaces.threads import live as threads
-from sessions_app.surfaces.threads.stream import ThreadStream
+from sessions_app.surfaces.agent_messages import consumers as agents
+from sessions_app.surfaces.base import reauthentication
+from sessions_app.surfaces.signalr import consumers as signalr
+from sessions_app.surfaces.threads import consumers as threads
+from sessions_app.surfaces.threads.event_stream import ThreadStream
 from tests.rest_rig import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -39,7 +39,7 @@ STREAMS = ("/api/v1/agents/{}/stream", "/api/v1/agents/{}/details/stream", "/v1/
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
 
 
 class Alice:
@@ -165,7 +165,7 @@ async def test_who_cannot_be_looked_up_just_now_stays() -> None:
     def look() -> None:
         raise faults.pop()
 
-    assert str(await asyncio.wait_for(staying.until_refused(look), 20)) == "Not any more." and not faults
+    assert str(await asyncio.wait_for(reauthentication.until_refused(look), 20)) == "Not any more." and not faults
 
 
 def test_a_ticket_is_looked_at_once_and_its_user_again() -> None:

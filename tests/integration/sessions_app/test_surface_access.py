@@ -21,10 +21,10 @@ from audit_app.kernel.database import close_pool
 from sessions_app import surfaces
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.openai import live as openai
+from sessions_app.surfaces.openai import consumers as openai
 from sessions_app.surfaces.openai import urls as openai_urls
 from sessions_app.surfaces.signalr import connections, hub
-from sessions_app.surfaces.signalr import live as signalr
+from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.signalr.hub import Hub
 from tests.rest_rig import LiveCaller, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval

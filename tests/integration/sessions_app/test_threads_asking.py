@@ -11,7 +11,7 @@ from channels.routing import URLRouter
 from agents_app.models import Run
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.surfaces.threads import asking, live
+from sessions_app.surfaces.threads import consumers, direct_answers
 from tests.rest_rig import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -23,8 +23,8 @@ class Held:
     """Storing the question, which waits until it may."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._is_storing, self._may_store, self._send = threading.Event(), threading.Event(), asking._send
-        monkeypatch.setattr(asking, "_send", self._hold)
+        self._is_storing, self._may_store, self._send = threading.Event(), threading.Event(), direct_answers._send
+        monkeypatch.setattr(direct_answers, "_send", self._hold)
 
     def _hold(self, *arguments: Any) -> Any:
         self._is_storing.set()
@@ -47,7 +47,7 @@ def caller() -> LiveCaller:
     agent = make_agent()
     user = make_user("alice")
     assert agent.agent_id == "default"
-    return LiveCaller(URLRouter(live.live_routes), bearer=create_api_key(user, "k").key)
+    return LiveCaller(URLRouter(consumers.live_routes), bearer=create_api_key(user, "k").key)
 
 
 async def test_who_leaves_while_the_question_is_being_stored_stops_its_run(

@@ -21,16 +21,16 @@ from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.services import rename_session
-from sessions_app.surfaces import staying
-from sessions_app.surfaces.threads import sockets
+from sessions_app.surfaces.base import reauthentication
+from sessions_app.surfaces.threads import notification_socket
+from sessions_app.surfaces.threads.consumers import live_routes
 from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
-from sessions_app.surfaces.threads.live import live_routes
 from tests.rest_rig import make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey", "layer")]
 
 APPLICATION = OriginCheck(
-    URLRouter([route for route in live_routes if route.callback.consumer_class is sockets.Notifications])
+    URLRouter([route for route in live_routes if route.callback.consumer_class is notification_socket.Notifications])
 )
 OURS = {"origin": "http://localhost"}
 SECONDS = 20
@@ -133,7 +133,7 @@ async def test_whoever_proves_who_they_are_is_greeted(alice: User, way: str) -> 
 )
 async def test_nobody_else_is_let_in_and_they_learn_why(query: str, headers: Headers) -> None:
     async with connected(query, **headers) as socket:
-        assert await socket.closed() == sockets.UNAUTHORIZED
+        assert await socket.closed() == notification_socket.UNAUTHORIZED
 
 
 @pytest.mark.parametrize("origin", [{}, {"origin": "http://elsewhere.example"}])
@@ -197,12 +197,12 @@ async def test_a_frame_that_makes_no_sense_is_answered_and_ends_nothing(alice: U
 
 
 async def test_a_key_that_is_revoked_ends_its_connection(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staying, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.01)
     key = await in_db(create_api_key, alice, "ws")
     async with connected(authorization=f"Bearer {key.key}") as socket:
         await socket.read()
         await in_db(revoke_api_key, alice, key.row.pk)
-        assert await socket.closed() == sockets.UNAUTHORIZED
+        assert await socket.closed() == notification_socket.UNAUTHORIZED
 
 
 async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeyp
     _, headers = await in_db(WAYS["key"], alice)
     monkeypatch.setattr(notifications.Listener, "join", fail)
     async with connected(**headers) as socket:
-        assert await socket.closed() == sockets.UNAVAILABLE
+        assert await socket.closed() == notification_socket.UNAVAILABLE
 
 
 async def test_who_comes_too_often_is_asked_to_come_back(alice: User, settings: Any) -> None:
@@ -221,4 +221,4 @@ async def test_who_comes_too_often_is_asked_to_come_back(alice: User, settings: 
     async with connected(**headers) as first:
         assert (await first.read())["event"] == "connection_established"
         async with connected(**headers) as second:
-            assert await second.closed() == sockets.UNAVAILABLE
+            assert await second.closed() == notification_socket.UNAVAILABLE

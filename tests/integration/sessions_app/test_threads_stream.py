@@ -16,9 +16,9 @@ from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.identity import access_tokens
 from sessions_app.services import Accepted
-from sessions_app.surfaces.threads import acting
+from sessions_app.surfaces.threads import commands
 from sessions_app.surfaces.threads.event_schemas import KINDS
-from sessions_app.surfaces.threads.stream import ThreadStream
+from sessions_app.surfaces.threads.event_stream import ThreadStream
 from tests.engine_rig import EngineRig
 from tests.rest_rig import LiveCaller
 from tools_app.types import ToolCall
@@ -49,8 +49,8 @@ def say(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:
         "system_managed": False, "parent_path_part_id": None, "agent_id": "default", "title": "T",
         "path_part_name": None, "message_for_title": None,
     }  # fmt: skip
-    session = access_session(rig.owner, thread_id) if thread_id else acting.open_thread(rig.owner, body)
-    return acting.send_message(rig.owner, session, fields, "")
+    session = access_session(rig.owner, thread_id) if thread_id else commands.open_thread(rig.owner, body)
+    return commands.send_message(rig.owner, session, fields, "")
 
 
 class Watcher(LiveCaller):

@@ -11,7 +11,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import run_policy
 from agents_app.types import RunOptions
 from sessions_app.identity import access_tokens
-from sessions_app.surfaces.komand.live import WebChatMessage
+from sessions_app.surfaces.rest.consumers import WebChatMessage
 from tests.engine_rig import EngineRig
 from tests.rest_rig import Answer, LiveCaller
 from tools_app import services as tools

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.surfaces.agents.formats import MessageType
+from sessions_app.surfaces.agent_messages.wire_format import MessageType
 from tests.fakes.model_server import ModelServer
 from tests.live import LiveKomand
 from tests.surfaces import npm

@@ -11,18 +11,18 @@ from agents_app.types import RunOptions
 from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import Seen
 from sessions_app.live_view.session_stream import SessionWatch
-from sessions_app.surfaces.agents import live, reading, telling
-from sessions_app.surfaces.agents.chunks import activity_of
-from sessions_app.surfaces.agents.formats import Compact, MessageType
-from sessions_app.surfaces.agents.projection import StepWords, TurnWords, Words
-from sessions_app.surfaces.chat.frames import ForgetText, Projection, ShowText
+from sessions_app.surfaces.agent_messages import consumers, message_stream, queries
+from sessions_app.surfaces.agent_messages.projection import StepWords, TurnWords, Words
+from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
+from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.openai.response_events import ResponseEvents
-from sessions_app.surfaces.openai.response_objects import Asking, message_id
+from sessions_app.surfaces.chat.projection import ForgetText, Projection, ShowText
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents
+from sessions_app.surfaces.openai.responses import Asking, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection
-from sessions_app.surfaces.threads.encoding import ENDS, MessageEvents
+from sessions_app.surfaces.threads.event_ids import parse_place
 from sessions_app.surfaces.threads.foreign_ids import part_id
-from sessions_app.surfaces.threads.places import parse_place
+from sessions_app.surfaces.threads.projection import ENDS, MessageEvents
 from tests.unit.sessions_app.test_frames_properties import Step
 from tests.unit.sessions_app.watched_world import SESSION, World
 
@@ -120,13 +120,16 @@ class AgentClient:
         self._world = world
         run: Any = SimpleNamespace(session=SimpleNamespace(id=SESSION), is_interactive=True, kept={})
         principal: Any = SimpleNamespace(can_write=False, user=None)
-        with mock.patch.multiple(reading, timeline=_Timeline(world), load_words=self._words):
-            self._telling, begun = live.begin(principal, run, self._ts, with_history=True)
+        with mock.patch.multiple(queries, timeline=_Timeline(world), load_words=self._words):
+            self._telling, begun = consumers.begin(principal, run, self._ts, with_history=True)
         self._take(begun)
         return world.watch(self._telling.cursor, stream_is_there=stream_is_there)
 
     def see(self, fact: Seen) -> None:
-        with mock.patch.object(telling, "in_db", _at_once), mock.patch.object(reading, "load_words", self._words):
+        with (
+            mock.patch.object(message_stream, "in_db", _at_once),
+            mock.patch.object(queries, "load_words", self._words),
+        ):
             self._take(_result(self._telling.tell([fact])))
 
     def text(self, step: int) -> str:

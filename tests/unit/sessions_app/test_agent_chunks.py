@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.agents import marks
-from sessions_app.surfaces.agents.chunks import LiveText, activity_of
-from sessions_app.surfaces.agents.formats import Compact
+from sessions_app.surfaces.agent_messages import resume_timestamps
+from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText, activity_of
+from sessions_app.surfaces.agent_messages.wire_format import Compact
 
 RUN, SESSION = UUID(int=7), UUID(int=8)
 AT = 1_795_253_425_107
@@ -74,7 +74,7 @@ def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: s
     for piece in pieces[:cut]:
         client.take(live.see(piece, AT))
     assert text.startswith(client.text)
-    whole, mark = marks.read(client.ts or AT)
+    whole, mark = resume_timestamps.read(client.ts or AT)
     assert whole == AT
     again = LiveText(mark, came_back=True)
     said = "".join(piece.payload["text"] for piece in pieces[:cut])
@@ -83,7 +83,7 @@ def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: s
         client.take(again.see(fact, AT))
     client.take(again.close(CLOSES, AT))
     assert client.text == text
-    assert client.ts < AT + 1 - marks.MOST_BEFORE / marks.STEPS
+    assert client.ts < AT + 1 - resume_timestamps.MOST_BEFORE / resume_timestamps.STEPS
 
 
 @quickly
@@ -93,15 +93,17 @@ def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, af
     live, client = LiveText(), Client()
     for piece in in_pieces(first, sizes, fence=1):
         client.take(live.see(piece, AT))
-    again = LiveText(marks.read(client.ts)[1], came_back=True)
+    again = LiveText(resume_timestamps.read(client.ts)[1], came_back=True)
     client.take(again.see(snapshot(second, fence=2), AT)).take(again.close(CLOSES, AT))
     assert client.text == second
 
 
 def test_what_passes_by_has_times_of_its_own_before_the_next_event() -> None:
-    times = [marks.of_passing(1_800_000_000_000, count) for count in range(100)]
+    times = [resume_timestamps.of_passing(1_800_000_000_000, count) for count in range(100)]
     assert times == sorted(times) and len(set(times[:16])) == 16
-    assert {marks.read(ts) for ts in times} == {(1_800_000_000_000, None)}, "whoever comes back with it has no text"
+    assert {resume_timestamps.read(ts) for ts in times} == {(1_800_000_000_000, None)}, (
+        "whoever comes back with it has no text"
+    )
 
 
 def test_a_step_that_begins_again_is_told_anew() -> None:
@@ -131,25 +133,25 @@ def test_reasoning_has_an_activity_of_its_own_and_is_told_again_to_who_comes_bac
 
 @given(st.integers(0, 60_000))
 def test_positions_are_below_the_text_and_close_to_it(length: int) -> None:
-    position = marks.position_of(length)
-    if marks.is_told(position):
-        assert 0 <= length - marks.length_at(position) < 64
-        assert length > 1023 or marks.length_at(position) == length
+    position = resume_timestamps.position_of(length)
+    if resume_timestamps.is_told(position):
+        assert 0 <= length - resume_timestamps.length_at(position) < 64
+        assert length > 1023 or resume_timestamps.length_at(position) == length
     else:
-        assert length > marks.LONGEST
+        assert length > resume_timestamps.LONGEST
 
 
 @given(st.integers(1, 2039), st.integers(0, 9), st.integers(10**12, 2**41 - 2))
 def test_a_mark_is_read_as_it_was_written(position: int, fence: int, ts: int) -> None:
-    told = marks.of_text(ts, fence, position)
-    whole, mark = marks.read(float(repr(told)))
+    told = resume_timestamps.of_text(ts, fence, position)
+    whole, mark = resume_timestamps.read(float(repr(told)))
     assert whole == ts and mark is not None and mark.claim == fence & 1
-    assert mark.length == (marks.length_at(position) if marks.is_told(position) else None)
+    assert mark.length == (resume_timestamps.length_at(position) if resume_timestamps.is_told(position) else None)
 
 
 @given(st.integers(10**12, 2**41 - 2), st.integers(1, 15))
 def test_what_comes_before_an_event_lies_between_two_and_is_no_mark(ts: int, count: int) -> None:
-    times = [marks.before(ts, count, index) for index in range(count)]
+    times = [resume_timestamps.before(ts, count, index) for index in range(count)]
     assert ts - 1 < times[0] and times == sorted(set(times)) and times[-1] < ts
-    assert marks.of_text(ts - 1, 1, 2039) < times[0]
-    assert all(marks.read(time) == (ts - 1, None) for time in times)
+    assert resume_timestamps.of_text(ts - 1, 1, 2039) < times[0]
+    assert all(resume_timestamps.read(time) == (ts - 1, None) for time in times)

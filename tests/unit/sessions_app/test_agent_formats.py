@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.surfaces.agents.formats import (
+from sessions_app.surfaces.agent_messages.wire_format import (
     MAIN,
     MessageType,
     UnknownFormat,

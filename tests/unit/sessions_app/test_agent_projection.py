@@ -8,10 +8,10 @@ from jsonschema import Draft202012Validator
 
 from audit_app.event_types import event_types
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.agents import messages, projection
-from sessions_app.surfaces.agents.formats import Compact, MessageType, parse
-from sessions_app.surfaces.agents.projection import Projection, StepWords, TurnWords, Words
-from sessions_app.surfaces.agents.schemas import COMPACT_MESSAGE
+from sessions_app.surfaces.agent_messages import message_types, projection
+from sessions_app.surfaces.agent_messages.projection import Projection, StepWords, TurnWords, Words
+from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, parse
+from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
 from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -95,7 +95,12 @@ def test_every_type_has_a_message() -> None:
         timeline.see(kind)
     timeline.see("message.completed", turn_id="bad", state="error")
     timeline.see("run.failed", usage=USAGE)
-    others = [messages.complete("x"), messages.terminated(), messages.restarting(), messages.file_snapshot([])]
+    others = [
+        message_types.complete("x"),
+        message_types.terminated(),
+        message_types.restarting(),
+        message_types.file_snapshot([]),
+    ]
     told = {message["t"] for message in [*timeline.said, *others]}
     assert told == set(MessageType) - {MessageType.STREAMING_CHUNK}
 

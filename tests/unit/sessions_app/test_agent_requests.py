@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.agents import requests
-from sessions_app.surfaces.agents.paths import own_path, split_storage_path, storage_path
+from sessions_app.surfaces.agent_messages import requests
+from sessions_app.surfaces.agent_messages.artifact_names import own_path, split_storage_path, storage_path
 
 START = {"interaction": "default", "data": {"task": "go"}}
 

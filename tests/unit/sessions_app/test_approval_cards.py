@@ -5,8 +5,8 @@ from dataclasses import replace
 from django.template.loader import render_to_string
 
 from sessions_app.surfaces.chat.approval_cards import card_of
-from sessions_app.surfaces.chat.calls import waiting_state
 from sessions_app.surfaces.chat.fragments import approval_frame, approval_html
+from sessions_app.surfaces.chat.tool_cards import waiting_state
 from tests.unit.sessions_app.test_asking import APPROVAL
 from tools_app.types import ApprovalStatus, Change, Decision
 

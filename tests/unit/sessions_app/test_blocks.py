@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.surfaces.chat.blocks import Block, BlockSplitter
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts
 from sessions_app.surfaces.chat.markdown import render
+from sessions_app.surfaces.chat.markdown_blocks import Block, BlockSplitter
 from tests.unit.sessions_app.markdown_texts import markdown_texts
 
 

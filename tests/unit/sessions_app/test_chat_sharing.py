@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sessions_app.surfaces.chat.sharing import Shared
+from sessions_app.surfaces.chat.single_flight import Shared
 
 
 class Kitchen:

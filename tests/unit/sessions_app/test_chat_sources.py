@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.surfaces.chat import markdown
-from sessions_app.surfaces.chat.exchanges import Exchange
 from sessions_app.surfaces.chat.live_text import LiveText
-from sessions_app.surfaces.chat.sources import shown_sources
+from sessions_app.surfaces.chat.source_list import shown_sources
+from sessions_app.surfaces.chat.turn_views import Exchange
 
 A, B = uuid5(UUID(int=0), "a"), uuid5(UUID(int=0), "b")
 NAMES = {A: "1"}

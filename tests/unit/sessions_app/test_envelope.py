@@ -11,12 +11,12 @@ from rest_framework.exceptions import MethodNotAllowed, ParseError, ValidationEr
 from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound, RateLimited, Unavailable
 from sessions_app.identity.principal import Unauthenticated
-from sessions_app.surfaces.bodies import MOST_LEVELS, parse_json
-from sessions_app.surfaces.cors import cors_headers
-from sessions_app.surfaces.failures import failure_of
-from sessions_app.surfaces.komand import envelope, errors
-from sessions_app.surfaces.request_ids import request_id_from
-from sessions_app.surfaces.timestamps import iso, time_span
+from sessions_app.surfaces.base.bodies import MOST_LEVELS, parse_json
+from sessions_app.surfaces.base.cors import cors_headers
+from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.request_ids import request_id_from
+from sessions_app.surfaces.base.timestamps import iso, time_span
+from sessions_app.surfaces.rest import envelope, errors
 
 
 def test_success_and_failure_have_the_four_fields():

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.chat.exchanges import Status
-from sessions_app.surfaces.chat.frames import (
+from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.chat.projection import (
     Act,
     ChangeCall,
     ForgetText,
@@ -22,7 +22,7 @@ from sessions_app.surfaces.chat.frames import (
     ShowStatus,
     ShowText,
 )
-from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.chat.turn_views import Status
 
 RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()
 

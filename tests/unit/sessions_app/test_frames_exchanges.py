@@ -9,9 +9,9 @@ from django.utils.safestring import mark_safe
 
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
 from sessions_app.models import Turn
-from sessions_app.surfaces.chat import words
-from sessions_app.surfaces.chat.calls import Call, call_ended, call_of, call_requested, pretty
-from sessions_app.surfaces.chat.exchanges import Exchange, TextPart, open_exchange, status_of, stored_exchange
+from sessions_app.surfaces.chat import labels
+from sessions_app.surfaces.chat.tool_cards import Call, call_ended, call_of, call_requested, pretty
+from sessions_app.surfaces.chat.turn_views import Exchange, TextPart, open_exchange, status_of, stored_exchange
 from tools_app.types import ExecutionStatus, ExecutionView
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -139,7 +139,7 @@ def test_long_values_are_folded_and_cut() -> None:
     ("number", "said"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
 )
 def test_ordinals(number: int, said: str) -> None:
-    assert words.ordinal(number) == said
+    assert labels.ordinal(number) == said
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_ordinals(number: int, said: str) -> None:
     [(None, ""), (0.0001, "1 ms"), (0.042, "42 ms"), (0.4, "0.4 s"), (9.96, "10 s"), (185, "3 min 5 s")],
 )
 def test_durations(seconds: float | None, said: str) -> None:
-    assert words.duration(seconds) == said
+    assert labels.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_durations(seconds: float | None, said: str) -> None:
     ],
 )
 def test_days(days: int, heading: str) -> None:
-    assert words.day_name(NOW - timedelta(days=days), date(2026, 5, 4)) == heading
+    assert labels.day_name(NOW - timedelta(days=days), date(2026, 5, 4)) == heading
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_days(days: int, heading: str) -> None:
     ],
 )
 def test_times(passed: timedelta, said: str) -> None:
-    assert words.time_ago(NOW - passed, NOW) == said
+    assert labels.time_ago(NOW - passed, NOW) == said

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.chat.frames import Act, ForgetText, Projection, ShowText
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.markdown import render
+from sessions_app.surfaces.chat.projection import Act, ForgetText, Projection, ShowText
 from tests.unit.sessions_app.test_watch_properties import watch_live, write_world
 
 _TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)

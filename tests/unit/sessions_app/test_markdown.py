@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.surfaces.chat import code_colours, markdown
-from sessions_app.surfaces.chat.addresses import pieces
-from sessions_app.surfaces.chat.highlighting import highlighted
+from sessions_app.surfaces.chat import markdown
+from sessions_app.surfaces.chat.highlight import highlighted
+from sessions_app.surfaces.chat.linkify import pieces
 from sessions_app.surfaces.chat.markdown import render
-from sessions_app.surfaces.chat.sanitising import sanitised
+from sessions_app.surfaces.chat.sanitizer import sanitised
 from tests.cost import costs_less_than
+from tests.support import code_stylesheet
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -203,14 +204,14 @@ def test_a_rendering_knows_its_rules() -> None:
 
 def test_the_stylesheet_of_code_is_up_to_date() -> None:
     stored = Path(__file__).parents[3] / "static" / "css" / "code.css"
-    assert stored.read_text() == code_colours.stylesheet()
+    assert stored.read_text() == code_stylesheet.stylesheet()
 
 
-@pytest.mark.parametrize("ground", [code_colours.LIGHT_GROUND, code_colours.DARK_GROUND])
+@pytest.mark.parametrize("ground", [code_stylesheet.LIGHT_GROUND, code_stylesheet.DARK_GROUND])
 def test_colours_are_moved_until_they_can_be_read(ground: str) -> None:
-    assert code_colours.contrast((255, 255, 255), (0, 0, 0)) == pytest.approx(21)
+    assert code_stylesheet.contrast((255, 255, 255), (0, 0, 0)) == pytest.approx(21)
     for colour in ("808080", "ffff00", "000000", "ffffff", ground):
-        moved = code_colours.readable(colour, ground)
+        moved = code_stylesheet.readable(colour, ground)
         rgb = tuple(int(moved[at : at + 2], 16) for at in (0, 2, 4))
         own = tuple(int(ground[at : at + 2], 16) for at in (0, 2, 4))
-        assert code_colours.contrast(rgb, own) >= 4.5
+        assert code_stylesheet.contrast(rgb, own) >= 4.5

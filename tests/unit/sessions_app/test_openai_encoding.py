@@ -13,12 +13,12 @@ from agents_app.types import Message, RunOptions, Usage
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.conversation.citations import Citation
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.appending import BREAK, AppendedText
-from sessions_app.surfaces.openai.completions import Completion
-from sessions_app.surfaces.openai.messages import read_conversation
+from sessions_app.surfaces.base.append_only_text import BREAK, AppendedText
+from sessions_app.surfaces.openai.chat_messages import read_conversation
+from sessions_app.surfaces.openai.projection_completions import Completion
+from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import read_completion, read_response
-from sessions_app.surfaces.openai.response_events import ResponseEvents
-from sessions_app.surfaces.openai.response_objects import Asking, response
+from sessions_app.surfaces.openai.responses import Asking, response
 
 RUN, SESSION = UUID(int=1), UUID(int=2)
 CALL = UUID(int=3)

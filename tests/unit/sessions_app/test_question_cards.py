@@ -10,10 +10,10 @@ from django.template.loader import render_to_string
 
 from sessions_app.live_view.watch import Seen
 from sessions_app.models import Turn
-from sessions_app.surfaces.chat.calls import Asked, call_of, call_requested
-from sessions_app.surfaces.chat.exchanges import ASKING, THINKING, stored_exchange, using
-from sessions_app.surfaces.chat.frames import Projection, ShowStatus
 from sessions_app.surfaces.chat.live_text import LiveTexts
+from sessions_app.surfaces.chat.projection import Projection, ShowStatus
+from sessions_app.surfaces.chat.tool_cards import Asked, call_of, call_requested
+from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_exchange, using
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, EXECUTION = UUID(int=1), UUID(int=2)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
 from sessions_app.live_view.cursor import Seen
-from sessions_app.surfaces.appending import BREAK
-from sessions_app.surfaces.openai.completions import Completion
+from sessions_app.surfaces.base.append_only_text import BREAK
+from sessions_app.surfaces.openai.projection_completions import Completion
 from tests.unit.sessions_app.protocol_readers import (
     ANSWER,
     RUN,

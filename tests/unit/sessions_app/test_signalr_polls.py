@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app.surfaces.signalr import live
+from sessions_app.surfaces.signalr import consumers
 from sessions_app.surfaces.signalr.connections import Connection
-from sessions_app.surfaces.signalr.live import HubOverHttp
+from sessions_app.surfaces.signalr.consumers import HubOverHttp
 
 
 class Anybody:
@@ -44,7 +44,7 @@ async def test_a_client_whose_older_poll_ends_is_still_there(
     async def answer(poll: HubOverHttp, *_: Any) -> None:
         pass
 
-    monkeypatch.setattr(live.HubOverHttp, "_answer", answer)
+    monkeypatch.setattr(consumers.HubOverHttp, "_answer", answer)
     polls = [asyncio.create_task(HubOverHttp()._poll(connection)) for _ in range(2)]
     await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
     assert connection.polls == 1

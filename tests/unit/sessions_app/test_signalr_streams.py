@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.signalr import acting, protocol
+from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr import hub as hub_module
-from sessions_app.surfaces.signalr.acting import Watched
+from sessions_app.surfaces.signalr.commands import Watched
 from sessions_app.surfaces.signalr.hub import Hub
 
 RUN, SESSION = uuid4(), uuid4()
@@ -49,8 +49,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     monkeypatch.setattr(hub_module, "in_db", at_once)
     monkeypatch.setattr(hub_module, "Viewer", FakeViewer)
     monkeypatch.setattr(FakeViewer, "cursors", [])
-    monkeypatch.setattr(acting, "send_message", lambda *_: Watched(SESSION, "key", "default", "3", RUN))
-    monkeypatch.setattr(acting, "read_message", lambda *_: {"text": "Hello"})
+    monkeypatch.setattr(commands, "send_message", lambda *_: Watched(SESSION, "key", "default", "3", RUN))
+    monkeypatch.setattr(commands, "read_message", lambda *_: {"text": "Hello"})
     return []
 
 

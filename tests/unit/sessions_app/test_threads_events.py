@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.threads.encoding import ENDS, Event, MessageEvents, lines_of
+from sessions_app.surfaces.threads.event_ids import LAST_STEP, Place, parse_place
 from sessions_app.surfaces.threads.event_schemas import KINDS
-from sessions_app.surfaces.threads.places import LAST_STEP, Place, parse_place
+from sessions_app.surfaces.threads.projection import ENDS, Event, MessageEvents, lines_of
 
 RUN, SESSION, CALL = UUID(int=1), UUID(int=2), str(UUID(int=3))
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -10,10 +10,10 @@ from django.conf import settings
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.management.commands.describe_thread_events import text
-from sessions_app.surfaces.threads.asking import read_answer, usable_schema
+from sessions_app.surfaces.threads.direct_answers import read_answer, usable_schema
 from sessions_app.surfaces.threads.foreign_ids import TENANT, thread_id_of, user_id_of, user_uuid, workflow_id
+from sessions_app.surfaces.threads.message_parts import StoredStep, parts_of, steps_of, text_of
 from sessions_app.surfaces.threads.message_schemas import problem_of
-from sessions_app.surfaces.threads.parts import StoredStep, parts_of, steps_of, text_of
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, CALL, NOW = UUID(int=1), UUID(int=3), datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -8,8 +8,8 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app.identity import api_keys
 from sessions_app.models import ApiKey
-from sessions_app.surfaces.threads import shapes
-from sessions_app.surfaces.threads.serializers import ApiKeyBody
+from sessions_app.surfaces.threads import responses
+from sessions_app.surfaces.threads.requests import ApiKeyBody
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
@@ -31,18 +31,18 @@ class _ApiKeyView(ThreadsView):
 
 class ApiKeyList(_ApiKeyView):
     def get(self, request: Request) -> Response:
-        return Response([shapes.api_key(key) for key in self.keys()])
+        return Response([responses.api_key(key) for key in self.keys()])
 
     def post(self, request: Request) -> Response:
         """Answers with the key itself, this once."""
         fields = self.body(ApiKeyBody)
         made = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
-        return Response({**shapes.api_key(made.row), "key": made.key}, status=201)
+        return Response({**responses.api_key(made.row), "key": made.key}, status=201)
 
 
 class ApiKeyDetail(_ApiKeyView):
     def get(self, request: Request, key_id: UUID) -> Response:
-        return Response(shapes.api_key(self.key(key_id)))
+        return Response(responses.api_key(self.key(key_id)))
 
     def delete(self, request: Request, key_id: UUID) -> Response:
         api_keys.revoke_api_key(self.principal.user, self.key(key_id).pk)

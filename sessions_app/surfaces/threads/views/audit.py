@@ -14,9 +14,9 @@ from audit_app.admin.export import stream_csv
 from audit_app.kernel.errors import Forbidden
 from audit_app.models import AuditEntry
 from audit_app.selectors import EntryFilter
-from sessions_app.surfaces.threads import shapes
+from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import user_id_of
-from sessions_app.surfaces.threads.serializers import AuditQuery
+from sessions_app.surfaces.threads.requests import AuditQuery
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
@@ -41,8 +41,8 @@ class AuditEventList(_AuditView):
         oldest_first = asked["sort_dir"] == "ASC"
         rows = selectors.list_entries(wanted, limit=asked["limit"], offset=asked["offset"], oldest_first=oldest_first)
         people = _people_of(rows)
-        items = [shapes.audit_event(row, people) for row in rows]
-        return Response(shapes.page(items, selectors.count_entries(wanted), asked))
+        items = [responses.audit_event(row, people) for row in rows]
+        return Response(responses.page(items, selectors.count_entries(wanted), asked))
 
 
 class AuditEventExport(_AuditView):

@@ -11,9 +11,9 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import access_tokens, login
 from sessions_app.identity.principal import Unauthenticated
-from sessions_app.surfaces.threads import admission, shapes
+from sessions_app.surfaces.threads import admission, responses
 from sessions_app.surfaces.threads.foreign_ids import TENANT
-from sessions_app.surfaces.threads.serializers import SignInBody
+from sessions_app.surfaces.threads.requests import SignInBody
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
@@ -59,7 +59,7 @@ class Refresh(ThreadsView):
 
 class Me(ThreadsView):
     def get(self, request: Request) -> Response:
-        return Response(shapes.user(self.principal.user))
+        return Response(responses.user(self.principal.user))
 
 
 class Health(ThreadsView):
@@ -70,7 +70,7 @@ class Health(ThreadsView):
 
 
 def _signed_in(user: User) -> Response:
-    response = Response(shapes.user(user))
+    response = Response(responses.user(user))
     admission.set_cookie(response, access_tokens.open_login(user).access)
     return response
 

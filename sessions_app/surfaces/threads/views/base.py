@@ -11,7 +11,7 @@ from sessions_app.access import access_session
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
-from sessions_app.surfaces.plain import PlainView
+from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
 

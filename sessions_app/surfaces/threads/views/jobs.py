@@ -11,9 +11,9 @@ from agents_app.types import RunView
 from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_session
 from sessions_app.models import Session
-from sessions_app.surfaces.threads import shapes
-from sessions_app.surfaces.threads.finding import latest_run
+from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import thread_id_of
+from sessions_app.surfaces.threads.resume import latest_run
 from sessions_app.surfaces.threads.views.base import ThreadsView
 from tools_app import selectors as tools
 
@@ -25,14 +25,14 @@ class Job(ThreadsView):
 
     def get(self, request: Request, workflow_id: str) -> Response:
         session, run = self._run(workflow_id)
-        return Response(shapes.job(session.id, run))
+        return Response(responses.job(session.id, run))
 
     def delete(self, request: Request, workflow_id: str) -> Response:
         """Asks the run to stop, keeping its text; of one that is over nothing changes."""
         session, run = self._run(workflow_id)
         was_open = runs.cancel_run(run.id, reason="Cancelled by the client.")
         message = "The run is being cancelled." if was_open else "The run was over already."
-        return Response({"workflow_id": shapes.job(session.id, run)["workflow_id"], "message": message})
+        return Response({"workflow_id": responses.job(session.id, run)["workflow_id"], "message": message})
 
     def _run(self, workflow_id: str) -> tuple[Session, RunView]:
         try:
@@ -57,7 +57,7 @@ class ThreadDiagnostics(ThreadsView):
         models = dict(Step.objects.filter(run_id__in=ids).order_by("index").values_list("run_id", "model"))
         generations = dict(counted)
         traces = [
-            shapes.trace(
+            responses.trace(
                 run, self.principal.user, len(tools.list_executions(run.id)), generations.get(run.id, 0),
                 models.get(run.id, ""),
             )

@@ -7,15 +7,15 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.models import Session
-from sessions_app.surfaces.threads import acting, reading, shapes
-from sessions_app.surfaces.threads.reading import Message, Wanted
-from sessions_app.surfaces.threads.serializers import MessageBody, MessageQuery, OneMessageQuery
+from sessions_app.surfaces.threads import commands, queries, responses
+from sessions_app.surfaces.threads.queries import Message, Wanted
+from sessions_app.surfaces.threads.requests import MessageBody, MessageQuery, OneMessageQuery
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
 class _MessagesView(ThreadsView):
-    def shape(self, message: Message, session: Session) -> shapes.Shape:
-        return shapes.message(message, session, self.principal.user)
+    def shape(self, message: Message, session: Session) -> responses.Shape:
+        return responses.message(message, session, self.principal.user)
 
 
 class MessageList(_MessagesView):
@@ -25,21 +25,21 @@ class MessageList(_MessagesView):
             asked["limit"], asked["offset"], (asked["role"] or "").lower(), asked["before"],
             asked["sort_dir"] == "DESC", asked["with_details"],
         )  # fmt: skip
-        messages, total = reading.list_messages(session, wanted)
-        return Response(shapes.page([self.shape(message, session) for message in messages], total, asked))
+        messages, total = queries.list_messages(session, wanted)
+        return Response(responses.page([self.shape(message, session) for message in messages], total, asked))
 
     def post(self, request: Request, thread_id: str) -> Response:
         """Nobody answers it. Clients know no other status, also for a message that was there already."""
         session = self.thread(thread_id)
-        turn = acting.write_message(session, self.body(MessageBody))
-        return Response(self.shape(reading.get_message(session, turn.pk), session), status=201)
+        turn = commands.write_message(session, self.body(MessageBody))
+        return Response(self.shape(queries.get_message(session, turn.pk), session), status=201)
 
 
 class MessageDetail(_MessagesView):
     def get(self, request: Request, thread_id: str, message_id: str) -> Response:
         session, asked = self.thread(thread_id), self.query(OneMessageQuery).validated_data
         try:
-            found = reading.get_message(session, UUID(message_id), with_details=asked["with_details"])
+            found = queries.get_message(session, UUID(message_id), with_details=asked["with_details"])
         except ValueError:
             raise NotFound("There is no such message in this thread.") from None
         return Response(self.shape(found, session))

@@ -8,9 +8,9 @@ from sessions_app import services
 from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT
-from sessions_app.surfaces.threads import acting, shapes
+from sessions_app.surfaces.threads import commands, responses
 from sessions_app.surfaces.threads.foreign_ids import user_uuid, workflow_id
-from sessions_app.surfaces.threads.serializers import ThreadBody, ThreadChanges, ThreadQuery, UserMessageBody
+from sessions_app.surfaces.threads.requests import ThreadBody, ThreadChanges, ThreadQuery, UserMessageBody
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 _ORDER = {"CREATED_AT": "created_at", "UPDATED_AT": "last_active_at"}
@@ -30,12 +30,12 @@ class ThreadList(ThreadsView):
         ordered = rows.select_related("agent").order_by(f"{sign}{_ORDER[asked['sort_by']]}", f"{sign}id")
         shown = list(ordered[start : start + asked["limit"]])
         busy = agents.list_busy([session.id for session in shown])
-        items = [shapes.thread(session, user, is_busy=session.id in busy) for session in shown]
-        return Response(shapes.page(items, rows.count(), asked))
+        items = [responses.thread(session, user, is_busy=session.id in busy) for session in shown]
+        return Response(responses.page(items, rows.count(), asked))
 
     def post(self, request: Request) -> Response:
-        session = acting.open_thread(self.principal.user, self.body(ThreadBody))
-        return Response(shapes.thread(session, self.principal.user, is_busy=False), status=201)
+        session = commands.open_thread(self.principal.user, self.body(ThreadBody))
+        return Response(responses.thread(session, self.principal.user, is_busy=False), status=201)
 
 
 class ThreadDetail(ThreadsView):
@@ -44,7 +44,7 @@ class ThreadDetail(ThreadsView):
 
     def patch(self, request: Request, thread_id: str) -> Response:
         session = self.thread(thread_id)
-        return self._shown(acting.change_thread(self.principal.user, session, self.body(ThreadChanges)))
+        return self._shown(commands.change_thread(self.principal.user, session, self.body(ThreadChanges)))
 
     def delete(self, request: Request, thread_id: str) -> Response:
         """Stops what runs in it."""
@@ -53,7 +53,7 @@ class ThreadDetail(ThreadsView):
 
     def _shown(self, session: Session) -> Response:
         is_busy = bool(agents.list_busy([session.id]))
-        return Response(shapes.thread(session, self.principal.user, is_busy=is_busy))
+        return Response(responses.thread(session, self.principal.user, is_busy=is_busy))
 
 
 class UserMessage(ThreadsView):
@@ -63,7 +63,7 @@ class UserMessage(ThreadsView):
         session, user = self.thread(thread_id), self.principal.user
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         key = request.headers.get("Idempotency-Key", "")
-        accepted = acting.send_message(user, session, self.body(UserMessageBody), key)
+        accepted = commands.send_message(user, session, self.body(UserMessageBody), key)
         told = {
             "workflow_id": workflow_id(session.id), "user_message_id": str(accepted.turn_id),
             "message_id": str(accepted.run_id),

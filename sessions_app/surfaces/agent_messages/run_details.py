@@ -1,0 +1,152 @@
+"""An agent run as the record of a workflow: its status by number, and its history in three forms. Synchronous."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from agents_app import selectors as agents
+from agents_app.models import Run
+from agents_app.types import StepView
+from audit_app import timeline
+from audit_app.timeline import KeptEvent
+from sessions_app.live_view.watch import Seen
+from sessions_app.surfaces.agent_messages.agent_runs import WORKFLOW, AgentRun
+from sessions_app.surfaces.base.timestamps import iso
+from tools_app import selectors as tools
+from tools_app.types import ExecutionStatus, ExecutionView
+
+FORMATS = ("events", "tasks", "agent")
+_NEWEST_RUNS = 100
+_NUMBERS = {"created": 1, "running": 1, "completed": 2, "failed": 3, "cancelled": 5}
+_TASK_STATUS = {
+    ExecutionStatus.PENDING: "scheduled", ExecutionStatus.RUNNING: "running", ExecutionStatus.COMPLETED: "completed",
+    ExecutionStatus.FAILED: "failed", ExecutionStatus.TIMED_OUT: "timed_out", ExecutionStatus.CANCELLED: "canceled",
+    ExecutionStatus.UNKNOWN: "failed",
+}  # fmt: skip
+
+
+def workflow_run(run: AgentRun) -> dict[str, Any]:
+    session = run.session
+    closed_at = run.completed_at
+    shown: dict[str, Any] = {
+        "status": _NUMBERS[run.status], "type": "AgentConversation", "started_at": iso(session.created_at),
+        "closed_at": closed_at, "run_id": run.id, "workflow_id": f"{WORKFLOW}{run.id}",
+        "initiated_by": f"user:{session.owner_id}", "interaction_name": run.interaction,
+        "has_reported_errors": bool(run.error_message), "topic": run.kept.get("topic") or session.title or None,
+        "visibility": run.kept.get("request", {}).get("visibility", "private"),
+        "activity_state": "working" if run.is_working else "idle", "interactive": run.is_interactive,
+    }  # fmt: skip
+    if closed_at:
+        took = datetime.fromisoformat(closed_at) - session.created_at
+        shown["execution_duration"] = max(round(took.total_seconds() * 1000), 0)
+    return {name: value for name, value in shown.items() if value is not None or name == "closed_at"}
+
+
+def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
+    """history: one of FORMATS, or empty for none."""
+    shown = {**workflow_run(run), "input": run.kept.get("request", {}).get("data"), "children": []}
+    if run.error_message and run.status == "failed":
+        shown["error"] = {"message": run.error_message}
+    shown["pendingActivities"] = [
+        {
+            "activityId": str(execution.id), "activityType": execution.tool, "attempt": 1, "maximumAttempts": 1,
+            "lastStartedTime": iso(execution.started_at),
+        }
+        for execution in _executions(run, only_open=True)
+    ]  # fmt: skip
+    if history == "events":
+        shown["history"] = {"type": "events", "events": [event(kept) for kept in _events(run)]}
+    elif history == "tasks":
+        shown["history"] = {"type": "tasks", "tasks": [_task(execution) for execution in _executions(run)]}
+    elif history == "agent":
+        shown["history"] = {"type": "agent", "agentTasks": _agent_tasks(run)}
+    return shown
+
+
+def event(kept: KeptEvent | Seen) -> dict[str, Any]:
+    """A kept event as one of a workflow's history."""
+    at = datetime.fromtimestamp((kept.ts or 0) / 1000, UTC)
+    shown: dict[str, Any] = {"event_id": kept.seq, "event_time": iso(at), "event_type": kept.type, "attempt": 1}
+    if "tool" in kept.payload:
+        shown["activity"] = {"name": kept.payload["tool"], "id": kept.payload.get("execution_id", "")}
+        shown["task_id"] = kept.payload.get("execution_id", "")
+    if kept.payload.get("error"):
+        shown["error"] = {"message": kept.payload["error"]}
+    elif kept.type in ("run.failed", "run.timed_out"):
+        shown["error"] = {"message": kept.payload.get("message", ""), "type": kept.payload.get("code", "")}
+    return shown
+
+
+def interaction(run: AgentRun) -> dict[str, Any]:
+    request = run.kept.get("request", {})
+    told = ("tool_approval_mode", "data", "collection_id", "disabled_mcp_collections")
+    variables = {
+        "type": "conversation", "interaction": run.interaction, "interactive": run.is_interactive,
+        "tool_names": request.get("tool_names", []), "config": request.get("config", {}), "agent_run_id": run.id,
+        **{name: request[name] for name in told if name in request},
+    }  # fmt: skip
+    return {"workflow_id": f"{WORKFLOW}{run.id}", "run_id": run.id, "interaction": variables}
+
+
+def _events(run: AgentRun) -> list[KeptEvent]:
+    found: list[KeptEvent] = []
+    while page := timeline.list_events(run.session.id, after=found[-1].seq if found else 0):
+        found += page
+    return found
+
+
+def _run_ids(run: AgentRun) -> list[Any]:
+    rows = Run.objects.filter(conversation_id=run.session.id).order_by("-ordinal").values_list("pk", flat=True)
+    return list(reversed(rows[:_NEWEST_RUNS]))
+
+
+def _executions(run: AgentRun, *, only_open: bool = False) -> list[ExecutionView]:
+    found = [execution for run_id in _run_ids(run) for execution in tools.list_executions(run_id)]
+    return [execution for execution in found if not (only_open and execution.status.is_terminal)]
+
+
+def _task(execution: ExecutionView) -> dict[str, Any]:
+    return {
+        "type": "activity", "activityId": str(execution.id), "activityName": execution.tool,
+        "input": execution.arguments, "scheduled": iso(execution.created_at), "started": iso(execution.started_at),
+        "completed": iso(execution.completed_at), "status": _TASK_STATUS[execution.status], "attempts": 1,
+        "error": execution.error, "result": execution.output, "runId": str(execution.run_id),
+    }  # fmt: skip
+
+
+def _agent_tasks(run: AgentRun) -> list[dict[str, Any]]:
+    found = []
+    for run_id in _run_ids(run):
+        executions = tools.list_executions(run_id)
+        for step in agents.list_steps(run_id):
+            found.append(_llm_call(str(run_id), step))
+            found += [_tool_call(execution) for execution in executions if execution.step == step.index]
+    return found
+
+
+def _llm_call(run_id: str, step: StepView) -> dict[str, Any]:
+    nothing = {"scheduled_at": None, "started_at": None, "completed_at": None}
+    return {
+        "taskType": "llm_call", "toolName": "llm", "iteration": step.index, **nothing, "status": "completed",
+        "result": step.text, "finish_reason": step.finish_reason, "runId": run_id,
+    }  # fmt: skip
+
+
+def _tool_call(execution: ExecutionView) -> dict[str, Any]:
+    is_open = not execution.status.is_terminal
+    status = "running" if is_open else "completed" if execution.status is ExecutionStatus.COMPLETED else "error"
+    shown: dict[str, Any] = {
+        "taskType": "tool_call", "toolName": execution.tool, "toolUseId": execution.call_id,
+        "toolRunId": str(execution.id), "toolType": _kind_of(execution.tool), "iteration": execution.step,
+        "scheduled_at": iso(execution.created_at), "started_at": iso(execution.started_at),
+        "completed_at": iso(execution.completed_at), "status": status, "parameters": execution.arguments,
+        "runId": str(execution.run_id),
+    }  # fmt: skip
+    if execution.output is not None:
+        shown["result"] = execution.output
+    if execution.error:
+        shown["error"] = {"type": execution.status.value, "message": execution.error}
+    return shown
+
+
+def _kind_of(tool: str) -> str:
+    return "remote" if tool.startswith("mcp__") else "skill" if tool.startswith("skill__") else "builtin"

@@ -1,0 +1,33 @@
+"""The token server of this protocol: an API key, or a login's token, for a short-lived one that clients can read."""
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.identity import rate_limits, session_tokens
+from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit_bearer
+from sessions_app.surfaces.agent_messages.agent_runs import ACCOUNT, PROJECT
+from sessions_app.surfaces.agent_messages.views.base import AgentsView
+
+
+class TokenIssue(AgentsView):
+    is_public = True  # `post` admits: a key that may only read comes in, too, for a token that may do no more
+
+    def post(self, request: Request) -> Response:
+        principal = admit_bearer(request._request, rate_limits.api_limit())
+        credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
+        claims = _claims(principal, request.build_absolute_uri("/")[:-1])
+        return Response({"token": session_tokens.exchange(principal, credential, claims)})
+
+
+def _claims(principal: Principal, base_url: str) -> dict[str, Any]:
+    user, account = principal.user, {"id": ACCOUNT, "name": "Komand"}
+    return {
+        "iss": base_url, "name": user.get_full_name() or user.username, "email": user.email,
+        "type": "apikey" if principal.kind == "api_key" else "user", "user_id": f"user:{user.pk}",
+        "account": account, "accounts": [account], "account_roles": [],
+        "project": {"id": PROJECT, "name": "Default", "account": ACCOUNT}, "project_roles": [], "apps": [],
+        "endpoints": {"studio": base_url, "store": base_url, "token": base_url},
+    }  # fmt: skip

@@ -1,0 +1,93 @@
+"""Server-sent events for every surface that streams: heads, events, signs of life, and watching a session meanwhile."""
+
+import asyncio
+from asyncio import FIRST_COMPLETED
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+from uuid import UUID
+
+from audit_app.kernel.errors import AppError
+from sessions_app.identity.request_admission import check_again
+from sessions_app.live_view.watch import Seen, Viewer
+from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.reauthentication import until_refused
+
+KEEP_ALIVE_SECONDS = 15.0
+_HEADERS = [
+    ("Content-Type", "text/event-stream; charset=utf-8"),
+    ("Cache-Control", "no-cache, no-transform"),
+    ("X-Accel-Buffering", "no"),
+]
+
+
+class EventStreamConsumer(LiveConsumer):
+    """A LiveConsumer whose `respond` may open a stream and send events in it.
+
+    is_endless: it watches for as long as its client likes; whether that may go on watching is asked now and then.
+    """
+
+    is_endless: ClassVar[bool] = False
+
+    def recheck(self) -> None:
+        """Raises why the client may not be told any longer. Synchronous."""
+        check_again(self.scope, self.principal, authorization=self.request.META.get("HTTP_AUTHORIZATION", ""))
+
+    async def open_stream(self, headers: dict[str, str] | None = None) -> None:
+        fields = [*_HEADERS, *(headers or {}).items()]
+        await self.send({"type": "http.response.start", "status": 200, "headers": fields})
+        # A server may keep the head until the first of the body comes, and a client would not know that it is let in.
+        await self.send({"type": "http.response.body", "body": b"", "more_body": True})
+
+    async def send_event(self, data: str, *, event: str = "", entry_id: str = "") -> None:
+        """data: one line as a rule; each of several gets a field of its own."""
+        lines = [f"event: {event}"] if event else []
+        lines += [f"id: {entry_id}"] if entry_id else []
+        lines += [f"data: {line}" for line in data.split("\n")]
+        await self.send_text("\n".join(lines) + "\n\n")
+
+    async def send_text(self, text: str) -> None:
+        """Text that is framed already."""
+        await self.send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+    async def close_stream(self) -> None:
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def watch(self, session_id: UUID, cursor: str, *, marks_now: bool = False) -> AsyncIterator[list[Seen]]:
+        """What is to be seen after the cursor, for ever; in a stream, comments in between show that we are there. A
+        client that reads too slowly is resumed where it stands: its own connection holds it back. marks_now: as of
+        Viewer. Raises why an endless stream may not go on."""
+        while True:
+            async with Viewer(session_id, cursor, marks_now=marks_now) as viewer:
+                async for frame in self._alive(viewer.frames()):
+                    cursor = frame[-1].cursor if frame else cursor
+                    yield frame
+                if not viewer.overflowed:
+                    return
+
+    async def _alive(self, frames: AsyncIterator[list[Seen]]) -> AsyncIterator[list[Seen]]:
+        coming: asyncio.Future[list[Seen]] | None = None
+        refusal: asyncio.Future[AppError] = asyncio.get_running_loop().create_future()
+        if self.is_endless:
+            refusal = asyncio.ensure_future(until_refused(self.recheck))
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(frames))
+                either: set[asyncio.Future[Any]] = {coming, refusal}
+                done, _ = await asyncio.wait(either, timeout=KEEP_ALIVE_SECONDS, return_when=FIRST_COMPLETED)
+                if refusal in done:
+                    raise refusal.result()
+                if not done:
+                    if self._status:  # else the answer is no stream, or has not begun
+                        await self.send_text(": ping\n\n")
+                    continue
+                try:
+                    frame = coming.result()
+                except StopAsyncIteration:
+                    return
+                coming = None
+                yield frame
+        finally:
+            waited_for: set[asyncio.Future[Any]] = {refusal, coming} if coming is not None else {refusal}
+            for future in waited_for:
+                future.cancel()
+            await asyncio.gather(*waited_for, return_exceptions=True)

@@ -1,0 +1,96 @@
+"""Plain JSON requests through DRF, for every surface: admission, bodies with a cap, answers that are JSON.
+
+A surface subclasses `PlainView` with its own error shape.
+"""
+
+from typing import Any, ClassVar, TypeVar
+
+from django.conf import settings
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.serializers import Serializer
+from rest_framework.views import APIView
+
+from audit_app.kernel import context
+from sessions_app.identity import rate_limits
+from sessions_app.identity.principal import Principal
+from sessions_app.identity.request_admission import admit, admit_anyone
+from sessions_app.surfaces.base.bodies import BodyTooLarge, parse_json
+
+S = TypeVar("S", bound=Serializer[Any])
+
+
+class JsonBody(BaseParser):
+    """DRF's own parser knows no cap and answers endless nesting with a 500."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        body = stream.read(settings.KOMAND_MAX_BODY_BYTES + 1)
+        if len(body) > settings.KOMAND_MAX_BODY_BYTES:
+            raise BodyTooLarge
+        return parse_json(body)
+
+
+class OnlyJson(BaseContentNegotiation):
+    """Answers are JSON whatever the client says it accepts."""
+
+    def select_parser(self, request: Request, parsers: Any) -> BaseParser | None:
+        media_type = (request.content_type or "").partition(";")[0].strip().lower()
+        return next((parser for parser in parsers if parser.media_type == media_type), None)
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: Any = None) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class PlainView(APIView):
+    """One resource. Methods parse, pass a gate, call one service and shape the answer."""
+
+    authentication_classes = ()  # `initial` admits; see there
+    permission_classes = ()
+    throttle_classes = ()
+    parser_classes = (JsonBody,)
+    renderer_classes = (JSONRenderer,)
+    content_negotiation_class = OnlyJson
+    metadata_class = None
+
+    is_public: ClassVar[bool] = False
+    principal: Principal
+
+    @staticmethod
+    def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
+        """Who may come in, as `admission.admit`."""
+        return admit(request, limit)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        response = super().dispatch(request, *args, **kwargs)
+        response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """One way in for views and consumers: `identity.admission` instead of DRF's own policies."""
+        super().initial(request, *args, **kwargs)
+        if "\0" in request.path:  # names nothing, and PostgreSQL refuses to look
+            raise Http404
+        if self.is_public:
+            admit_anyone(request._request, rate_limits.api_limit())
+            return
+        self.principal = self.admit(request._request, rate_limits.api_limit())
+        request.user = self.principal.user
+        context.actor.set(self.principal.actor)  # the middleware that bound the request restores it
+
+    def body(self, serializer_class: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
+        """The checked request body, in our own names. Raises ValidationError."""
+        serializer = serializer_class(data=self.request.data, partial=partial)
+        serializer.is_valid(raise_exception=True)
+        fields: dict[str, Any] = serializer.validated_data
+        return fields
+
+    def query(self, serializer_class: type[S]) -> S:
+        serializer = serializer_class(data=self.request.query_params)
+        serializer.is_valid(raise_exception=True)
+        return serializer

@@ -1,0 +1,169 @@
+"""What a person does on the page: every change is a POST, answered with a fragment for htmx or a redirect without."""
+
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
+
+from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.ids import new_id
+from sessions_app import services
+from sessions_app.access import access_approval, access_run, access_session
+from sessions_app.approvals.decisions import decisions
+from sessions_app.identity import rate_limits
+from sessions_app.models import Session
+from sessions_app.surfaces.chat import queries
+from sessions_app.surfaces.chat.decorators import PageRequest, page
+from sessions_app.surfaces.chat.fragments import approval_html
+from sessions_app.surfaces.chat.sidebar import entry_of
+
+
+@page
+@require_POST
+def start(request: PageRequest) -> HttpResponse:
+    """The first message of a new chat: makes the session and goes there."""
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    key = _message_key(request)
+    inbound = services.Inbound(
+        services.WEB_CHAT, "default", str(request.user.pk), _name_of(request), request.POST.get("text", ""),
+        message_id=key, thread_id=key,
+    )  # fmt: skip
+    # The key names the session too: sent twice, it is one session with one message.
+    accepted = services.receive(
+        inbound, owner=request.user, agent_id=request.POST.get("agent", "default"), idempotency_key=key
+    )
+    return _go(request, f"/chat/{accepted.session_id}")
+
+
+@page
+@require_POST
+def send(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """A message. Answered with its exchange; the WebSocket tells the rest."""
+    session = access_session(request.user, session_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    key = _message_key(request)
+    inbound = services.Inbound(
+        session.channel, session.account_id, session.sender_id, _name_of(request), request.POST.get("text", ""),
+        message_id=key,
+    )  # fmt: skip
+    accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
+    return _exchange(request, session, accepted.run_id)
+
+
+@page
+@require_POST
+def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Stop one run, or whatever runs when none is named. A run that is over already is left as it is."""
+    session = access_session(request.user, session_id)
+    services.cancel_session_runs(session, reason="Stopped.", run_id=_run_id(request))
+    return _done(request, session)
+
+
+@page
+@require_POST
+def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Stop this run: withdraws a message that waits in line."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    services.cancel_session_runs(session, reason="Stopped.", run_id=run_id)
+    return _done(request, session)
+
+
+@page
+@require_POST
+def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
+    """Answer the message of a failed or stopped run again, as a new exchange."""
+    session = access_session(request.user, access_run(request.user, run_id).conversation_id)
+    rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
+    again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
+    return _exchange(request, session, again)
+
+
+@page
+@require_POST
+def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
+    """What a person says to a request for approval. Answered with the request as it stands then."""
+    approval = access_approval(request.user, approval_id, to_decide=True)
+    decided = decisions.decide(
+        approval.id, decision=request.POST.get("decision", ""), actor=f"user:{request.user.pk}",
+        note=request.POST.get("note", ""),
+    )  # fmt: skip
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{decided.session_id}")
+    return HttpResponse(approval_html(queries.read_approval(decided.id, may_say=decided.choices)))
+
+
+@page
+@require_http_methods(["GET", "POST"])
+def title(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """The form to rename a session, in its place in the list; then the renamed entry."""
+    session = access_session(request.user, session_id)
+    if request.method == "GET" and "cancel" not in request.GET:
+        return render(request, "chat/_rename.html", {"session": session})
+    if request.method == "POST":
+        services.rename_session(session, request.POST.get("title", ""))
+        session.refresh_from_db(fields=["title"])
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{session.id}")
+    current = session.id if f"/chat/{session.id}" == request.htmx.current_url_abs_path else None
+    entry = entry_of(session, timezone.now(), is_running=False, current=current)
+    return render(request, "chat/_renamed.html", {"entry": entry})
+
+
+@page
+@require_POST
+def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Hide the session from its owner. Whoever looks at it goes elsewhere."""
+    session = access_session(request.user, session_id)
+    services.delete_session(session)
+    if request.htmx and request.htmx.current_url_abs_path != f"/chat/{session.id}":
+        return HttpResponse("")
+    return _go(request, "/")
+
+
+@page
+@require_POST
+def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """Let another agent answer from now on."""
+    session = access_session(request.user, session_id)
+    services.bind_session(session, request.POST.get("agent", ""))
+    return _done(request, session)
+
+
+def _exchange(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
+    if not request.htmx:
+        return HttpResponseRedirect(f"/chat/{session.id}")
+    return render(request, "chat/_exchange.html", {"exchange": queries.find_new_exchange(session, run_id)})
+
+
+def _done(request: PageRequest, session: Session) -> HttpResponse:
+    return HttpResponse(status=204) if request.htmx else HttpResponseRedirect(f"/chat/{session.id}")
+
+
+def _go(request: PageRequest, target: str) -> HttpResponse:
+    return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)
+
+
+def _message_key(request: PageRequest) -> str:
+    """The browser's id of the message, by which sending it twice is one message. Made here without script."""
+    given = request.POST.get("key", "")
+    if not given:
+        return str(new_id())
+    try:
+        return str(UUID(given))
+    except ValueError:
+        raise InvalidInput("The message's key is not an id. Reload the page.") from None
+
+
+def _run_id(request: PageRequest) -> UUID | None:
+    given = request.POST.get("run", "")
+    try:
+        return UUID(given) if given else None
+    except ValueError:
+        raise InvalidInput("The run's id is not an id. Reload the page.") from None
+
+
+def _name_of(request: PageRequest) -> str:
+    return request.user.get_full_name() or request.user.get_username()

@@ -1,0 +1,45 @@
+"""The allow-list through which every rendered answer passes: the last wall against script in a page. Pure."""
+
+import nh3
+
+from sessions_app.surfaces.chat.highlight import CLASSES
+
+_TAGS = {
+    "a", "blockquote", "br", "button", "code", "del", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
+    "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_ATTRIBUTES = {"a": {"href"}, "div": {"aria-label"}, "ol": {"start"}, "span": {"aria-label"}}
+_VALUES = {
+    "a": {"target": {"_blank"}},
+    "button": {"type": {"button"}},
+    "div": {"role": {"group"}, "tabindex": {"0"}},
+    "pre": {"tabindex": {"0"}},
+    "span": {"role": {"img"}},
+}
+_ALIGNED = {"align-left", "align-center", "align-right"}
+_PAGE_CLASSES = {
+    "a": {"image"},
+    "button": {"copy-code"},
+    "div": {"code", "code-head", "table"},
+    "li": {"task"},
+    "span": {"cited", "image", "whereto", "task-done", "task-open"} | CLASSES,
+    "td": _ALIGNED,
+    "th": _ALIGNED,
+}
+
+_cleaner = nh3.Cleaner(
+    tags=_TAGS,
+    clean_content_tags={"script", "style"},
+    attributes=_ATTRIBUTES,
+    tag_attribute_values=_VALUES,
+    allowed_classes=_PAGE_CLASSES,
+    url_schemes={"http", "https", "mailto"},
+    url_relative="deny",
+    link_rel="noopener nofollow noreferrer",
+    strip_comments=True,
+)
+
+
+def sanitised(html: str) -> str:
+    """The HTML without any tag, attribute, class or address that our renderer does not use."""
+    return _cleaner.clean(html)

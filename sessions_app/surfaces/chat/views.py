@@ -1,0 +1,120 @@
+"""The pages that are read: a session, a new chat, older turns, the list of sessions."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from agents_app import selectors as agents
+from agents_app.models import Agent
+from audit_app.kernel.errors import InvalidInput
+from audit_app.kernel.ids import new_id
+from sessions_app import selectors
+from sessions_app.access import access_session
+from sessions_app.approvals.decisions import permissions
+from sessions_app.live_view.watch import cursor_now
+from sessions_app.models import Session
+from sessions_app.services import LONGEST_TEXT, WEB_CHAT
+from sessions_app.surfaces.chat import queries
+from sessions_app.surfaces.chat.decorators import PageRequest, page
+from sessions_app.surfaces.chat.session_files import read_files
+from sessions_app.surfaces.chat.sidebar import read_days, title_of
+from tools_app.storage import artifacts
+
+STARTERS = (
+    "What is 17*23 and what time is it in Tokyo?",
+    "What time is it in London and in New York?",
+    "What does https://example.com say?",
+    "What can you do?",
+)
+_DEFAULT_AGENT = "default"
+
+
+@page
+@require_GET
+def home(request: PageRequest) -> HttpResponse:
+    """To the newest session, or to a new chat when there is none."""
+    newest = selectors.list_sessions(request.user, limit=1)
+    return HttpResponseRedirect(f"/chat/{newest[0].id}" if newest else "/chat/new")
+
+
+@page
+@require_GET
+def new_chat(request: PageRequest) -> HttpResponse:
+    """An empty chat. Its session is made with the first message, so that looking leaves nothing behind."""
+    wanted = request.GET.get("agent", _DEFAULT_AGENT)
+    context = {"starters": STARTERS, "agent_id": wanted, "title": "New chat"}
+    return _chat(request, context, None)
+
+
+@page
+@require_GET
+def session(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """One session: its newest turns, and what is going on."""
+    found = access_session(request.user, session_id)
+    # The cursor first: what happens while the rest is read is told again, which changes nothing.
+    cursor = cursor_now(found.id)
+    newest = queries.read_newest(found, may_say=permissions.may_say(request.user, found.owner_id))
+    context = {
+        "session": found, "title": title_of(found), "agent_id": found.agent.agent_id, "cursor": cursor,
+        "page": newest, "starters": () if newest.exchanges else STARTERS,
+        "files_count": artifacts.count_artifacts(found.id),
+    }  # fmt: skip
+    return _chat(request, context, found)
+
+
+@page
+@require_GET
+def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """A fragment: the turns before those that are shown."""
+    found = access_session(request.user, session_id)
+    try:
+        before = int(request.GET["before"])
+    except (KeyError, ValueError):
+        raise InvalidInput("Say before which place older messages are wanted.") from None
+    page_of = queries.read_older(found, max(0, min(before, 2**31 - 1)))
+    return render(request, "chat/_turns.html", {"session": found, "page": page_of})
+
+
+@page
+@require_GET
+def files(request: PageRequest, session_id: UUID) -> HttpResponse:
+    """A fragment: the files of a session."""
+    return render(request, "chat/_files.html", {"files": read_files(access_session(request.user, session_id).id)})
+
+
+@page
+@require_GET
+def sessions(request: PageRequest) -> HttpResponse:
+    """A fragment: the list of sessions, perhaps only those whose title holds some words."""
+    days = read_days(request, current=_current(request), query=request.GET.get("q", ""))
+    return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
+
+
+def _chat(request: PageRequest, context: Mapping[str, object], current: Session | None) -> HttpResponse:
+    shared = {
+        "days": read_days(request, current=current.id if current else None),
+        "agents": _agents(current.agent if current else None),
+        "longest_text": LONGEST_TEXT,
+        "message_key": new_id(),  # of what is sent before the page's scripts are there, which give each message its own
+    }
+    return render(request, "chat/chat.html", {**context, **shared})
+
+
+def _agents(bound: Agent | None) -> list[Agent]:
+    """Those who may answer here, and whoever answers now."""
+    serving = [
+        agent for agent in agents.list_agents() if not agent.allowed_channels or WEB_CHAT in agent.allowed_channels
+    ]
+    if bound is not None and bound.pk not in {agent.pk for agent in serving}:
+        serving.append(bound)
+    return serving
+
+
+def _current(request: PageRequest) -> UUID | None:
+    try:
+        return UUID(request.GET.get("current", ""))
+    except ValueError:
+        return None

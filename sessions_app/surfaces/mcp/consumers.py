@@ -1,0 +1,57 @@
+"""`POST /mcp`: admits a request by its bearer token or API key and hands it to the protocol's end of this process."""
+
+import asyncio
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from django.http import HttpRequest
+from django.urls import path
+from django.utils.module_loading import import_string
+
+from sessions_app.identity.principal import Principal
+from sessions_app.identity.rate_limits import Limit
+from sessions_app.identity.request_admission import admit_bearer
+from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.http_errors import Failure
+
+_ENDPOINT = "sessions_app.surfaces.mcp.server.Endpoint"
+
+_endpoints: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+_making: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+class McpEndpoint(LiveConsumer):
+    methods = ("POST",)
+
+    @staticmethod
+    def admit(request: HttpRequest, limit: Limit) -> Principal:
+        """A key that may only read comes in: which tool changes something, the tools know."""
+        return admit_bearer(request, limit)
+
+    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+        error = {"code": -32000, "message": failure.message, "data": {"code": failure.code}}
+        return {"jsonrpc": "2.0", "id": None, "error": error}
+
+    async def respond(self, body: bytes) -> None:
+        unread = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            if unread:
+                return unread.pop()
+            return await asyncio.Event().wait()  # that the client leaves, the base class sees, and cancels this
+
+        endpoint = await _endpoint()
+        await endpoint.answer(self.principal, self.scope, receive, self.send)
+
+
+async def _endpoint() -> Any:
+    """This loop's, made at its first request: that loads the SDK."""
+    loop = asyncio.get_running_loop()
+    async with _making.setdefault(loop, asyncio.Lock()):
+        if loop not in _endpoints:
+            endpoint_class = await asyncio.to_thread(import_string, _ENDPOINT)
+            _endpoints[loop] = endpoint_class()
+        return _endpoints[loop]
+
+
+live_routes = [path("mcp", McpEndpoint.as_asgi())]

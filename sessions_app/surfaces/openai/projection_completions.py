@@ -1,0 +1,65 @@
+"""A run as a chat completion, whole or in chunks. Pure: facts in, JSON objects out."""
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from agents_app.types import Usage
+from sessions_app.conversation.citations import Citation
+from sessions_app.live_view.watch import Seen
+from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
+from sessions_app.surfaces.openai.annotations import completion_annotations
+
+
+class Completion:
+    """created: seconds since 1970. The text of all steps of the run is one content."""
+
+    def __init__(self, run_id: UUID, model: str, created: int) -> None:
+        self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}
+        self._texts: dict[int, AppendedText] = {}
+        self._has_text = False
+
+    def whole(self, text: str, finish_reason: str, usage: Usage, citations: Iterable[Citation] = ()) -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "role": "assistant", "content": text, "refusal": None, "annotations": completion_annotations(citations),
+        }  # fmt: skip
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
+        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_of(usage)}
+
+    def begin(self) -> dict[str, Any]:
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def see(self, fact: Seen) -> list[dict[str, Any]]:
+        """The chunks that a fact of the run adds."""
+        if fact.type not in (*TEXT, *CLOSING) or fact.step is None:
+            return []
+        text = self._texts.setdefault(fact.step, AppendedText())
+        is_first = not text.sent
+        piece = text.see(fact)
+        if not piece:
+            return []
+        if is_first and self._has_text:
+            piece = BREAK + piece
+        self._has_text = True
+        return [self._chunk({"content": piece})]
+
+    def say(self, text: str) -> dict[str, Any]:
+        """A chunk of words that are not the model's."""
+        piece = BREAK + text if self._has_text else text
+        self._has_text = True
+        return self._chunk({"content": piece})
+
+    def finish(self, finish_reason: str) -> dict[str, Any]:
+        return self._chunk({}, finish_reason)
+
+    def usage(self, usage: Usage) -> dict[str, Any]:
+        return {**self._chunk({}), "choices": [], "usage": usage_of(usage)}
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def usage_of(usage: Usage) -> dict[str, int]:
+    total = usage.input_tokens + usage.output_tokens
+    return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, "total_tokens": total}

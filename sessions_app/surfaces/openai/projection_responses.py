@@ -1,0 +1,165 @@
+"""A run as the events of a streamed response. Pure: facts in, JSON objects out.
+
+Sequence numbers are made of the step and the place in it, not counted: whoever comes back with the last one it has is
+told the rest, whatever pieces the text was cut into the first time.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_app.conversation.citations import Citation
+from sessions_app.events import CITATIONS_ADDED
+from sessions_app.live_view.watch import Seen
+from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
+from sessions_app.surfaces.openai.annotations import annotations_of
+from sessions_app.surfaces.openai.responses import Asking, call_item, message_id, response, text_part
+from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
+
+Event = dict[str, Any]
+
+# Places of a step's events: its text from 16 on, the end of its message behind any text (which may turn out shorter
+# than a reader was told before a crash), its calls, then their ends, then the next step.
+_STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 29, 1 << 30, 1 << 31, 16
+
+
+class ResponseEvents:
+    """after: the sequence number that the client has; what it names and what stands before it is left out."""
+
+    def __init__(self, asking: Asking, after: int = -1) -> None:
+        self._asking = asking
+        self._after = after
+        self._texts: dict[int, AppendedText] = {}
+        self._lengths: dict[int, int] = {}
+        self._items: list[Event] = []  # output items so far, in order; places in it are output indexes
+        self._open: int | None = None  # the step whose message is open
+        self._calls: dict[str, tuple[int, int]] = {}  # by execution: output index, step
+        self._cited: dict[int, list[Citation]] = {}
+        self._ended = 0  # calls, in the order of their ends
+        self._steps = 0
+
+    def begin(self) -> list[Event]:
+        whole = response(self._asking, "in_progress", [])
+        created = {**whole, "status": "queued"} if self._asking.note.get("background") else whole
+        return self._fresh(
+            self._event("response.created", 0, response=created),
+            self._event("response.in_progress", 1, response=whole),
+        )
+
+    def see(self, fact: Seen) -> list[Event]:
+        """The events that a fact of the run adds."""
+        events: list[Event] = []
+        if fact.step is not None and fact.type in (*TEXT, *CLOSING):
+            events += self._see_text(fact, fact.step)
+        if fact.type == CITATIONS_ADDED.name and fact.step is not None:
+            self._cited[fact.step] = [Citation.from_dict(cited) for cited in fact.payload["citations"]]
+        elif fact.step is not None and fact.type in CLOSING:
+            events += self._close_message(fact.payload["text_length"])
+        if fact.type == TOOL_REQUESTED.name and fact.step is not None:
+            events += self._begin_call(fact.step, fact.payload)
+        elif fact.type in (TOOL_COMPLETED.name, TOOL_FAILED.name):
+            events += self._end_call(fact.payload)
+        return self._fresh(*events)
+
+    def end(self, whole: Mapping[str, Any]) -> list[Event]:
+        """The last events. whole: the response as it is stored now."""
+        kind = {"completed": "completed", "incomplete": "incomplete"}.get(whole["status"], "failed")
+        last = self._event(f"response.{kind}", (self._steps + 1) * _STEP, response=dict(whole))
+        return [*self._fresh(*self._close_message()), last]
+
+    def _see_text(self, fact: Seen, step: int) -> list[Event]:
+        self._steps = max(self._steps, step)
+        text = self._texts.setdefault(step, AppendedText())
+        piece = text.see(fact)
+        if not piece:
+            return []
+        events = self._open_message(step)
+        start = self._lengths.get(step, 0)
+        end = self._lengths[step] = start + len(piece)
+        known = self._after - step * _STEP - _TEXT_PLACE  # characters of it that the client has
+        if known >= end:
+            return events
+        piece = piece[max(0, known - start) :]
+        where = {"item_id": self._items[-1]["id"], "output_index": len(self._items) - 1, "content_index": 0}
+        place = step * _STEP + _TEXT_PLACE + end
+        return [*events, self._event("response.output_text.delta", place, **where, delta=piece, logprobs=[])]
+
+    def _open_message(self, step: int) -> list[Event]:
+        if self._open == step:
+            return []
+        self._open = step
+        item = {
+            "id": message_id(self._asking.run_id, step), "type": "message", "status": "in_progress",
+            "role": "assistant", "content": [],
+        }  # fmt: skip
+        self._items.append(item)
+        index, base = len(self._items) - 1, step * _STEP
+        part = text_part("", [])
+        where = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        return [
+            self._event("response.output_item.added", base + 2, output_index=index, item=dict(item)),
+            self._event("response.content_part.added", base + 3, **where, part=part),
+        ]
+
+    def _close_message(self, length: int | None = None) -> list[Event]:
+        """length: of the step's text as it is stored, which is where the text that was sent ends."""
+        if self._open is None:
+            return []
+        step, self._open = self._open, None
+        text = self._texts[step].sent
+        wanted = message_id(self._asking.run_id, step)
+        index = next(place for place, item in enumerate(self._items) if item["id"] == wanted)
+        shift = 0 if length is None else max(0, len(text) - length)
+        annotations = annotations_of(self._cited.get(step, ()), shift=shift)
+        part = text_part(text, annotations)
+        item = {**self._items[index], "status": "completed", "content": [part]}
+        where = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        place = step * _STEP + _DONE_PLACE
+        added = [
+            self._event(
+                "response.output_text.annotation.added", place + 1 + number, **where,
+                annotation_index=number, annotation=annotation,
+            )
+            for number, annotation in enumerate(annotations)
+        ]  # fmt: skip
+        place += len(added)
+        return [
+            *added,
+            self._event("response.output_text.done", place + 1, **where, text=text, logprobs=[]),
+            self._event("response.content_part.done", place + 2, **where, part=part),
+            self._event("response.output_item.done", place + 3, output_index=index, item=item),
+        ]
+
+    def _begin_call(self, step: int, payload: Mapping[str, Any]) -> list[Event]:
+        self._steps = max(self._steps, step)
+        item = call_item(payload["execution_id"], payload["tool"], payload["arguments"])
+        self._items.append(item)
+        index = len(self._items) - 1
+        place = step * _STEP + _CALL_PLACE + payload["call_index"] * _CALL
+        self._calls[payload["execution_id"]] = index, step
+        where = {"item_id": item["id"], "output_index": index}
+        return [
+            self._event("response.output_item.added", place, output_index=index, item={**item, "arguments": ""}),
+            self._event("response.mcp_call.in_progress", place + 1, **where),
+            self._event("response.mcp_call_arguments.done", place + 2, **where, arguments=item["arguments"]),
+        ]
+
+    def _end_call(self, payload: Mapping[str, Any]) -> list[Event]:
+        if payload["execution_id"] not in self._calls:
+            return []
+        index, step = self._calls[payload["execution_id"]]
+        error, output = payload.get("error"), payload.get("output")
+        item = {**self._items[index], "output": output, "error": error, "status": "failed" if error else "completed"}
+        self._items[index] = item
+        kind = "failed" if error else "completed"
+        place = step * _STEP + _END_PLACE + self._ended * _CALL
+        self._ended += 1
+        return [
+            self._event(f"response.mcp_call.{kind}", place, item_id=item["id"], output_index=index),
+            self._event("response.output_item.done", place + 1, output_index=index, item=item),
+        ]
+
+    def _event(self, kind: str, number: int, **fields: Any) -> Event:
+        return {"type": kind, "sequence_number": number, **fields}
+
+    def _fresh(self, *events: Event) -> list[Event]:
+        return [event for event in events if event["sequence_number"] > self._after]

@@ -1,0 +1,143 @@
+"""POST /api/webchat/message: takes a message in and waits for its answer.
+
+200: the answer. 504: the wait is over, or the server ends; the work goes on and its answer comes into the session.
+502: the model provider failed; 409: somebody stopped the run; 500: the run failed otherwise - each with the readable
+reason that the session keeps too. 202 with the run id for `?wait=0` or `Prefer: respond-async`. `meta.runId` names the
+run in every case once the message is stored. A client that leaves stops nothing.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.urls import path
+
+from agents_app import selectors as agents
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import Forbidden, InvalidInput
+from sessions_app import services
+from sessions_app.access import access_session
+from sessions_app.identity import rate_limits
+from sessions_app.identity.principal import Principal
+from sessions_app.live_view.watch import wait_until_ended
+from sessions_app.models import Session
+from sessions_app.services import Accepted, Inbound
+from sessions_app.surfaces.base import intake_limit
+from sessions_app.surfaces.base.bodies import parse_json
+from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.timestamps import iso
+from sessions_app.surfaces.rest import envelope, errors
+from sessions_app.surfaces.rest.requests import MessageBody
+
+
+class WebChatMessage(LiveConsumer):
+    methods = ("POST",)
+
+    def limit(self) -> rate_limits.Limit:
+        return rate_limits.chat_limit()
+
+    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+        return errors.shape(failure)
+
+    async def respond(self, body: bytes) -> None:
+        seconds = self._wait_seconds()
+        key = self.request.headers.get("Idempotency-Key", "")
+        message = parse_json(body)
+        async with intake_limit.turn():
+            accepted = await in_db(accept_message, self.principal, message, key)
+        run_id = str(accepted.run_id)
+        if seconds == 0:
+            data = {"sessionId": accepted.session_key, "runId": run_id}
+            await self.send_json(
+                202, envelope.success(data, {"runId": run_id}), {"Preference-Applied": "respond-async"}
+            )
+        else:
+            try:
+                await self._wait(accepted, seconds)
+            except asyncio.CancelledError:
+                if not self.has_left:
+                    await self._tell_unfinished(accepted, "restarting", "The server restarts; the work goes on.")
+                raise
+
+    async def _wait(self, accepted: Accepted, seconds: int) -> None:
+        if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
+            outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
+            await self.send_json(outcome.status, outcome.body)
+        else:
+            await self._tell_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
+
+    async def _tell_unfinished(self, accepted: Accepted, code: str, message: str) -> None:
+        meta = {"runId": str(accepted.run_id), "sessionId": accepted.session_key, "code": code}
+        await self.send_json(504, envelope.failure(message, meta))
+
+    def _wait_seconds(self) -> int:
+        """How long the caller wants to wait, at most KOMAND_WAIT_SECONDS."""
+        most: int = settings.KOMAND_WAIT_SECONDS
+        wanted = self.request.GET.get("wait", "")
+        preferences = {item.strip().lower() for item in self.request.headers.get("Prefer", "").split(",")}
+        if not wanted:
+            return 0 if "respond-async" in preferences else most
+        if not (wanted.isdecimal() and wanted.isascii()) or int(wanted[:9]) > most:
+            raise InvalidInput(f"wait is a number of seconds from 0 to {most}.", code="invalid_wait")
+        return int(wanted)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    body: dict[str, Any]
+
+
+def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Accepted:
+    """Check the body and the sender, and take the message in. Synchronous; raises what views raise."""
+    serializer = MessageBody(data=body)
+    serializer.is_valid(raise_exception=True)
+    fields = serializer.validated_data
+    if not principal.may_send_as(fields["sender_id"]):
+        raise Forbidden("senderId is another's. Writing for others needs the scope senders:any.", code="foreign_sender")
+    session = access_session(principal.user, fields["session_id"]) if fields["session_id"] else None
+    if session is not None:
+        _check_sender(principal, session, fields["sender_id"])
+    inbound = Inbound(
+        channel=services.WEB_CHAT,
+        account_id=fields["account_id"],
+        sender_id=fields["sender_id"],
+        sender_name=fields["display_name"] or "",
+        text=fields["text"],
+    )
+    return services.receive(
+        inbound,
+        owner=principal.user,
+        session=session,
+        agent_id=fields["agent_id"],
+        idempotency_key=idempotency_key,
+        options=RunOptions(tools=fields["tools"], mcp_servers=fields["mcp_servers"]),
+    )
+
+
+def _check_sender(principal: Principal, session: Session, sender_id: str) -> None:
+    is_own = principal.is_self(sender_id) and principal.is_self(session.sender_id)
+    if sender_id != session.sender_id and not is_own:
+        raise InvalidInput(f"The session is {session.sender_id!r}'s, not {sender_id!r}'s.", code="sender_mismatch")
+
+
+def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:
+    """What the ended run means to the waiting caller."""
+    run, run_id = transcript.run, str(accepted.run_id)
+    if run.status is RunStatus.COMPLETED:
+        data = {"sessionId": accepted.session_key, "text": transcript.answer, "timestamp": iso(run.ended_at)}
+        return Outcome(200, envelope.success(data, {"runId": run_id}))
+    meta = {"runId": run_id, "sessionId": accepted.session_key, "code": run.error_code or run.status.value}
+    return Outcome(_status_of(run), envelope.failure(run.error_message or "The run failed.", meta))
+
+
+def _status_of(run: RunView) -> int:
+    if run.status is RunStatus.CANCELLED:
+        return 409
+    return 502 if run.error_code.startswith("model_") else 500
+
+
+live_routes = [path("api/webchat/message", WebChatMessage.as_asgi())]

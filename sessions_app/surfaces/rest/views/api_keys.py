@@ -1,0 +1,36 @@
+"""The caller's API keys: list, make, revoke."""
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from audit_app.kernel.errors import Forbidden
+from sessions_app.identity import api_keys
+from sessions_app.identity.principal import SENDERS_ANY
+from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest.requests import ApiKeyBody
+from sessions_app.surfaces.rest.views.base import KomandView, ok
+
+
+class ApiKeyList(KomandView):
+    def get(self, request: Request) -> Response:
+        page, rows = self.page(), api_keys.list_api_keys(self.principal.user)
+        shown = rows[page.offset : page.offset + page.size]
+        return ok([responses.api_key(row) for row in shown], page.meta(len(rows)))
+
+    def post(self, request: Request) -> Response:
+        """Answers with the key itself, this once. A key cannot make keys: a leaked one would outlive its end."""
+        fields = self.body(ApiKeyBody)
+        if self.principal.kind == "api_key":
+            raise Forbidden("Log in to make an API key; a key cannot make another.", code="key_makes_key")
+        if SENDERS_ANY in fields["scopes"] and not self.principal.user.is_staff:
+            raise Forbidden(f"Only an operator may grant the scope {SENDERS_ANY}.", code="scope_not_allowed")
+        made = api_keys.create_api_key(self.principal.user, **fields)
+        return ok({**responses.api_key(made.row), "key": made.key})
+
+
+class ApiKeyDetail(KomandView):
+    def delete(self, request: Request, key_id: UUID) -> Response:
+        api_keys.revoke_api_key(self.principal.user, key_id)
+        return ok(None)

@@ -1,0 +1,233 @@
+"""The hub's addresses: negotiation, WebSocket, and the two transports over plain HTTP.
+
+Everybody shows a token: in the Authorization header, or as `access_token` in the address, where browsers can put it
+nowhere else. A page's cookie counts for nothing here, so that other origins may be let in.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import path
+
+from audit_app.kernel import context
+from audit_app.kernel.database import in_db
+from audit_app.kernel.errors import AppError, Forbidden
+from sessions_app.identity import rate_limits
+from sessions_app.identity.authentication import authenticate
+from sessions_app.identity.principal import Principal, Unauthenticated
+from sessions_app.identity.request_admission import admit_bearer, check_again
+from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.reauthentication import until_refused
+from sessions_app.surfaces.base.sse import EventStreamConsumer
+from sessions_app.surfaces.signalr import connections
+from sessions_app.surfaces.signalr.connections import Connection
+from sessions_app.surfaces.signalr.hub import PING_SECONDS, Hub
+
+_TRANSPORTS = [
+    {"transport": "WebSockets", "transferFormats": ["Text"]},
+    {"transport": "ServerSentEvents", "transferFormats": ["Text"]},
+    {"transport": "LongPolling", "transferFormats": ["Text"]},
+]
+_SILENT_SECONDS = 4 * PING_SECONDS  # of a client that pings as often as we do: it is gone
+
+
+def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
+    return admit_bearer(request, limit, from_query=True)
+
+
+class _HubRequest(LiveConsumer):
+    """Clients of the hub send no media type, or one that says nothing."""
+
+    admit = staticmethod(_admit)
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    media_types: ClassVar[tuple[str, ...]] = ()
+
+    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+        return {"error": failure.message}
+
+    def _common_headers(self) -> dict[str, str]:
+        headers = super()._common_headers()
+        if (
+            "Access-Control-Allow-Origin" in headers
+        ):  # clients ask with credentials as a rule; cookies count for nothing
+            headers["Access-Control-Allow-Credentials"] = "true"
+        return headers
+
+
+class Negotiate(_HubRequest):
+    async def respond(self, body: bytes) -> None:
+        connection = connections.negotiate(self.principal)
+        version = 1 if self.request.GET.get("negotiateVersion", "0") != "0" else 0
+        # Clients of version 0 come back with the id.
+        connection_id = connection.connection_id if version else connection.token
+        await self.send_json(
+            200,
+            {
+                "negotiateVersion": version, "connectionId": connection_id, "connectionToken": connection.token,
+                "availableTransports": _TRANSPORTS,
+            },
+        )  # fmt: skip
+
+
+class HubOverHttp(EventStreamConsumer, _HubRequest):
+    """GET: an event stream or a poll; POST: records of the client; DELETE: its goodbye."""
+
+    methods = ("GET", "POST", "DELETE")
+
+    async def respond(self, body: bytes) -> None:
+        connection = connections.find(self.request.GET.get("id", ""), self.principal)
+        match self.scope["method"]:
+            case "POST":
+                await self._receive_records(connection, body)
+            case "DELETE":
+                connection.hub.closed.set()
+                await self._answer(202)
+            case _ if "text/event-stream" in self._headers.get("accept", ""):
+                await self._stream(connection)
+            case _:
+                await self._poll(connection)
+
+    async def _receive_records(self, connection: Connection, body: bytes) -> None:
+        if not connection.is_open:
+            raise Forbidden("Nobody listens on this connection yet.", code="not_connected")
+        await connection.hub.receive(body.decode("utf-8"))
+        await self._answer(200)
+
+    async def _stream(self, connection: Connection) -> None:
+        connection = connections.claim(connection.token, self.principal)
+        hub = connection.hub
+        checking = asyncio.create_task(_close_when_refused(hub, self.recheck))
+        await self.open_stream()
+        await self.send_text(":\n\n")
+        try:
+            while not hub.closed.is_set() or connection.waiting:
+                if frames := await connection.take(PING_SECONDS):
+                    await self.send_event(frames)
+        finally:
+            checking.cancel()
+            connections.forget(connection)
+            await hub.end()
+        await self.close_stream()
+
+    async def _poll(self, connection: Connection) -> None:
+        if not connection.is_open:
+            connection.is_open = True
+            asyncio.get_running_loop().create_task(_look_after(connection))
+            await self._answer(200)  # the first poll opens the connection
+            return
+        connection.polls += 1
+        try:
+            frames = await connection.take(connections.POLL_SECONDS)
+        finally:
+            connection.polls -= 1
+            connection.seen_at = time.monotonic()
+        if not frames and connection.hub.closed.is_set():
+            await self._answer(204)
+        else:
+            await self._answer(200, frames)
+
+    async def _answer(self, status: int, text: str = "") -> None:
+        body = text.encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body})
+
+
+async def _look_after(connection: Connection) -> None:
+    """End a polled connection when it was closed and fetched, or when its client is gone."""
+    while True:
+        await asyncio.sleep(1)
+        is_gone = not connection.polls and time.monotonic() - connection.seen_at > connections.GONE_SECONDS
+        if is_gone or (connection.hub.closed.is_set() and not connection.waiting):
+            break
+    await asyncio.sleep(1)  # the client may still ask for the end
+    connections.forget(connection)
+    await connection.hub.end()
+
+
+class HubSocket(AsyncWebsocketConsumer):
+    """The hub over a WebSocket. Without an `id` the client has not negotiated, which is as well."""
+
+    _hub: Hub | None = None
+    _tasks: tuple[asyncio.Task[None], ...] = ()
+
+    async def connect(self) -> None:
+        try:
+            principal = await in_db(_principal_of, self.scope)
+            token = parse_qs(self.scope["query_string"].decode("latin-1")).get("id", [""])[0]
+            connection = connections.claim(token, principal) if token else Connection(principal)
+        except (AppError, UnicodeDecodeError):
+            await self.close()  # before it is accepted: the client sees 403
+            return
+        context.actor.set(principal.actor)
+        self._connection, self._hub = connection, connection.hub
+        self._hub.send = self._send
+        self._heard_at = time.monotonic()
+        await self.accept()
+        check = partial(check_again, self.scope, principal)
+        work = (self._end_with(self._hub), _close_when_refused(self._hub, check))
+        self._tasks = tuple(asyncio.create_task(part) for part in work)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        self._heard_at = time.monotonic()
+        if self._hub:
+            await self._hub.receive(
+                text_data if text_data is not None else (bytes_data or b"").decode("utf-8", "replace")
+            )
+
+    async def disconnect(self, code: int) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._hub:
+            connections.forget(self._connection)
+            await self._hub.end()
+
+    async def _send(self, frame: str) -> None:
+        try:
+            await self.send(text_data=frame)
+        except Exception:  # each server has its own for a connection that is closed by now
+            if self._hub:
+                self._hub.closed.set()
+
+    async def _end_with(self, hub: Hub) -> None:
+        """Close the socket when the hub says so, or when the client is silent for too long."""
+        while not hub.closed.is_set():
+            try:
+                async with asyncio.timeout(PING_SECONDS):
+                    await hub.closed.wait()
+            except TimeoutError:
+                if time.monotonic() - self._heard_at > _SILENT_SECONDS:
+                    break
+        await self.close()
+
+
+async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
+    """A client that may not come in any more is let go; when it comes back it learns why."""
+    await until_refused(check)
+    hub.closed.set()
+
+
+def _principal_of(scope: Mapping[str, Any]) -> Principal:
+    principal = authenticate(scope, from_query=True)
+    if principal is None or principal.kind == "session":
+        raise Unauthenticated
+    return principal
+
+
+live_routes = [
+    route
+    for hub in settings.KOMAND_HUB_PATHS
+    for route in (
+        path(f"{hub}/negotiate", Negotiate.as_asgi()),
+        path(hub, HubOverHttp.as_asgi()),
+        path(hub, HubSocket.as_asgi()),
+    )
+]
