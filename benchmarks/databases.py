@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from tests.postgres import run_postgres
+from tests.support.postgres import run_postgres
 
 KINDS = ("sqlite", "postgres")
 # As it comes: what is committed is on the disk. (The tests run theirs without that.)

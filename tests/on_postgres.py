@@ -11,7 +11,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 
-from tests.postgres import find_install, run_postgres
+from tests.support.postgres import find_install, run_postgres
 
 VARIABLE = "KOMAND_TEST_DATABASE_URL"
 _TESTS = ("tests/integration", "tests/chaos")

@@ -14,7 +14,7 @@ from benchmarks.installation import Installation
 from benchmarks.meters import CpuMeter
 from benchmarks.scale import Scale
 from benchmarks.surfaces import VIEWERS, viewers_of
-from benchmarks.watching import GatewayViewer, ask_all, close_all, open_all
+from benchmarks.viewers import GatewayViewer, ask_all, close_all, open_all
 
 PART = "encoders"
 _MOST_SHARE = 15.0  # percent
@@ -24,7 +24,7 @@ _OTHERS = ("model", "relay", "client")
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     rounds = "200" if scale.starts > 1 else "10"
-    alone = json.loads(installation.gateway.run(["-m", "benchmarks.encoding", rounds]).splitlines()[-1])
+    alone = json.loads(installation.gateway.run(["-m", "benchmarks.encoder_cost", rounds]).splitlines()[-1])
     figures = []
     for name, kind in VIEWERS.items():
         whole = await _path_us(installation, viewers_of(installation, kind, scale.surfaces), scale.tokens)

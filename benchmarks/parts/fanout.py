@@ -9,7 +9,7 @@ from benchmarks.figures import Figure, p50, p99
 from benchmarks.installation import Installation
 from benchmarks.meters import CpuMeter
 from benchmarks.scale import Scale
-from benchmarks.watching import Viewer, close_all, open_all, watch_all
+from benchmarks.viewers import Viewer, close_all, open_all, watch_all
 
 PART = "fanout"
 

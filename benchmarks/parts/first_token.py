@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from benchmarks.figures import Figure, p50, p99
 from benchmarks.installation import Installation, Moments
 from benchmarks.scale import Scale
-from benchmarks.watching import Tally, ask_all, close_all, open_all
+from benchmarks.viewers import Tally, ask_all, close_all, open_all
 
 PART = "first-token"
 _TOKENS = 30

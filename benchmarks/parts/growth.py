@@ -66,8 +66,8 @@ def _filled(data_dir: Path, model_url: str, databases: Databases, turns: int) ->
     sys.stderr.write(f"filling a database with {turns:,} turns …\n")
     gateway = Gateway(data_dir, model_url, **databases.make(data_dir).environment)
     gateway.prepare()
-    gateway.run(["-m", "benchmarks.growing.traffic", "--turns", str(turns)], seconds=_FILL_SECONDS)
-    with gateway.open("benchmarks.growing.probe") as process:
+    gateway.run(["-m", "benchmarks.growth_data.traffic", "--turns", str(turns)], seconds=_FILL_SECONDS)
+    with gateway.open("benchmarks.growth_data.probe") as process:
         try:
             yield Probe(process)
         finally:

@@ -7,7 +7,7 @@ import psutil
 from benchmarks.figures import Figure
 from benchmarks.installation import Installation
 from benchmarks.scale import Scale
-from benchmarks.watching import ask_all, close_all, open_all
+from benchmarks.viewers import ask_all, close_all, open_all
 
 PART = "idle"
 _STREAM_TOKENS = 150

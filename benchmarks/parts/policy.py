@@ -53,7 +53,7 @@ def _decision_us(policy: AgentPolicy, rounds: int) -> float:
 def _gate_us(folder: Path, rounds: int) -> dict[str, float]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("KOMAND_", "DATABASE_", "REDIS_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gating", str(rounds)],
+        [sys.executable, "-m", "benchmarks.policy_cost", str(rounds)],
         env={**own, "KOMAND_DATA_DIR": str(folder)}, capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

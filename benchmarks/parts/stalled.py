@@ -12,7 +12,7 @@ import psutil
 from benchmarks.figures import Figure
 from benchmarks.installation import Installation
 from benchmarks.scale import Scale
-from benchmarks.watching import GatewayViewer
+from benchmarks.viewers import GatewayViewer
 from benchmarks.websocket import WebSocket, upgrade_headers
 from benchmarks.wire import head
 

@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, p50, p99
 from benchmarks.installation import Installation
 from benchmarks.meters import CpuMeter
 from benchmarks.scale import Scale
-from benchmarks.watching import RATE, Tally, Viewer, ask_all, close_all, open_all
+from benchmarks.viewers import RATE, Tally, Viewer, ask_all, close_all, open_all
 
 PART = "streams"
 _OVER_SECONDS = 2.0  # the streams begin one after the other: how a crowd begins is the first token's question

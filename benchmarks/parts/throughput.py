@@ -8,7 +8,7 @@ from benchmarks.figures import Figure, p50, p99
 from benchmarks.installation import Installation
 from benchmarks.meters import CpuMeter
 from benchmarks.scale import Scale
-from benchmarks.watching import GatewayViewer
+from benchmarks.viewers import GatewayViewer
 
 PART = "throughput"
 _INSTANT = "[[tokens=20 rate=0]]"

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
 # Root needs no-sandbox; the rest keeps the browser from talking to anyone but us.

@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser.chat_page import SOON, ChatPage
 from tests.browser.conftest import ARGUMENTS, CHROMIUM
-from tests.live import LiveKomand, start_komand
+from tests.support.live_server import LiveKomand, start_komand
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 EARLIER = ["What does a webhook do?", "What time is it in London and in New York?", "What is 2**64 - 1?"]

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chat_page import ChatPage
 from tests.browser.conftest import NewTab
 from tests.browser.test_conversation import TWO_TOOLS
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 
 EVERYTHING = """\
 # Heading

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, WebSocketRoute, expect
 from tests.browser.chat_page import SOON, ChatPage, answering, tokens
 from tests.browser.conftest import NewTab
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand, wait_for
+from tests.support.live_server import LiveKomand, wait_for
 
 TWO_TOOLS = [["calculator", {"expression": "17*23"}], ["date_time", {"timezone": "Asia/Tokyo"}]]
 

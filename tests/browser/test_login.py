@@ -5,7 +5,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.conftest import NewTab
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat_page import SOON
 from tests.browser.conftest import NewTab
-from tests.live import ROOT, LiveKomand
+from tests.support.live_server import ROOT, LiveKomand
 
 FORGE = "from tools_app.models import ToolExecution as T; T.objects.filter(pk='{}').update(output='{}')"
 

@@ -13,10 +13,10 @@ from typing import Any
 import redis
 
 from tests.chaos.clients import Watching
-from tests.chaos.fire import Fire
+from tests.chaos.live_faults_support import Fire
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 _MODEL_FAULTS = ("status=500", "status=429 retry_after=1", "status=503", "cut=5", "badjson=4", "tokens=30 hang=10")
 _PLATFORM_FAULTS = (

@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from tests.fakes.telegram import group_update, private_update
 from tests.integration.sessions_app.page_model import MissingTextError, PageModel
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 
 AGAIN_SECONDS = 0.2
 _BUSY = (429, 500, 502, 503)

@@ -20,10 +20,10 @@ from pathlib import Path
 from uuid import UUID
 
 from tests.chaos import rolling
-from tests.chaos.fire import Fire, open_fire
+from tests.chaos.live_faults_support import Fire, open_fire
 from tests.fakes.model_server import ModelServer
-from tests.live import wait_for
-from tests.postgres import find_install, open_postgres
+from tests.support.live_server import wait_for
+from tests.support.postgres import find_install, open_postgres
 
 ANSWER = "[[tokens=800 rate=40]]"
 

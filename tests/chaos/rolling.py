@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.chaos.clients import Watching
-from tests.chaos.fire import Fire
+from tests.chaos.live_faults_support import Fire
 
 RUNS = 30
 # Long enough to be under way from the first restart to the last.

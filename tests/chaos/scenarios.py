@@ -16,7 +16,7 @@ from agents_app import services as runs
 from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
 from sessions_app.services import receive
-from tests.chaos.power import Gateway
+from tests.chaos.crash_gateway import Gateway
 from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.types import Effect, LoopTool, Risk, Tool, ToolCall, ToolContext, ToolSpec

@@ -12,8 +12,8 @@ import pytest
 from django.db import connection
 
 from sessions_app.integrity_checks import find_violations
-from tests.chaos.play import Play
-from tests.chaos.power import Gateway
+from tests.chaos.crash_gateway import Gateway
+from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.django_db(transaction=True)

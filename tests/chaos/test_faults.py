@@ -29,8 +29,8 @@ from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import receive
 from sessions_app.surfaces.base.http_errors import failure_of
-from tests.chaos.play import Play
-from tests.chaos.power import Gateway
+from tests.chaos.crash_gateway import Gateway
+from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS, person_of
 from tools_app import services as tools
 from tools_app.executions import runner

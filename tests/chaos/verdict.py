@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from tests.chaos.clients import Watching
-from tests.chaos.fire import Fire
-from tests.chaos.storm import Message, Storm
+from tests.chaos.live_faults_support import Fire
+from tests.chaos.load import Message, Storm
 from tests.fakes.telegram import FakeTelegram
-from tests.live import wait_for
+from tests.support.live_server import wait_for
 
 # How a message may end that met too many faults: told, stored and open to another try.
 _HONEST_ENDS = ("crashed", "time_limit")

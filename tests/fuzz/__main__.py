@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx2
 
-from tests.live import LiveKomand, start_komand
-from tests.openapi_check import Document
+from tests.support.live_server import LiveKomand, start_komand
+from tests.support.openapi_check import Document
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 SECONDS = 120  # what is left of them after the systematic part is spent on chance

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_rig import until
-from tests.mcp_rig import Caller, LoopThread
+from tests.support.engine import until
+from tests.support.mcp import Caller, LoopThread
 from tests.surfaces import npm
 from tools_app.mcp_client.config import ServerConfig
 from tools_app.types import ToolError

@@ -12,7 +12,7 @@ import pytest
 from openai import OpenAI
 
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand, wait_for
+from tests.support.live_server import LiveKomand, wait_for
 from tests.surfaces.threads.ksapi_client import Client, text_of
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from audit_app.models import AuditEntry
-from tests.mcp_rig import BAD
+from tests.support.mcp import BAD
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
 

@@ -18,9 +18,9 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
-from tests.approval_rig import Launch
-from tests.engine_rig import EngineRig, until, until_someone_waits
-from tests.rest_rig import RestCaller
+from tests.support.approvals import Launch
+from tests.support.engine import EngineRig, until, until_someone_waits
+from tests.support.rest import RestCaller
 from tools_app.executions import approvals
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.registry import tools

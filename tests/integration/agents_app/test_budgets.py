@@ -16,7 +16,7 @@ from agents_app.runs import cost_budget
 from agents_app.types import ModelResponse, RunStatus, Usage
 from audit_app import services as audit
 from audit_app.models import AuditEntry
-from tests.engine_rig import EngineRig
+from tests.support.engine import EngineRig
 from tools_app import services
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import budgets

@@ -14,7 +14,7 @@ from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.models import Session, Turn
 from sessions_app.services import open_session, rename_session
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

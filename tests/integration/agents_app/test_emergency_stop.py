@@ -16,7 +16,7 @@ from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app.models import Turn
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 from tools_app import services
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop

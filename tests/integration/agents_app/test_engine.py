@@ -22,7 +22,7 @@ from sessions_app.conversation import receive_message
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import Inbound, open_session, receive
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 from tools_app.types import ExecutionStatus, ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -20,7 +20,7 @@ from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.kernel import durable_writes
 from sessions_app.services import open_session
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -20,7 +20,7 @@ from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Turn
-from tests.engine_rig import EngineRig, until, until_someone_waits
+from tests.support.engine import EngineRig, until, until_someone_waits
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 

@@ -12,7 +12,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.models import AuditEntry, Event
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
 from tools_app.policy import grants
 from tools_app.registry import tools

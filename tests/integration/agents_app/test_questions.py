@@ -14,8 +14,8 @@ from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
 from sessions_app.models import Turn
-from tests.engine_rig import EngineRig, until
-from tests.rest_rig import RestCaller
+from tests.support.engine import EngineRig, until
+from tests.support.rest import RestCaller
 from tools_app.models import InputRequest
 from tools_app.types import ExecutionStatus, ToolCall
 

@@ -15,10 +15,10 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry
 from komand.logs import TextFormatter
-from tests.engine_rig import EngineRig
 from tests.fakes.http_protocol import HttpRequest
 from tests.fakes.http_server import FakeServer
-from tests.rest_rig import RestCaller
+from tests.support.engine import EngineRig
+from tests.support.rest import RestCaller
 from tools_app.receipts.receipts import verify_receipt
 from tools_app.secrets.credentials import store_credential
 from tools_app.skills import registry

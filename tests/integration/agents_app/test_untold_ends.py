@@ -14,7 +14,7 @@ from agents_app.runs import hooks, reaper
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunTranscript
 from sessions_app.services import open_session
-from tests.engine_rig import EngineRig
+from tests.support.engine import EngineRig
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

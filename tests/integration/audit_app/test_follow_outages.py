@@ -13,7 +13,7 @@ from audit_app.kernel import valkey as kernel_valkey
 from audit_app.timeline import list_news
 from tests.integration.audit_app.test_follow import listening, take
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED
-from tests.live import wait_for
+from tests.support.live_server import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

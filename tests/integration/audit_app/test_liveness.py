@@ -21,7 +21,7 @@ from audit_app.liveness.file_locks import FileMarks
 from audit_app.liveness.pg_locks import PostgresMarks
 from audit_app.liveness.process_marks import Look, Marks
 from audit_app.models import ProcessLife
-from tests.live import wait_for
+from tests.support.live_server import wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from sessions_app.channels.outbound import rate_limiter
-from tests.engine_rig import EngineRig
 from tests.fakes.telegram import FakeTelegram
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.engine import EngineRig
 
 
 @pytest.fixture

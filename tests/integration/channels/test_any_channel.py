@@ -13,8 +13,8 @@ from sessions_app.channels import accounts
 from sessions_app.channels.adapters.fake import Fake, FakePlatform
 from sessions_app.channels.base import WebhookRequest
 from sessions_app.channels.registry import channels
-from tests.channel_rig import post, settle
-from tests.engine_rig import EngineRig
+from tests.support.channels import post, settle
+from tests.support.engine import EngineRig
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

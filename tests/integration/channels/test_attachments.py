@@ -18,11 +18,11 @@ from audit_app.liveness import Observer
 from sessions_app.channels.attachments import records, storage, sweeper
 from sessions_app.channels.inbound import albums
 from sessions_app.models import Attachment, ChannelAccount, InboundMessage, Turn
-from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,12 +16,12 @@ from sessions_app.approvals.decisions import prompt_text
 from sessions_app.channels.inbound import pairing
 from sessions_app.channels.outbound import retry_policy
 from sessions_app.models import Delivery, InboundMessage, Pairing
-from tests.approval_rig import Launch, asked, wants_to_launch
-from tests.channel_rig import add_telegram, add_webhook, all_settled, post, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
+from tests.support.approvals import Launch, asked, wants_to_launch
+from tests.support.channels import add_telegram, add_webhook, all_settled, post, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 from tools_app.models import Approval, Grant, ToolExecution
 from tools_app.registry import tools
 from tools_app.types import Decision, ToolCall

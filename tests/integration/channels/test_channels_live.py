@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
-from tests.live import LiveKomand, wait_for
+from tests.support.live_server import LiveKomand, wait_for
 
 SECRET = "live-secret-0123456789"
 

@@ -5,10 +5,10 @@ import pytest
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.models import AuditEntry
 from sessions_app.models import Delivery, InboundMessage, Session, Turn
-from tests.channel_rig import add_telegram, add_webhook, in_steps, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, in_steps, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

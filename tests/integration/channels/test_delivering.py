@@ -23,11 +23,11 @@ from sessions_app.channels.outbound import outbox, scheduler, sender, sweeper, t
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
-from tests.channel_rig import add_telegram, add_webhook, all_settled, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, TOKEN, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, all_settled, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,10 +16,10 @@ from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.base import Checked
 from sessions_app.channels.inbound import commands, pairing
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
-from tests.channel_rig import add_telegram, add_webhook, post, telegram, webhook
-from tests.engine_rig import EngineRig
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
+from tests.support.channels import add_telegram, add_webhook, post, telegram, webhook
+from tests.support.engine import EngineRig
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

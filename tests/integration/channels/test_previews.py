@@ -13,11 +13,11 @@ from audit_app.models import AuditEntry
 from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.outbound import drafts, outbox
 from sessions_app.models import Delivery
-from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

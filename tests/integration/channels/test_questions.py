@@ -9,9 +9,9 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from sessions_app.channels.outbound import question_prompts
 from sessions_app.models import Delivery
-from tests.channel_rig import add_telegram, telegram
-from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import FakeTelegram, private_update
+from tests.support.channels import add_telegram, telegram
+from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -32,11 +32,11 @@ from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.channels.outbound.sender import Sender
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
-from tests.channel_rig import add_telegram, add_webhook, settle, telegram, webhook
-from tests.engine_rig import EngineRig, until
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, press_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver
+from tests.support.channels import add_telegram, add_webhook, settle, telegram, webhook
+from tests.support.engine import EngineRig, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

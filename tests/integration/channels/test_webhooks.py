@@ -17,10 +17,10 @@ from sessions_app.channels.inbound import pairing
 from sessions_app.channels.inbound import webhook as webhook_module
 from sessions_app.channels.outbound.outbox import draft_id_of
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, Session, Turn
-from tests.channel_rig import TELEGRAM_SECRET, add_telegram, add_webhook, post, request, telegram, webhook
-from tests.engine_rig import EngineRig
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+from tests.support.channels import TELEGRAM_SECRET, add_telegram, add_webhook, post, request, telegram, webhook
+from tests.support.engine import EngineRig
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,6 +1,6 @@
 """The demonstration of trust, whole: every process of Komand, a person's yes, a receipt, and forgeries that fail."""
 
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 
 
 def test_a_call_is_asked_for_approved_made_proved_and_a_forgery_fails(live_komand: LiveKomand) -> None:

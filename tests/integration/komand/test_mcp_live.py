@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.live import LiveKomand, wait_for
-from tests.mcp_rig import BAD
+from tests.support.live_server import LiveKomand, wait_for
+from tests.support.mcp import BAD
 
 CALL = "[[tool=mcp__{}__act args={{}}]]"
 

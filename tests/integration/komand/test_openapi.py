@@ -14,8 +14,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from komand import asgi
 from komand.openapi import document
-from tests.openapi_check import Document
-from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
+from tests.support.openapi_check import Document
+from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 from tools_app.storage.artifacts import write_artifact
 

@@ -23,7 +23,7 @@ from sessions_app.channels.outbound import transitions
 from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Delivery, Session, Turn
 from sessions_app.services import Inbound, open_session, receive
-from tests.query_plans import caught, whole_reads
+from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors as tools
 from tools_app.models import ToolExecution
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from komand.supervisor import embedded, supervisor
-from tests.live import ROOT, LiveKomand, clean_environment, start_komand, wait_for
+from tests.support.live_server import ROOT, LiveKomand, clean_environment, start_komand, wait_for
 
 
 def alive(komand: LiveKomand) -> set[int]:

@@ -16,7 +16,7 @@ import pytest
 
 from komand.server import most_bytes, too_large
 from tests.integration.komand.flooding import LARGE_PIECES, PIECE
-from tests.live import ROOT, clean_environment, wait_for
+from tests.support.live_server import ROOT, clean_environment, wait_for
 
 STALL_SECONDS = 1.0
 

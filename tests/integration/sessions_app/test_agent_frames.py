@@ -20,9 +20,9 @@ from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
-from tests.agents_rig import RESTS, AgentCaller
-from tests.approval_rig import Launch, wants_to_launch
-from tests.engine_rig import EngineRig
+from tests.support.agents import RESTS, AgentCaller
+from tests.support.approvals import Launch, wants_to_launch
+from tests.support.engine import EngineRig
 from tools_app.registry import tools
 from tools_app.types import ToolCall
 

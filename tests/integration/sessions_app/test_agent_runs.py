@@ -12,8 +12,8 @@ from agents_app.types import RunStatus
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import signed_urls, urls
-from tests.agents_rig import AgentCaller
-from tests.rest_rig import make_agent, make_run, make_session, make_user
+from tests.support.agents import AgentCaller
+from tests.support.rest import make_agent, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

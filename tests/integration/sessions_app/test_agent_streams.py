@@ -11,9 +11,9 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
-from tests.agents_rig import RESTS, AgentCaller, eventually
-from tests.approval_rig import Launch, wants_to_launch
-from tests.engine_rig import EngineRig, until
+from tests.support.agents import RESTS, AgentCaller, eventually
+from tests.support.approvals import Launch, wants_to_launch
+from tests.support.engine import EngineRig, until
 from tools_app.registry import tools
 from tools_app.types import ToolCall
 

@@ -9,7 +9,7 @@ from django.test import Client
 from agents_app.models import Run
 from agents_app.types import RunStatus
 from sessions_app.models import Session, Turn
-from tests.rest_rig import make_agent, make_run, make_session, make_user
+from tests.support.rest import make_agent, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

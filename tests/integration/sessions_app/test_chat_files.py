@@ -12,8 +12,8 @@ from agents_app.providers.kinds.scripted import Reply
 from sessions_app.models import Session
 from sessions_app.surfaces.chat.fragments import files_frame
 from sessions_app.surfaces.chat.session_files import read_files
-from tests.engine_rig import EngineRig
-from tests.rest_rig import RestCaller, make_session, make_user
+from tests.support.engine import EngineRig
+from tests.support.rest import RestCaller, make_session, make_user
 from tools_app.storage.artifacts import write_artifact
 from tools_app.types import ToolCall
 

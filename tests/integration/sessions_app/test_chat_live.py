@@ -25,9 +25,9 @@ from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session
 from sessions_app.services import Inbound, cancel_session_runs, delete_session, receive
 from sessions_app.surfaces.chat import consumers
-from tests.engine_rig import EngineRig
 from tests.integration.sessions_app.page_model import PageModel
-from tests.rest_rig import make_session, make_user
+from tests.support.engine import EngineRig
+from tests.support.rest import make_session, make_user
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -4,7 +4,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from tests.rest_rig import make_user
+from tests.support.rest import make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -16,7 +16,7 @@ from agents_app.models import Step
 from agents_app.types import RunStatus
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
-from tests.rest_rig import make_agent, make_execution, make_run, make_session, make_user
+from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

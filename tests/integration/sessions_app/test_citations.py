@@ -21,8 +21,8 @@ from sessions_app.surfaces.openai.consumers import load
 from sessions_app.surfaces.openai.responses import of_transcript
 from sessions_app.surfaces.signalr import commands
 from sessions_app.surfaces.signalr.commands import Watched
-from tests.engine_rig import EngineRig, until
-from tests.rest_rig import RestCaller
+from tests.support.engine import EngineRig, until
+from tests.support.rest import RestCaller
 from tools_app.executions import result_sources
 from tools_app.registry import tools
 from tools_app.storage import memories

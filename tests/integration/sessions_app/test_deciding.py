@@ -13,7 +13,7 @@ from agents_app.types import RunStatus
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session
 from sessions_app.services import delete_session
-from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, Grant
 from tools_app.types import Decision

@@ -14,7 +14,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.signalr.hub import Hub
 from tests.integration.audit_app.timelines import RUN_QUEUED, RUN_STARTED, Conversation
-from tests.rest_rig import make_session, make_user
+from tests.support.rest import make_session, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

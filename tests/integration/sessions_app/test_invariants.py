@@ -22,8 +22,8 @@ from sessions_app import integrity_checks
 from sessions_app.integrity_checks import INVARIANTS, find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.services import open_session
-from tests.chaos.play import Play
-from tests.chaos.power import Gateway
+from tests.chaos.crash_gateway import Gateway
+from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
 from tools_app.models import Approval, InputRequest, ToolExecution
 

@@ -17,9 +17,9 @@ from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Turn
 from sessions_app.surfaces.mcp.consumers import McpEndpoint
-from tests.engine_rig import EngineRig
-from tests.live import LiveKomand
-from tests.rest_rig import make_run, make_session, make_user
+from tests.support.engine import EngineRig
+from tests.support.live_server import LiveKomand
+from tests.support.rest import make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 
 from sessions_app import services
 from sessions_app.models import Session
-from tests.agents_rig import AgentCaller
-from tests.rest_rig import make_agent, make_user
+from tests.support.agents import AgentCaller
+from tests.support.rest import make_agent, make_user
 from tools_app.storage import artifacts
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]

@@ -23,7 +23,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.openai import commands, consumers, sdk_retries
-from tests.rest_rig import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

@@ -20,8 +20,8 @@ from sessions_app.identity import access_tokens
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.rest.consumers import WebChatMessage
-from tests.engine_rig import EngineRig, until
-from tests.rest_rig import Answer, LiveCaller
+from tests.support.engine import EngineRig, until
+from tests.support.rest import Answer, LiveCaller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -26,8 +26,8 @@ from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.openai.consumers import live_routes
 from sessions_app.surfaces.signalr.hub import Hub
-from tests.engine_rig import EngineRig
-from tests.rest_rig import LiveCaller
+from tests.support.engine import EngineRig
+from tests.support.rest import LiveCaller
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,7 +7,7 @@ from django.urls import get_resolver
 
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.rest import urls
-from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.secrets.credentials import store_credential
 from tools_app.storage.artifacts import write_artifact
 

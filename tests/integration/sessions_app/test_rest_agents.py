@@ -9,7 +9,7 @@ from audit_app import services as audit
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
-from tests.rest_rig import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}

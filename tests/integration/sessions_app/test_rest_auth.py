@@ -14,7 +14,7 @@ from audit_app.models import AuditEntry
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import RefreshToken
-from tests.rest_rig import RestCaller, make_user
+from tests.support.rest import RestCaller, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 NOBODY = RestCaller()

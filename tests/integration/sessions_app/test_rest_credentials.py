@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.rest_rig import RestCaller, make_user
+from tests.support.rest import RestCaller, make_user
 from tools_app.secrets.credentials import use_credential
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]

@@ -4,7 +4,7 @@ import pytest
 from django.db import OperationalError
 
 from sessions_app import selectors
-from tests.rest_rig import RestCaller, make_user
+from tests.support.rest import RestCaller, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

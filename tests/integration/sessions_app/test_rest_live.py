@@ -12,7 +12,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.http_errors import Failure
 from sessions_app.surfaces.rest import envelope, errors
-from tests.rest_rig import LiveCaller, make_user
+from tests.support.rest import LiveCaller, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

@@ -5,8 +5,8 @@ import sys
 import pytest
 from django.contrib.auth.models import Permission
 
-from tests.mcp_rig import BAD
-from tests.rest_rig import RestCaller, make_agent, make_user
+from tests.support.mcp import BAD
+from tests.support.rest import RestCaller, make_agent, make_user
 from tools_app.models import McpServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]

@@ -7,7 +7,7 @@ import pytest
 from agents_app.models import Agent, Run
 from audit_app.models import AuditEntry
 from sessions_app.services import Inbound, receive
-from tests.rest_rig import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_session, make_user
 from tools_app.policy import grants
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]

@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from tests.rest_rig import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.models import ToolExecution
 from tools_app.receipts import receipts
 

@@ -7,7 +7,7 @@ from agents_app.types import RunStatus
 from audit_app.models import AuditEntry
 from sessions_app.models import Session, Turn
 from sessions_app.services import open_session
-from tests.rest_rig import RestCaller, make_agent, make_execution, make_run, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agents_app.models import Agent
-from tests.rest_rig import RestCaller, make_agent, make_user
+from tests.support.rest import RestCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -15,8 +15,8 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.rest import consumers
 from sessions_app.surfaces.rest.consumers import WebChatMessage
-from tests.engine_rig import EngineRig
-from tests.rest_rig import LiveCaller, RestCaller, make_session, make_user, read_envelope
+from tests.support.engine import EngineRig
+from tests.support.rest import LiveCaller, RestCaller, make_session, make_user, read_envelope
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 

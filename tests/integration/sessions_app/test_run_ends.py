@@ -7,8 +7,8 @@ import pytest
 from sessions_app.models import Turn
 from sessions_app.surfaces.agent_messages import run_files
 from sessions_app.surfaces.agent_messages.wire_format import MessageType
-from tests.agents_rig import AgentCaller
-from tests.rest_rig import make_agent, make_user
+from tests.support.agents import AgentCaller
+from tests.support.rest import make_agent, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -27,7 +27,7 @@ from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.threads import consumers as threads
 from sessions_app.surfaces.threads.event_stream import ThreadStream
-from tests.rest_rig import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

@@ -26,7 +26,7 @@ from sessions_app.surfaces.openai import urls as openai_urls
 from sessions_app.surfaces.signalr import connections, hub
 from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.signalr.hub import Hub
-from tests.rest_rig import LiveCaller, make_execution, make_run, make_session, make_user
+from tests.support.rest import LiveCaller, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]

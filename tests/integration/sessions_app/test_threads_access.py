@@ -11,7 +11,7 @@ from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Feedback
 from sessions_app.surfaces.threads import urls
-from tests.rest_rig import make_run, make_session, make_user
+from tests.support.rest import make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

@@ -12,7 +12,7 @@ from agents_app.models import Run
 from audit_app.kernel.database import in_db
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.threads import consumers, direct_answers
-from tests.rest_rig import LiveCaller, make_agent, make_user
+from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 

@@ -25,7 +25,7 @@ from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.threads import notification_socket
 from sessions_app.surfaces.threads.consumers import live_routes
 from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
-from tests.rest_rig import make_session, make_user
+from tests.support.rest import make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey", "layer")]
 

@@ -19,8 +19,8 @@ from sessions_app.services import Accepted
 from sessions_app.surfaces.threads import commands
 from sessions_app.surfaces.threads.event_schemas import KINDS
 from sessions_app.surfaces.threads.event_stream import ThreadStream
-from tests.engine_rig import EngineRig
-from tests.rest_rig import LiveCaller
+from tests.support.engine import EngineRig
+from tests.support.rest import LiveCaller
 from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import READ, Principal
 from sessions_app.identity.stream_tickets import TicketRefused, issue_ticket, redeem_ticket
-from tests.rest_rig import RestCaller, make_user
+from tests.support.rest import RestCaller, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

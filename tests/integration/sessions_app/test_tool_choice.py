@@ -12,8 +12,8 @@ from agents_app.runs import run_policy
 from agents_app.types import RunOptions
 from sessions_app.identity import access_tokens
 from sessions_app.surfaces.rest.consumers import WebChatMessage
-from tests.engine_rig import EngineRig
-from tests.rest_rig import Answer, LiveCaller
+from tests.support.engine import EngineRig
+from tests.support.rest import Answer, LiveCaller
 from tools_app import services as tools
 from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import ExecutionStatus, ToolCall

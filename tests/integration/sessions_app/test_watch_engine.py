@@ -13,7 +13,7 @@ from audit_app import follow, timeline
 from audit_app.kernel.database import in_db
 from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.services import Accepted
-from tests.engine_rig import EngineRig
+from tests.support.engine import EngineRig
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.types import ToolCall
 

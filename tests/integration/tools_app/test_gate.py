@@ -3,7 +3,7 @@
 import pytest
 
 from audit_app.models import AuditEntry
-from tests.cost import costs_less_than
+from tests.support.cpu_cost import costs_less_than
 from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, ExecutionStatus, Risk, Target

@@ -13,7 +13,7 @@ from django.conf import settings
 from audit_app.kernel.database import close_pool
 from audit_app.liveness import Observer
 from audit_app.models import AuditEntry, Event
-from tests.engine_rig import until
+from tests.support.engine import until
 from tools_app import conf, selectors, services
 from tools_app.executions import loop_runner
 from tools_app.models import ToolExecution

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.engine_rig import until
-from tests.mcp_rig import BAD, Caller, LoopThread, bad, good, serving
+from tests.support.engine import until
+from tests.support.mcp import BAD, Caller, LoopThread, bad, good, serving
 from tools_app.mcp_client.config import ServerConfig
 from tools_app.mcp_client.errors import ServerFault
 from tools_app.types import ToolError

@@ -15,8 +15,8 @@ from agents_app.types import RunStatus
 from audit_app import stream
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
-from tests.engine_rig import EngineRig, until
-from tests.mcp_rig import BAD
+from tests.support.engine import EngineRig, until
+from tests.support.mcp import BAD
 from tools_app import catalogue, services
 from tools_app.mcp_client import discovery, mcp_tools, servers
 from tools_app.mcp_client.config import Greeting

@@ -14,7 +14,7 @@ from django.db import connection
 
 from audit_app import liveness
 from tests.integration.tools_app.worker_tools import Misbehave, SleepAgain, SleepOnce
-from tests.live import ROOT, wait_for
+from tests.support.live_server import ROOT, wait_for
 from tools_app import conf, selectors, services
 from tools_app.registry import tools
 from tools_app.types import ExecutionStatus

@@ -11,7 +11,7 @@ import pytest
 
 from sessions_app.surfaces.agent_messages.wire_format import MessageType
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 from tests.surfaces import npm
 from tests.surfaces.threads.ksapi_client import Client, text_of
 

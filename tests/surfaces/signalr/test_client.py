@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 from tests.surfaces import npm
 from tests.surfaces.threads.ksapi_client import Client, text_of
 

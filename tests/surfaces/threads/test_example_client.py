@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.live import ROOT, LiveKomand
+from tests.support.live_server import ROOT, LiveKomand
 
 EXAMPLE = Path(ROOT, "docs", "examples", "threads_stream.py")
 

@@ -9,7 +9,7 @@ import ksapi
 import pytest
 
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand, wait_for
+from tests.support.live_server import LiveKomand, wait_for
 from tests.surfaces.threads.ksapi_client import Client, names, read_events, text_of
 
 

@@ -6,7 +6,7 @@ import re
 import ksapi
 from websockets.sync.client import connect
 
-from tests.live import LiveKomand
+from tests.support.live_server import LiveKomand
 from tests.surfaces.threads.ksapi_client import Client
 
 SECONDS = 20

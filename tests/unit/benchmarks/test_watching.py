@@ -2,7 +2,7 @@
 
 import time
 
-from benchmarks.watching import Tally
+from benchmarks.viewers import Tally
 
 
 def stamps(*milliseconds: int) -> bytes:

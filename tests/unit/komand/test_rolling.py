@@ -13,7 +13,7 @@ from komand.supervisor.console import Screen
 from komand.supervisor.options import parse_up
 from komand.supervisor.processes import Child, Spec
 from komand.supervisor.supervisor import StartFailed, Supervisor
-from tests.live import wait_for
+from tests.support.live_server import wait_for
 
 
 async def ready(child: Child) -> bool:

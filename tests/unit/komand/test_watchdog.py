@@ -17,7 +17,7 @@ from komand.supervisor import processes
 from komand.supervisor.console import Screen
 from komand.supervisor.probes import LifeMessages
 from komand.supervisor.processes import Child, Spec
-from tests.live import wait_for
+from tests.support.live_server import wait_for
 
 LOOK_SECONDS = 0.01
 

@@ -14,8 +14,8 @@ from sessions_app.surfaces.chat.highlight import highlighted
 from sessions_app.surfaces.chat.linkify import pieces
 from sessions_app.surfaces.chat.markdown import render
 from sessions_app.surfaces.chat.sanitizer import sanitised
-from tests.cost import costs_less_than
 from tests.support import code_stylesheet
+from tests.support.cpu_cost import costs_less_than
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cost import costs_less_than
+from tests.support.cpu_cost import costs_less_than
 from tools_app.builtin.arithmetic import CalculationError, evaluate, to_text
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cost import costs_less_than
+from tests.support.cpu_cost import costs_less_than
 from tools_app.policy.globs import Glob, fold
 
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tests.cost import costs_less_than
+from tests.support.cpu_cost import costs_less_than
 from tools_app.injection.detector import SUSPICIOUS, inspect, score_of
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cost import costs_less_than
+from tests.support.cpu_cost import costs_less_than
 from tools_app import schema
 from tools_app.types import ToolSpec
 

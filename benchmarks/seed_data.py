@@ -106,7 +106,7 @@ def _turns(session: Session, run: Run) -> list[Turn]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.seeding", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.seed_data", description=__doc__)
     parser.add_argument("--sessions", type=int, required=True)
     parser.add_argument("--turns", type=int, required=True)
     parser.add_argument("--callback", required=True)

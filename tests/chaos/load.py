@@ -11,9 +11,9 @@ from uuid import UUID
 
 from tests.chaos.breakage import Breakage
 from tests.chaos.clients import Browser, Telegram, Watching
-from tests.chaos.fire import Fire, Sent
+from tests.chaos.live_faults_support import Fire, Sent
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
-from tests.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 # Programs by what their agent does with a message that comes while it works.
 _PROGRAMS = ("queue", "queue", "interrupt", "steer")

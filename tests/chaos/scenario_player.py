@@ -9,8 +9,8 @@ import pytest
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.providers.kinds.scripted import ScriptedProvider
 from sessions_app.services import receive
+from tests.chaos.crash_gateway import Gateway
 from tests.chaos.endings import Ending, ending_of, live_text
-from tests.chaos.power import Gateway
 from tests.chaos.scenarios import QUESTION, Ledger, Scenario, StatefulScript, deeds, person_of
 from tools_app.models import ToolExecution
 from tools_app.registry import tools

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from agents_app.providers.kinds.scripted import Reply
-from tests.engine_rig import EngineRig, until
+from tests.support.engine import EngineRig, until
 from tools_app.models import Approval
 from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.live import ROOT
+from tests.support.live_server import ROOT
 from tools_app.mcp_client.config import ServerConfig
 from tools_app.mcp_client.connection import Connection
 

@@ -1,4 +1,4 @@
-"""Fills a prepared installation with a month of traffic: `python -m benchmarks.growing.traffic --turns 1000000`.
+"""Fills a prepared installation with a month of traffic: `python -m benchmarks.growth_data.traffic --turns 1000000`.
 
 Sessions that come and go, their runs spread over the month as they would have come, each with a question, an answer,
 its steps, a third of them with a tool, ten events of the timeline and four of the audit log; a fifth came by a channel.
@@ -18,7 +18,7 @@ from django.contrib.auth.models import User  # noqa: E402
 
 from agents_app.models import Agent, Run, Step  # noqa: E402
 from audit_app.models import AuditEntry, Event, TimelineHead  # noqa: E402
-from benchmarks.growing.bulk import Dialect, insert, without_indexes  # noqa: E402
+from benchmarks.growth_data.bulk import Dialect, insert, without_indexes  # noqa: E402
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken, Session, Turn
 from tools_app.models import ToolExecution  # noqa: E402
 
@@ -255,7 +255,7 @@ def _logins(month: Month, first_person: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.growing.traffic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.growth_data.traffic", description=__doc__)
     parser.add_argument("--turns", type=int, required=True)
     fill(parser.parse_args().turns)
 

@@ -13,9 +13,9 @@ from agents_app.providers.kinds.scripted import Reply
 from sessions_app.channels import accounts
 from sessions_app.channels.inbound import webhook as webhook_module
 from sessions_app.models import ChannelAccount, Delivery
-from tests.engine_rig import EngineRig, until
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
+from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 
 TELEGRAM_SECRET = "telegram-secret-0123456789"

@@ -1,7 +1,7 @@
 """Does everyday acts on a data folder and times each: one act's name a line in, the milliseconds it took out.
 
 The same code as the web process and the workers run, without sockets and brokers between, so that what is compared
-is the database. `python -m benchmarks.growing.probe`; its first line out is the list of acts that it knows.
+is the database. `python -m benchmarks.growth_data.probe`; its first line out is the list of acts that it knows.
 """
 
 import json
@@ -33,7 +33,7 @@ from agents_app.types import RunStatus  # noqa: E402
 from audit_app import stream, timeline  # noqa: E402
 from audit_app.kernel import nudges  # noqa: E402
 from audit_app.kernel.ids import new_id  # noqa: E402
-from benchmarks.seeding import seed  # noqa: E402
+from benchmarks.seed_data import seed  # noqa: E402
 from sessions_app.channels.outbound import transitions as deliveries  # noqa: E402
 from sessions_app.models import Session  # noqa: E402
 from sessions_app.services import Inbound, receive  # noqa: E402

@@ -1,6 +1,6 @@
 """Times the encoder of each surface: from a piece of live text, as a watcher hands it over, to the bytes that are sent.
 
-A program of its own, because it needs Django: `python -m benchmarks.encoding ROUNDS` on a gateway's data folder, which
+A program of its own, because it needs Django: `python -m benchmarks.encoder_cost ROUNDS` on a gateway's data folder, which
 it leaves as it is. Prints JSON: CPU microseconds a token, by surface.
 """
 

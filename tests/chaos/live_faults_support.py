@@ -17,7 +17,7 @@ import redis
 
 from tests.chaos.clients import AGAIN_SECONDS, Browser, Program, Watching
 from tests.fakes.model_server import ModelServer
-from tests.live import LiveKomand, start_komand, wait_for
+from tests.support.live_server import LiveKomand, start_komand, wait_for
 
 # Longer than any test keeps a database away.
 _DATABASE_SECONDS = 40.0
