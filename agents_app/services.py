@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from agents_app import conversation_port, events, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
-from agents_app.runs.emergency_stop import resume_agents, stop_agents
+from agents_app.runs.emergency_stop import resume_agents as resume_agents
+from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, look_what_for
 from agents_app.types import RunOptions, RunStatus

@@ -4,7 +4,7 @@ from django.contrib.admin.views.main import PAGE_VAR
 from django.http import HttpRequest
 from unfold.views import ChangeList
 
-from audit_app.kernel.ids import first_id_at
+from audit_app.kernel.ids import first_id_at as first_id_at
 
 # A page costs the database its offset. Whoever needs more than this many pages needs a filter, not another page.
 MAX_PAGES = 200

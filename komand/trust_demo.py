@@ -21,7 +21,7 @@ from agents_app.types import RunTranscript
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound, Unavailable
 from audit_app.models import AuditEntry
-from sessions_app.approvals.decisions import decisions
+from sessions_app.approvals import decisions
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, Accepted, Inbound, open_session, receive
 from tools_app import selectors as tools

@@ -28,7 +28,7 @@ from tools_app.types import AnyTool
 
 _DECLARING = ["tools_app.events", "agents_app.events", "sessions_app.events"]
 _KEEPING = [
-    "audit_app.history_retention",
+    "audit_app.retention",
     "agents_app.retention",
     "sessions_app.retention",
     "sessions_app.channels.attachments.sweeper",

@@ -13,7 +13,7 @@ from agents_app.types import RunView
 from audit_app.kernel.compiled_queries import PreparedObjects
 from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app import selectors
-from sessions_app.approvals.decisions import permissions
+from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import parse_key
 from sessions_app.models import Session
 from tools_app import selectors as tools

@@ -44,9 +44,13 @@ def private_fetch_targets() -> frozenset[str]:
     return frozenset(target.lower() for target in settings.KOMAND_FETCH_ALLOW_PRIVATE)
 
 
-def workspaces_folder() -> Path:
-    """Where the folders of the agents are."""
-    return Path(settings.DATA_DIR) / "workspaces"
+def workspace_folder(agent_id: str) -> Path:
+    """Return the folder in which paths of the agent's calls are resolved. It may not exist yet.
+
+    An agent's id never changes, so its folder does not either.
+    """
+    name = agent_id.replace("/", "_").replace("\0", "_").lstrip(".")  # ids are slugs; nothing else may leave the folder
+    return Path(settings.DATA_DIR) / "workspaces" / (name or "_")
 
 
 def vault_keys() -> str:

@@ -4,10 +4,10 @@ from django.conf import settings
 
 from agents_app.models import Agent, Run
 from agents_app.types import Limits, RunOptions
+from tools_app import conf
 from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
-from tools_app.storage import workspace_folders
 
 NOTHING_ASKED = RunOptions()
 
@@ -48,7 +48,7 @@ def policy_of_agent(agent: Agent, asked: RunOptions = NOTHING_ASKED) -> AgentPol
         auto_approve=tuple(agent.auto_approve),
         allowed_hosts=tuple(agent.allowed_hosts),
         denied_hosts=tuple(agent.denied_hosts),
-        workspace=str(workspace_folders.folder_of(agent.agent_id)),
+        workspace=str(conf.workspace_folder(agent.agent_id)),
         budgets=Budgets(budgets.get("actionsPerHour"), budgets.get("costPerHour")),
     )
 

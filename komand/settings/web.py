@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from csp.constants import NONE, SELF
 
 from komand.settings import env
-from komand.settings.admin import UNFOLD
+from komand.settings.admin import UNFOLD as UNFOLD
 from komand.settings.base import *  # noqa: F403
 from komand.settings.base import (
     ALLOWED_HOSTS,

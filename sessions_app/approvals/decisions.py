@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents_app import services as runs
 from audit_app.kernel.errors import Forbidden, InvalidInput
-from sessions_app.approvals.decisions import permissions, prompt_text
+from sessions_app.approvals import permissions, prompt_text
 from sessions_app.channels.outbound import prompts
 from sessions_app.identity.actor_names import name_of
 from tools_app import selectors as tools

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from agents_app.types import RunOptions
-from sessions_app.approvals.decisions import permissions
+from sessions_app.approvals import permissions
 from sessions_app.models import Session
 
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.approvals.decisions import prompt_text
+from sessions_app.approvals import prompt_text
 from sessions_app.channels.adapters.fake import Fake
 from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.adapters.webhook import Webhook

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sessions_app.channels.base import Acknowledgement, ChannelAdapter, NotProven, SendError, WebhookRequest
 from sessions_app.channels.messages import Capabilities, Chat, Happening, Ignored, Incoming, Outgoing, Rendered, Target
-from sessions_app.channels.rendering.renderer.renderer import PlainText, render
+from sessions_app.channels.rendering.renderer import PlainText, render
 from sessions_app.channels.signatures import same_secret
 from sessions_app.channels.webhook_json import read_object
 

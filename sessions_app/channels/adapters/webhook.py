@@ -34,7 +34,7 @@ from sessions_app.channels.messages import (
     Press,
     Rendered,
 )
-from sessions_app.channels.rendering.renderer.renderer import MarkdownSource, render
+from sessions_app.channels.rendering.renderer import MarkdownSource, render
 from sessions_app.channels.signatures import BadKeyError, check_key, is_signed, make_secret, sign
 from sessions_app.channels.webhook_json import read_object
 from tools_app.network import ssrf_guard

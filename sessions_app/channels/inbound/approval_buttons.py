@@ -6,8 +6,8 @@ Who pressed is checked, and where: a request can be decided only in the chat in 
 from uuid import UUID
 
 from audit_app.kernel.errors import AppError, Forbidden, NotFound
-from sessions_app.approvals.decisions import decisions, prompt_text
-from sessions_app.approvals.decisions.permissions import find_decider
+from sessions_app.approvals import decisions, prompt_text
+from sessions_app.approvals.permissions import find_decider
 from sessions_app.channels.inbound.commands import record
 from sessions_app.channels.messages import Press, Target
 from sessions_app.channels.outbound import prompts

@@ -23,7 +23,7 @@ from sessions_app.channels.outbound import outbox
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.channels.outbound.sender import outgoing_of
-from sessions_app.channels.rendering.renderer.renderer import close_open_marks, latest
+from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
 from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.models import Delivery, Session

@@ -9,8 +9,8 @@ from django.db import DatabaseError, InterfaceError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from audit_app.kernel.errors import NotFound
-from sessions_app.approvals.decisions import prompt_text
-from sessions_app.approvals.decisions.permissions import may_be_said_in
+from sessions_app.approvals import prompt_text
+from sessions_app.approvals.permissions import may_be_said_in
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Capabilities, Target
 from sessions_app.channels.outbound import outbox, transitions

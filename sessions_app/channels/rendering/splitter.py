@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from sessions_app.channels.rendering.renderer.spans import Span, address_of, plain_text
+from sessions_app.channels.rendering.spans import Span, address_of, plain_text
 
 Measure = Callable[[Sequence[Span]], int]
 

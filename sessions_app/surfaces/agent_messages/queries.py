@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from agents_app import selectors as agents
 from audit_app import timeline
-from sessions_app.approvals.decisions import permissions
+from sessions_app.approvals import permissions
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.watch import Seen

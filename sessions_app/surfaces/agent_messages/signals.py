@@ -13,7 +13,7 @@ from audit_app import services as audit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app import events, services
 from sessions_app.access import access_approval
-from sessions_app.approvals.decisions import decisions
+from sessions_app.approvals import decisions
 from sessions_app.conversation.sessions import fact_about
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey

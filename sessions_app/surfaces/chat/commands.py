@@ -12,7 +12,7 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from sessions_app import services
 from sessions_app.access import access_approval, access_run, access_session
-from sessions_app.approvals.decisions import decisions
+from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import queries

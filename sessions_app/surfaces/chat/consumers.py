@@ -22,7 +22,7 @@ from agents_app.types import RunStatus
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from sessions_app.access import access_session
-from sessions_app.approvals.decisions import permissions
+from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
 from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session

@@ -9,7 +9,7 @@ from agents_app.models import Agent
 from agents_app.types import RunTranscript
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
-from sessions_app.approvals.decisions import prompt_text
+from sessions_app.approvals import prompt_text
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import shown_citations

@@ -10,7 +10,7 @@ from agents_app import selectors as agents
 from audit_app.kernel.errors import InvalidInput
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_approval, access_session
-from sessions_app.approvals.decisions import decisions, permissions
+from sessions_app.approvals import decisions, permissions
 from sessions_app.conversation.citations import said
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import rate_limits

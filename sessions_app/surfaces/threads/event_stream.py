@@ -7,7 +7,7 @@ from uuid import UUID
 from agents_app.events import RUN_QUEUED
 from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
-from sessions_app.approvals.decisions import permissions
+from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
 from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.http_errors import Failure

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents_app import services as runs
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
-from sessions_app.approvals.decisions import prompt_text
+from sessions_app.approvals import prompt_text
 from sessions_app.channels.inbound import pairing
 from sessions_app.channels.outbound import retry_policy
 from sessions_app.models import Delivery, InboundMessage, Pairing

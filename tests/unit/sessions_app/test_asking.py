@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app.approvals.decisions import prompt_text
+from sessions_app.approvals import prompt_text
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -6,16 +6,16 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions_app.channels.rendering.renderer.renderer import (
+
+from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
+from sessions_app.channels.rendering.renderer import (
     FILENAME,
     MarkdownSource,
     PlainText,
     close_open_marks,
     render,
 )
-from sessions_app.channels.rendering.renderer.splitter import is_grapheme_border, utf16_length
-
-from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
+from sessions_app.channels.rendering.splitter import is_grapheme_border, utf16_length
 
 TELEGRAM = TelegramHtml()
 

@@ -27,7 +27,7 @@ from sessions_app.channels.base import (
 )
 from sessions_app.channels.http import download, fate_of, open_client, post, retry_after_seconds
 from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
-from sessions_app.channels.rendering.renderer.renderer import render
+from sessions_app.channels.rendering.renderer import render
 from sessions_app.channels.signatures import same_secret
 from sessions_app.channels.webhook_json import read_json
 

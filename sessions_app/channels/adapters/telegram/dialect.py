@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from sessions_app.channels.rendering.renderer.renderer import Dialect
-from sessions_app.channels.rendering.renderer.spans import Mark, Signs, Span, plain_text
-from sessions_app.channels.rendering.renderer.splitter import utf16_length
+from sessions_app.channels.rendering.renderer import Dialect
+from sessions_app.channels.rendering.spans import Mark, Signs, Span, plain_text
+from sessions_app.channels.rendering.splitter import utf16_length
 
 
 @dataclass(frozen=True)

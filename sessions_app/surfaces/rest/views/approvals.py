@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from sessions_app import selectors
 from sessions_app.access import access_approval
-from sessions_app.approvals.decisions import decisions, permissions
+from sessions_app.approvals import decisions, permissions
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApprovalQuery, DecideBody
 from sessions_app.surfaces.rest.views.base import KomandView, ok
