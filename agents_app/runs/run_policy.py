@@ -6,8 +6,8 @@ from agents_app.models import Agent, Run
 from agents_app.types import Limits, RunOptions
 from tools_app import conf
 from tools_app.policy import scope
-from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
-from tools_app.policy.scope import INHERIT, Scope, ScopeMode
+from tools_app.policy.rules import (AgentPolicy, Budgets, SessionPolicy)
+from tools_app.policy.scope import (INHERIT, Scope, ScopeMode)
 
 NOTHING_ASKED = RunOptions()
 

@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
 from tools_app.policy.decide import decide
 from tools_app.policy.rules import AgentPolicy
-from tools_app.types import Effect, Risk, Target, ToolSpec
+from tools_app.types import (Effect, Risk, Target, ToolSpec)
 
 PART = "policy"
 

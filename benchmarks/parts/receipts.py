@@ -7,7 +7,7 @@ from uuid import UUID
 
 from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
-from tools_app.receipts.mac import CallFacts, find_fault, make_receipt, parse
+from tools_app.receipts.mac import (CallFacts, find_fault, make_receipt, parse)
 
 PART = "receipts"
 

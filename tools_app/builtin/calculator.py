@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools_app.builtin.arithmetic import MAX_CHARACTERS, CalculationError, evaluate, to_text
+from tools_app.arithmetic import MAX_CHARACTERS, CalculationError, evaluate, to_text
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 

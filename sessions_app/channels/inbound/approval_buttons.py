@@ -16,7 +16,7 @@ from sessions_app.conversation.inbound_record import Arrival, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
 from tools_app import selectors as tools
-from tools_app.types import ApprovalStatus, ApprovalView, Decision
+from tools_app.types import (ApprovalStatus, ApprovalView, Decision)
 
 _RECENT = 20
 _NOT_OURS = "This button does nothing any more."

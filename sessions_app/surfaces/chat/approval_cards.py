@@ -14,7 +14,7 @@ from audit_app.kernel.safe_text import pretty_json, visible
 from sessions_app.approvals import prompt_text
 from sessions_app.surfaces.chat.collapse import Folded, folded
 from tools_app.executions.changes import DiffLine, diff
-from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
+from tools_app.types import (ApprovalStatus, ApprovalView, Change, Decision)
 
 _LONGEST_ARGUMENTS = 100_000
 

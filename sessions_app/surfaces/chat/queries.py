@@ -20,7 +20,7 @@ from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.turn_views import Exchange, open_exchange, stored_exchange
 from tools_app import selectors as tools
 from tools_app.executions import preview
-from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
+from tools_app.types import (ApprovalStatus, ApprovalView, Decision, ExecutionView)
 
 logger = logging.getLogger(__name__)
 

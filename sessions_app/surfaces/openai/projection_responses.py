@@ -13,7 +13,7 @@ from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import Asking, call_item, message_id, response, text_part
-from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
+from tools_app.events import (TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED)
 
 Event = dict[str, Any]
 

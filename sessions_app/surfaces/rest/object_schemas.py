@@ -28,7 +28,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 from tools_app.models import McpServer
 from tools_app.skills.manifest import Kind
-from tools_app.types import ApprovalStatus, Decision, Effect, ExecutionStatus, Risk
+from tools_app.types import (ApprovalStatus, Decision, Effect, ExecutionStatus, Risk)
 
 _TEXTS = list_of(TEXT)
 _MAYBE_TEXT = nullable(TEXT)

@@ -11,15 +11,7 @@ from uuid import UUID
 from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
 from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
-from tools_app.events import (
-    APPROVAL_DECIDED,
-    APPROVAL_REQUESTED,
-    INPUT_REQUESTED,
-    TOOL_COMPLETED,
-    TOOL_FAILED,
-    TOOL_PROGRESS,
-    TOOL_REQUESTED,
-)
+from tools_app.events import (APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_PROGRESS, TOOL_REQUESTED)
 from tools_app.types import Decision
 
 Call = tuple[str, list[Any]]

@@ -15,7 +15,7 @@ from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import chunk_citations
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.tool_steps import status_of
-from tools_app.types import ExecutionStatus, ExecutionView, without_receipt
+from tools_app.types import (ExecutionStatus, ExecutionView, without_receipt)
 
 _DISPLAY = {
     "http_request": "api_response", "memory_recall": "search_results", "python": "command_output",

@@ -6,15 +6,7 @@ from typing import Any
 
 from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.timestamps import iso
-from tools_app.events import (
-    APPROVAL_DECIDED,
-    APPROVAL_REQUESTED,
-    INPUT_REQUESTED,
-    TOOL_COMPLETED,
-    TOOL_FAILED,
-    TOOL_PROGRESS,
-    TOOL_REQUESTED,
-)
+from tools_app.events import (APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_PROGRESS, TOOL_REQUESTED)
 from tools_app.types import Decision, ExecutionStatus
 
 _ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)

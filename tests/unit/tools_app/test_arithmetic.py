@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.cpu_cost import costs_less_than
-from tools_app.builtin.arithmetic import CalculationError, evaluate, to_text
+from tools_app.arithmetic import CalculationError, evaluate, to_text
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
-from tools_app.builtin.arithmetic.numbers import CalculationError, Number, require_bits, whole
-from tools_app.builtin.arithmetic.operators import divide, multiply
+from tools_app.arithmetic.numbers import CalculationError, Number, require_bits, whole
+from tools_app.arithmetic.operators import divide, multiply
 
 PI = Decimal("3.141592653589793238462643383279502884197")
 CONSTANTS: dict[str, Decimal] = {

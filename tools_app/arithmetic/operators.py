@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 
-from tools_app.builtin.arithmetic.numbers import CalculationError, Number, require_bits
+from tools_app.arithmetic.numbers import CalculationError, Number, require_bits
 
 
 def add(left: Number, right: Number) -> Number:

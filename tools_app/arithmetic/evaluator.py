@@ -3,9 +3,9 @@
 import ast
 from decimal import Decimal, DecimalException, DivisionByZero, Overflow, localcontext
 
-from tools_app.builtin.arithmetic.functions import CONSTANTS, FUNCTIONS
-from tools_app.builtin.arithmetic.numbers import CONTEXT, CalculationError, Number, require_bits, require_finite
-from tools_app.builtin.arithmetic.operators import BINARY, UNARY
+from tools_app.arithmetic.functions import CONSTANTS, FUNCTIONS
+from tools_app.arithmetic.numbers import CONTEXT, CalculationError, Number, require_bits, require_finite
+from tools_app.arithmetic.operators import BINARY, UNARY
 
 MAX_CHARACTERS = 2_000
 _MAX_DEPTH = 60

@@ -1,1 +1,0 @@
-"""What a call has to pass and what proves it: the gate, grants, budgets, the emergency stop, receipts, secrets."""
