@@ -26,9 +26,10 @@ class ModelProvider(models.Model):
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
     input_price = models.FloatField(
-        default=1.0, validators=[MinValueValidator(0)],
+        default=1.0,
+        validators=[MinValueValidator(0)],
         help_text="Of 1,000 tokens read, in any unit you like. With 1 and 1, costs are thousands of tokens.",
-    )  # fmt: skip
+    )
     output_price = models.FloatField(
         default=1.0, validators=[MinValueValidator(0)], help_text="Of 1,000 tokens written."
     )
@@ -148,9 +149,7 @@ class Run(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation_id", "ordinal"], name="run_conversation_ordinal"),
             models.UniqueConstraint(
-                fields=["conversation_id"],
-                condition=IS_ACTIVE,
-                name="run_one_active_per_conversation",
+                fields=["conversation_id"], condition=IS_ACTIVE, name="run_one_active_per_conversation"
             ),
         ]
         indexes = [
@@ -160,9 +159,7 @@ class Run(models.Model):
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored
             models.Index(
-                fields=["ended_at"],
-                name="run_untold",
-                condition=Q(conversation_told=False, ended_at__isnull=False),
+                fields=["ended_at"], name="run_untold", condition=Q(conversation_told=False, ended_at__isnull=False)
             ),
             # admin: runs that did not end well, found among the many that did
             models.Index(fields=["status", "id"], name="run_trouble", condition=ENDED_BADLY),

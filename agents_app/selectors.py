@@ -124,18 +124,34 @@ def run_view(run: Run) -> RunView:
     """A frozen view of a row loaded with its agent."""
     waits_for_retry = run.waiting_on == WaitingOn.RETRY.value
     return RunView(
-        id=run.id, conversation_id=run.conversation_id, agent_id=run.agent.agent_id, ordinal=run.ordinal,
-        status=RunStatus(run.status), waiting_on=WaitingOn(run.waiting_on) if run.waiting_on else None,
-        fence=run.fence, crashes=run.crashes, error_code=run.error_code, error_message=run.error_message,
-        retry_at=run.ready_at if waits_for_retry else None, request_id=run.request_id, actor=run.actor,
+        id=run.id,
+        conversation_id=run.conversation_id,
+        agent_id=run.agent.agent_id,
+        ordinal=run.ordinal,
+        status=RunStatus(run.status),
+        waiting_on=WaitingOn(run.waiting_on) if run.waiting_on else None,
+        fence=run.fence,
+        crashes=run.crashes,
+        error_code=run.error_code,
+        error_message=run.error_message,
+        retry_at=run.ready_at if waits_for_retry else None,
+        request_id=run.request_id,
+        actor=run.actor,
         usage=Usage(run.input_tokens, run.output_tokens),
-        created_at=run.created_at, started_at=run.started_at, ended_at=run.ended_at,
-    )  # fmt: skip
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+    )
 
 
 def step_view(step: Step) -> StepView:
     calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in step.tool_calls)
     return StepView(
-        index=step.index, text=step.text, tool_calls=calls, finish_reason=step.finish_reason, reasoning=step.reasoning,
-        usage=Usage(step.input_tokens, step.output_tokens), words_seen=step.words_seen,
-    )  # fmt: skip
+        index=step.index,
+        text=step.text,
+        tool_calls=calls,
+        finish_reason=step.finish_reason,
+        reasoning=step.reasoning,
+        usage=Usage(step.input_tokens, step.output_tokens),
+        words_seen=step.words_seen,
+    )

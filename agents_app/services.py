@@ -50,10 +50,17 @@ def start_run(
     """
     emergency_stop.check_running(agent.agent_id)
     run = Run(
-        conversation_id=conversation_id, session_key=session_key, ordinal=ordinal, agent=agent, actor=actor,
-        request_id=context.request_id.get(), words=words, session_policy=dict(session_policy or {}),
-        options=options.to_dict(), created_at=timezone.now(),
-    )  # fmt: skip
+        conversation_id=conversation_id,
+        session_key=session_key,
+        ordinal=ordinal,
+        agent=agent,
+        actor=actor,
+        request_id=context.request_id.get(),
+        words=words,
+        session_policy=dict(session_policy or {}),
+        options=options.to_dict(),
+        created_at=timezone.now(),
+    )
     _NEW_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
     queued = {"ordinal": ordinal, "agent_id": agent.agent_id}
@@ -103,9 +110,13 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
         # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
         run = Run.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run_id)
         decided = tool_services.decide_approval(
-            approval_id, decision=decision, actor=actor, note=note,
-            policy=policy_of(run), session_policy=session_policy_of(run),
-        )  # fmt: skip
+            approval_id,
+            decision=decision,
+            actor=actor,
+            note=note,
+            policy=policy_of(run),
+            session_policy=session_policy_of(run),
+        )
         look_what_for(run_id)
         return decided
 
@@ -161,10 +172,15 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
         again, facts = start_run(
-            conversation_id=run.conversation_id, session_key=run.session_key, agent=run.agent, actor=actor,
-            ordinal=conversation_port.get().take_ordinal(run.conversation_id), words=0, session_policy=run.session_policy,
+            conversation_id=run.conversation_id,
+            session_key=run.session_key,
+            agent=run.agent,
+            actor=actor,
+            ordinal=conversation_port.get().take_ordinal(run.conversation_id),
+            words=0,
+            session_policy=run.session_policy,
             options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
-        )  # fmt: skip
+        )
         audit.emit(facts)
         return again.id
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from tools_app.policy.scope import INHERIT, Scope
-from tools_app.types import (ExecutionView, ToolCall, ToolSpec)
+from tools_app.types import ExecutionView, ToolCall, ToolSpec
 
 
 class RunStatus(StrEnum):

@@ -55,11 +55,19 @@ def _append(session_id: UUID, facts: Sequence[Fact]) -> list[Event]:
         payload = redact.masked(fact.payload)
         events.append(
             Event(
-                session_id=session_id, seq=first_seq + index, ts=first_ts + index, type=fact.type.name,
-                run_id=fact.run_id, parent_run_id=fact.parent_run_id, workstream=fact.workstream, step=fact.step,
-                actor=who, request_id=request_id, payload=payload,
+                session_id=session_id,
+                seq=first_seq + index,
+                ts=first_ts + index,
+                type=fact.type.name,
+                run_id=fact.run_id,
+                parent_run_id=fact.parent_run_id,
+                workstream=fact.workstream,
+                step=fact.step,
+                actor=who,
+                request_id=request_id,
+                payload=payload,
             )
-        )  # fmt: skip
+        )
         if action := fact.type.audit_action(payload):
             details = {**payload, "run_id": str(fact.run_id)} if fact.run_id else payload
             entries.append(_entry(action, who, fact.agent_id, session_id, fact.session_key, now, details))
@@ -102,9 +110,15 @@ def _entry(
     details: dict[str, Any],
 ) -> AuditEntry:
     return AuditEntry(
-        action=action, actor=who, agent_id=agent_id, session_id=session_id, session_key=session_key,
-        request_id=context.request_id.get(), at=at, details=details,
-    )  # fmt: skip
+        action=action,
+        actor=who,
+        agent_id=agent_id,
+        session_id=session_id,
+        session_key=session_key,
+        request_id=context.request_id.get(),
+        at=at,
+        details=details,
+    )
 
 
 def _take_numbers(session_id: UUID, count: int, now_ms: int) -> tuple[int, int]:

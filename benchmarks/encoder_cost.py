@@ -1,7 +1,7 @@
 """Times the encoder of each surface: from a piece of live text, as a watcher hands it over, to the bytes that are sent.
 
-A program of its own, because it needs Django: `python -m benchmarks.encoder_cost ROUNDS` on a gateway's data folder, which
-it leaves as it is. Prints JSON: CPU microseconds a token, by surface.
+A program of its own, because it needs Django: `python -m benchmarks.encoder_cost ROUNDS` on a gateway's data folder,
+which it leaves as it is. Prints JSON: CPU microseconds a token, by surface.
 """
 
 import json
@@ -85,9 +85,13 @@ def responses() -> Encoder:
 
 
 ENCODERS: dict[str, Callable[[], Encoder]] = {
-    "chat page": chat_page, "hub": hub, "threads": threads, "agent runs": agent_runs, "completions": completions,
+    "chat page": chat_page,
+    "hub": hub,
+    "threads": threads,
+    "agent runs": agent_runs,
+    "completions": completions,
     "responses": responses,
-}  # fmt: skip
+}
 
 
 def facts_of(pieces: tuple[str, ...]) -> Iterator[Seen]:

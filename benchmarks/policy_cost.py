@@ -1,7 +1,7 @@
 """Times the gate of tool calls against a database of its own: what it adds to planning one call. Prints JSON.
 
-A program of its own, because it needs Django: `python -m benchmarks.policy_cost ROUNDS` with KOMAND_DATA_DIR set to a folder
-that may be filled.
+A program of its own, because it needs Django: `python -m benchmarks.policy_cost ROUNDS` with KOMAND_DATA_DIR set to a
+folder that may be filled.
 """
 
 import json
@@ -29,12 +29,16 @@ _RULES = tuple(f"other{number}(url=https://{number}.example/*)" for number in ra
 _POLICIES = {
     "gate, one call": AgentPolicy(agent_id="default"),
     "gate, one call, 80 rules and a budget": AgentPolicy(
-        agent_id="default", denied=(*_RULES, "*(url=https://evil.example/*)"), always_ask=_RULES, auto_approve=_RULES,
-        allowed=("*",), denied_hosts=tuple(f"{number}.evil.example" for number in range(20)),
+        agent_id="default",
+        denied=(*_RULES, "*(url=https://evil.example/*)"),
+        always_ask=_RULES,
+        auto_approve=_RULES,
+        allowed=("*",),
+        denied_hosts=tuple(f"{number}.evil.example" for number in range(20)),
         budgets=Budgets(actions_per_hour=1_000_000),
     ),
     "gate, one call that asks": AgentPolicy(agent_id="default", always_ask=("web_fetch",)),
-}  # fmt: skip
+}
 
 
 def median_us(policy: AgentPolicy, rounds: int) -> float:

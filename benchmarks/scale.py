@@ -41,11 +41,38 @@ class Scale:
 
 
 FULL = Scale(
-    starts=3, settle_seconds=10, repetitions=30, crowds=((50, 3), (200, 1)), runs=300, run_sessions=50,
-    streams=(100, 200), tokens=150, pages=20,
-    webhooks=400, surfaces=40, fanout=500, watched=(1000, 50), idle=500, stalled=50, growth=(6_000, 1_000_000, 15),
-)  # fmt: skip
+    starts=3,
+    settle_seconds=10,
+    repetitions=30,
+    crowds=((50, 3), (200, 1)),
+    runs=300,
+    run_sessions=50,
+    streams=(100, 200),
+    tokens=150,
+    pages=20,
+    webhooks=400,
+    surfaces=40,
+    fanout=500,
+    watched=(1000, 50),
+    idle=500,
+    stalled=50,
+    growth=(6_000, 1_000_000, 15),
+)
 QUICK = Scale(
-    starts=1, settle_seconds=2, repetitions=3, crowds=((5, 1),), runs=10, run_sessions=5, streams=(5,), tokens=30,
-    pages=3, webhooks=40, surfaces=5, fanout=20, watched=(20, 4), idle=20, stalled=3, growth=(6_000, 20_000, 3),
-)  # fmt: skip
+    starts=1,
+    settle_seconds=2,
+    repetitions=3,
+    crowds=((5, 1),),
+    runs=10,
+    run_sessions=5,
+    streams=(5,),
+    tokens=30,
+    pages=3,
+    webhooks=40,
+    surfaces=5,
+    fanout=20,
+    watched=(20, 4),
+    idle=20,
+    stalled=3,
+    growth=(6_000, 20_000, 3),
+)

@@ -90,10 +90,19 @@ def _fill(session: Session, turns: int) -> None:
 
 def _run(session: Session, ordinal: int, at: datetime) -> Run:
     return Run(
-        conversation_id=session.pk, session_key=session.key, ordinal=ordinal, agent=session.agent, fence=1,
-        status=RunStatus.COMPLETED.value, answer=_ANSWER.format(number=ordinal), actor=f"user:{session.owner_id}",
-        conversation_told=True, created_at=at, started_at=at, ended_at=at,
-    )  # fmt: skip
+        conversation_id=session.pk,
+        session_key=session.key,
+        ordinal=ordinal,
+        agent=session.agent,
+        fence=1,
+        status=RunStatus.COMPLETED.value,
+        answer=_ANSWER.format(number=ordinal),
+        actor=f"user:{session.owner_id}",
+        conversation_told=True,
+        created_at=at,
+        started_at=at,
+        ended_at=at,
+    )
 
 
 def _turns(session: Session, run: Run) -> list[Turn]:

@@ -119,9 +119,13 @@ class ResponseViewer(CompletionViewer):
 
 # By the names under which benchmarks.encoder_cost tells what each encoder costs.
 VIEWERS: dict[str, type[GatewayViewer]] = {
-    "chat page": GatewayViewer, "hub": HubViewer, "threads": ThreadViewer, "agent runs": AgentRunViewer,
-    "completions": CompletionViewer, "responses": ResponseViewer,
-}  # fmt: skip
+    "chat page": GatewayViewer,
+    "hub": HubViewer,
+    "threads": ThreadViewer,
+    "agent runs": AgentRunViewer,
+    "completions": CompletionViewer,
+    "responses": ResponseViewer,
+}
 
 
 def viewers_of(installation: Installation, kind: type[GatewayViewer], count: int) -> list[GatewayViewer]:

@@ -137,9 +137,4 @@ class WebSocket(asyncio.Protocol):
 
 def upgrade_headers() -> dict[str, str]:
     key = base64.b64encode(os.urandom(16)).decode()
-    return {
-        "upgrade": "websocket",
-        "connection": "Upgrade",
-        "sec-websocket-key": key,
-        "sec-websocket-version": "13",
-    }
+    return {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": key, "sec-websocket-version": "13"}

@@ -59,11 +59,12 @@ def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Che
     found: list[CheckMessage] = [
         Error(
             f"{variable} is shorter than {_SHORTEST_SECRET} characters.",
-            hint="Unset it: a good one is made in the data folder.", id="komand.E002",
+            hint="Unset it: a good one is made in the data folder.",
+            id="komand.E002",
         )
         for variable, value in values.items()
         if any(len(part) < _SHORTEST_SECRET for part in value.split(","))
-    ]  # fmt: skip
+    ]
     if len(set(values.values())) < len(values):
         found.append(
             Error("Two secrets have the same value.", hint=f"Give {', '.join(values)} one each.", id="komand.E003")

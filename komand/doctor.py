@@ -45,8 +45,15 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Every finding, the foundations first. Never raises. What is in a database is left out when that is not well."""
     examinations: list[Callable[[], Iterator[Finding]]] = [
-        _python, _settings, _data_folder, _database, _broker, _processes, _static, _providers,
-    ]  # fmt: skip
+        _python,
+        _settings,
+        _data_folder,
+        _database,
+        _broker,
+        _processes,
+        _static,
+        _providers,
+    ]
     in_database = {_providers} if connection.vendor == "sqlite" else {_providers, _processes}
     has_database = True
     for examination in examinations:

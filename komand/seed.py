@@ -62,6 +62,9 @@ def _make_providers(is_first_start: bool) -> ModelProvider:
     if url and urlsplit(url).scheme not in ("http", "https"):
         raise env.BadSetting("OPENAI_BASE_URL", f"must read like http://127.0.0.1:11434/v1, not {url!r}")
     return ModelProvider.objects.create(
-        name="openai", kind="openai", base_url=url, api_key_sealed=vault.seal(key) if key else "",
+        name="openai",
+        kind="openai",
+        base_url=url,
+        api_key_sealed=vault.seal(key) if key else "",
         default_model=env.text("KOMAND_MODEL", _DEFAULT_MODEL),
-    )  # fmt: skip
+    )

@@ -32,10 +32,14 @@ from tools_app.types import ApprovalView, ExecutionStatus
 
 AGENT = "demo-trust"
 _SKILL = {
-    "skillId": "demo-launch-plan", "name": "Launch plan", "version": "1.0.0", "publisherId": "komand", "risk": "high",
+    "skillId": "demo-launch-plan",
+    "name": "Launch plan",
+    "version": "1.0.0",
+    "publisherId": "komand",
+    "risk": "high",
     "description": "The plan that nobody reads without being asked.",
     "instruction": {"body": "Count down from ten. Stop at zero."},
-}  # fmt: skip
+}
 _AUDITED = ("ToolExecutionStarted", "ApprovalRequested", "ApprovalDecided", "ToolExecutionCompleted")
 _LOOK_SECONDS = 0.2
 

@@ -15,14 +15,17 @@ MESSAGE_RECEIVED = declare(
 UPDATE_POSTED = declare(
     "update.posted",
     kind="number of the message type, as the agent-message protocol counts them",
-    text="what it says, or empty", workstream="name of the workstream, empty for the main one",
+    text="what it says, or empty",
+    workstream="name of the workstream, empty for the main one",
     details="object as that type has it, or null",
-)  # fmt: skip
+)
 SIGNAL_RECEIVED = declare(
     "signal.received",
     audit="SignalReceived",
-    signal="Stop | terminate", ack="the client's id of it, or empty", reason="why, for people",
-)  # fmt: skip
+    signal="Stop | terminate",
+    ack="the client's id of it, or empty",
+    reason="why, for people",
+)
 MESSAGE_COMPLETED = declare(
     "message.completed",
     turn_id="the answer's turn",

@@ -24,9 +24,18 @@ from sessions_app.conversation.sessions import fact_about, import_history, lock,
 from sessions_app.models import Session
 
 __all__ = [
-    "LONGEST_TEXT", "WEB_CHAT", "Accepted", "Inbound", "bind_session", "cancel_session_runs", "delete_session",
-    "open_session", "receive", "rename_session", "retry_run",
-]  # fmt: skip
+    "LONGEST_TEXT",
+    "WEB_CHAT",
+    "Accepted",
+    "Inbound",
+    "bind_session",
+    "cancel_session_runs",
+    "delete_session",
+    "open_session",
+    "receive",
+    "rename_session",
+    "retry_run",
+]
 
 WEB_CHAT = "WebChat"
 LONGEST_TITLE = 255
@@ -78,9 +87,12 @@ def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str])
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(policy=session.policy)
         audit.record(
-            "SessionLimited", session_id=session.id, session_key=session.key, agent_id=session.agent.agent_id,
+            "SessionLimited",
+            session_id=session.id,
+            session_key=session.key,
+            agent_id=session.agent.agent_id,
             details=session.policy,
-        )  # fmt: skip
+        )
     return session
 
 

@@ -87,10 +87,24 @@ def valkey_server() -> Iterator[Path]:
     path = folder / "valkey.sock"
     path.unlink(missing_ok=True)
     process = subprocess.Popen(
-        [str(get_binary_path()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700",
-         "--save", "", "--appendonly", "no", "--dir", str(folder)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            str(get_binary_path()),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(path),
+            "--unixsocketperm",
+            "700",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            str(folder),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     with redis.Redis(unix_socket_path=str(path)) as client:
 
         def answers() -> bool:

@@ -65,12 +65,25 @@ def view(row: ToolExecution) -> ExecutionView:
     if row.started_at is not None and row.completed_at is not None:
         duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)
     return ExecutionView(
-        id=row.id, run_id=row.run_id, session_id=row.session_id, agent_id=row.agent_id, step=row.step,
-        call_index=row.call_index, call_id=row.call_id, tool=row.tool, arguments=row.arguments,
-        status=ExecutionStatus(row.status), output=row.output, error=row.error, timeout_seconds=row.timeout_seconds,
-        created_at=row.created_at, started_at=row.started_at, completed_at=row.completed_at, duration_seconds=duration,
+        id=row.id,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        agent_id=row.agent_id,
+        step=row.step,
+        call_index=row.call_index,
+        call_id=row.call_id,
+        tool=row.tool,
+        arguments=row.arguments,
+        status=ExecutionStatus(row.status),
+        output=row.output,
+        error=row.error,
+        timeout_seconds=row.timeout_seconds,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+        duration_seconds=duration,
         receipt=row.receipt,
-    )  # fmt: skip
+    )
 
 
 def get_approval(approval_id: UUID) -> ApprovalView:
@@ -165,18 +178,37 @@ def question_of(row: InputRequest) -> Question:
 
 def input_view(row: InputRequest) -> InputView:
     return InputView(
-        id=row.id, execution_id=row.execution_id, run_id=row.run_id, session_id=row.session_id,
-        question=question_of(row), status=InputStatus(row.status), expires_at=row.expires_at,
-    )  # fmt: skip
+        id=row.id,
+        execution_id=row.execution_id,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        question=question_of(row),
+        status=InputStatus(row.status),
+        expires_at=row.expires_at,
+    )
 
 
 def approval_view(row: Approval) -> ApprovalView:
     """A frozen view of a row loaded with its execution."""
     execution = row.execution
     return ApprovalView(
-        id=row.id, execution_id=execution.id, run_id=row.run_id, session_id=execution.session_id,
-        agent_id=execution.agent_id, tool=execution.tool, arguments=execution.arguments, risk=execution.risk,
-        reason=row.reason, status=ApprovalStatus(row.status), decided_by=row.decided_by, note=row.note,
-        created_at=row.created_at, expires_at=row.expires_at, decided_at=row.decided_at, decision=row.decision,
-        choices=row.choices, run_pattern=row.run_pattern, pattern=row.pattern,
-    )  # fmt: skip
+        id=row.id,
+        execution_id=execution.id,
+        run_id=row.run_id,
+        session_id=execution.session_id,
+        agent_id=execution.agent_id,
+        tool=execution.tool,
+        arguments=execution.arguments,
+        risk=execution.risk,
+        reason=row.reason,
+        status=ApprovalStatus(row.status),
+        decided_by=row.decided_by,
+        note=row.note,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        decided_at=row.decided_at,
+        decision=row.decision,
+        choices=row.choices,
+        run_pattern=row.run_pattern,
+        pattern=row.pattern,
+    )

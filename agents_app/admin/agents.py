@@ -65,21 +65,52 @@ class AgentAdmin(AuditedAdmin):
     warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
-        ("Behaviour", {"classes": ["tab"], "fields": (
-            "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy",
-        )}),
-        ("Tools", {"classes": ["tab"], "fields": (
-            "autonomy", "all_tools", "chosen_tools", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids",
-        )}),
-        ("Rules", {"classes": ["tab"], "fields": (
-            "denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts",
-            ("actions_per_hour", "cost_per_hour"),
-        )}),
-        ("Limits", {"classes": ["tab"], "fields": (
-            ("max_tool_rounds", "max_active_seconds"), ("max_call_seconds", "max_idle_seconds"),
-            ("max_tries", "queue_limit"), ("retry_first_seconds", "retry_max_seconds"),
-        )}),
-    )  # fmt: skip
+        (
+            "Behaviour",
+            {"classes": ["tab"], "fields": ("system_prompt", "max_context_tokens", "allowed_channels", "busy_policy")},
+        ),
+        (
+            "Tools",
+            {
+                "classes": ["tab"],
+                "fields": (
+                    "autonomy",
+                    "all_tools",
+                    "chosen_tools",
+                    "mcp_servers_mode",
+                    "mcp_servers",
+                    "enabled_skill_ids",
+                ),
+            },
+        ),
+        (
+            "Rules",
+            {
+                "classes": ["tab"],
+                "fields": (
+                    "denied_tools",
+                    "always_ask",
+                    "auto_approve",
+                    "allowed_tools",
+                    "allowed_hosts",
+                    "denied_hosts",
+                    ("actions_per_hour", "cost_per_hour"),
+                ),
+            },
+        ),
+        (
+            "Limits",
+            {
+                "classes": ["tab"],
+                "fields": (
+                    ("max_tool_rounds", "max_active_seconds"),
+                    ("max_call_seconds", "max_idle_seconds"),
+                    ("max_tries", "queue_limit"),
+                    ("retry_first_seconds", "retry_max_seconds"),
+                ),
+            },
+        ),
+    )
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False

@@ -67,23 +67,51 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
     denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
     actions_per_hour = forms.IntegerField(
-        required=False, min_value=0, widget=UnfoldAdminIntegerFieldWidget, label="Calls an hour",
+        required=False,
+        min_value=0,
+        widget=UnfoldAdminIntegerFieldWidget,
+        label="Calls an hour",
         help_text="Empty: no limit.",
-    )  # fmt: skip
+    )
     cost_per_hour = forms.FloatField(
-        required=False, min_value=0, widget=UnfoldAdminDecimalFieldWidget, label="Cost an hour",
+        required=False,
+        min_value=0,
+        widget=UnfoldAdminDecimalFieldWidget,
+        label="Cost an hour",
         help_text="Of its model, in the unit of the provider's prices. Empty: no limit.",
-    )  # fmt: skip
+    )
 
     class Meta:
         model = Agent
         fields = [
-            "agent_id", "name", "description", "provider", "model_id", "system_prompt", "max_context_tokens",
-            "allowed_channels", "autonomy", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids", "busy_policy",
-            "queue_limit", "max_tool_rounds", "max_active_seconds", "max_call_seconds", "max_idle_seconds",
-            "max_tries", "retry_first_seconds", "retry_max_seconds", "denied_tools", "always_ask", "auto_approve",
-            "allowed_tools", "allowed_hosts", "denied_hosts",
-        ]  # fmt: skip
+            "agent_id",
+            "name",
+            "description",
+            "provider",
+            "model_id",
+            "system_prompt",
+            "max_context_tokens",
+            "allowed_channels",
+            "autonomy",
+            "mcp_servers_mode",
+            "mcp_servers",
+            "enabled_skill_ids",
+            "busy_policy",
+            "queue_limit",
+            "max_tool_rounds",
+            "max_active_seconds",
+            "max_call_seconds",
+            "max_idle_seconds",
+            "max_tries",
+            "retry_first_seconds",
+            "retry_max_seconds",
+            "denied_tools",
+            "always_ask",
+            "auto_approve",
+            "allowed_tools",
+            "allowed_hosts",
+            "denied_hosts",
+        ]
         labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers it has"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 

@@ -21,9 +21,11 @@ class RehearsalForm(forms.Form):
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     arguments = forms.CharField(
-        required=False, initial="{}", widget=UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"}),
+        required=False,
+        initial="{}",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6, "spellcheck": "false"}),
         help_text="JSON, as the model would send it.",
-    )  # fmt: skip
+    )
     actor = forms.CharField(
         max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Who asked: user:1, or sender:Telegram:42."
     )

@@ -65,9 +65,12 @@ def retry(run: Run, actor: str) -> UUID:
 
 def _record(what: str, run: Run, **details: str) -> None:
     audit.record(
-        what, details={"run_id": str(run.pk), **details}, agent_id=run.agent.agent_id,
-        session_id=run.conversation_id, session_key=run.session_key,
-    )  # fmt: skip
+        what,
+        details={"run_id": str(run.pk), **details},
+        agent_id=run.agent.agent_id,
+        session_id=run.conversation_id,
+        session_key=run.session_key,
+    )
 
 
 @admin.register(Run)

@@ -42,11 +42,16 @@ def read_waiting() -> tuple[Waiting, ...]:
     now = timezone.now()
     return tuple(
         Waiting(
-            asked.id, asked.tool, summary(masked(asked.arguments)), asked.risk, asked.agent_id, asked.session_id,
+            asked.id,
+            asked.tool,
+            summary(masked(asked.arguments)),
+            asked.risk,
+            asked.agent_id,
+            asked.session_id,
             time_left(asked.expires_at, now),
         )
         for asked in selectors.list_pending_approvals(_MOST)
-    )  # fmt: skip
+    )
 
 
 def time_left(expires_at: datetime, now: datetime) -> str:

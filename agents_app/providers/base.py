@@ -22,12 +22,7 @@ class ProviderError(AppError):
     """The model did not answer."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        code: str,
-        retryable: bool | None = None,
-        retry_after_seconds: float | None = None,
+        self, message: str, *, code: str, retryable: bool | None = None, retry_after_seconds: float | None = None
     ) -> None:
         """message: for the person who waits, what happened and what to do; code: one of RETRYABLE_BY_CODE.
 

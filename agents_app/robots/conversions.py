@@ -11,7 +11,7 @@ from typing import Any
 
 from agents_app.robots.messages import AnyMessage, Role, TextMessage, ToolCallMessage, ToolMessage, ToolResultMessage
 from agents_app.types import Message
-from tools_app.types import (ExecutionStatus, ToolCall, without_receipt)
+from tools_app.types import ExecutionStatus, ToolCall, without_receipt
 
 _FAILURES = tuple(f"[{status}] " for status in ExecutionStatus if status is not ExecutionStatus.COMPLETED)
 _FAILED = f"[{ExecutionStatus.FAILED}] "

@@ -38,9 +38,13 @@ class StopReason(StrEnum):
 
 
 _PROVIDERS_REASONS = {
-    "stop": StopReason.STOP, "end_turn": StopReason.STOP, "stop_sequence": StopReason.STOP,
-    "tool": StopReason.TOOL, "tool_calls": StopReason.TOOL, "tool_use": StopReason.TOOL,
-}  # fmt: skip
+    "stop": StopReason.STOP,
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "tool": StopReason.TOOL,
+    "tool_calls": StopReason.TOOL,
+    "tool_use": StopReason.TOOL,
+}
 
 
 class Message(ABC):
@@ -66,9 +70,11 @@ class Message(ABC):
                 return ToolCallMessage(_part(data, "role"), tools, data.get("stop_reason") or StopReason.TOOL)
             case MessageType.TOOL_RESULT:
                 return ToolResultMessage(
-                    ToolMessage.from_dict(_part(data, "tool")), _part(data, "content"),
-                    data.get("role") or Role.TOOL_RESULT, data.get("stop_reason") or StopReason.TOOL,
-                )  # fmt: skip
+                    ToolMessage.from_dict(_part(data, "tool")),
+                    _part(data, "content"),
+                    data.get("role") or Role.TOOL_RESULT,
+                    data.get("stop_reason") or StopReason.TOOL,
+                )
             case MessageType.TEXT:
                 return TextMessage(_part(data, "role"), _part(data, "content"), data.get("stop_reason"))
 

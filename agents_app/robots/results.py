@@ -82,9 +82,13 @@ class RobotResult:
     def export(self) -> dict[str, Any]:
         """What is worth keeping, as JSON; without what is None, and without what serves finding faults."""
         shown = {
-            "robot_name": self.robot_name, **self._said(), "created_at": self.created_at.isoformat(), "id": self.id,
-            "checksum": self.checksum, **{name: getattr(self, name) for name in _PLAIN},
-        }  # fmt: skip
+            "robot_name": self.robot_name,
+            **self._said(),
+            "created_at": self.created_at.isoformat(),
+            "id": self.id,
+            "checksum": self.checksum,
+            **{name: getattr(self, name) for name in _PLAIN},
+        }
         return {name: value for name, value in shown.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:

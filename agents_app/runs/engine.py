@@ -160,9 +160,11 @@ class Engine:
             for tell in hooks.on_claim:
                 tell(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with context.bind(
-                request_id=claim.run.request_id, actor=f"agent:{claim.run.agent.agent_id}",
-                session_id=str(claim.run.conversation_id), run_id=str(claim.run.id),
-            ):  # fmt: skip
+                request_id=claim.run.request_id,
+                actor=f"agent:{claim.run.agent.agent_id}",
+                session_id=str(claim.run.conversation_id),
+                run_id=str(claim.run.id),
+            ):
                 await self._drive_to_rest(claim)
         except Fenced:
             self._broken_off += 1
@@ -253,18 +255,22 @@ class Engine:
         partial, drive.call = drive.call.text if drive.call else "", None
         spent = drive.spend(started_at)
         delay = retry_delay(
-            snapshot.limits, drive.tries + 1,
-            retryable=error.retryable, retry_after_seconds=error.retry_after_seconds,
-        )  # fmt: skip
+            snapshot.limits, drive.tries + 1, retryable=error.retryable, retry_after_seconds=error.retry_after_seconds
+        )
         logger.warning("model call failed (%s, try %d): %s", error.code, drive.tries + 1, error.message)
         if delay is None:
             failure = Fail(error.code, error.message)
             await self._persist(writes.end_early, drive.claim, failure, partial=partial, spent=spent)
             return
         await self._persist(
-            writes.park_for_retry, drive.claim, delay,
-            code=error.code, reason=error.message, partial=partial, spent=spent,
-        )  # fmt: skip
+            writes.park_for_retry,
+            drive.claim,
+            delay,
+            code=error.code,
+            reason=error.message,
+            partial=partial,
+            spent=spent,
+        )
         self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

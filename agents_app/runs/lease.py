@@ -119,14 +119,18 @@ _HOLD = PreparedUpdate(
     lambda run_id, fence, owner: (
         Run.objects.filter(pk=run_id, status__in=OPEN, fence=fence, owner=None),
         {
-            "status": RunStatus.RUNNING.value, "owner": owner, "fence": F("fence") + 1, "waiting_on": "",
-            "ready_at": None, "started_at": Coalesce("started_at", Now()),
+            "status": RunStatus.RUNNING.value,
+            "owner": owner,
+            "fence": F("fence") + 1,
+            "waiting_on": "",
+            "ready_at": None,
+            "started_at": Coalesce("started_at", Now()),
         },
     ),
     uuid4(),
     987_654_321,
     uuid4(),
-)  # fmt: skip
+)
 
 
 def _hold(run: Run, owner: UUID) -> bool:
@@ -170,9 +174,15 @@ def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
     """Give a run back unfinished without blame (a drain): whoever claims next thinks the open step again."""
     with transaction.atomic():
         given = move(
-            run.id, RunStatus.RUNNING, expect=[RunStatus.RUNNING.value], at_fence=run.fence, held_by=owner,
-            owner=None, ready_at=Now(), active_seconds=F("active_seconds") + active_seconds,
-        )  # fmt: skip
+            run.id,
+            RunStatus.RUNNING,
+            expect=[RunStatus.RUNNING.value],
+            at_fence=run.fence,
+            held_by=owner,
+            owner=None,
+            ready_at=Now(),
+            active_seconds=F("active_seconds") + active_seconds,
+        )
         if given:
             nudge(ADVANCE, str(run.id), queue=QUEUE)
         return given
@@ -186,13 +196,23 @@ def take_from_dead(run: Run) -> bool:
     with transaction.atomic():
         if run.crashes + 1 < Limits.crashes:
             freed = move(
-                run.id, RunStatus.RUNNING, expect=[RunStatus.RUNNING.value], at_fence=run.fence, held_by=run.owner,
-                owner=None, ready_at=Now(), crashes=F("crashes") + 1,
-            )  # fmt: skip
+                run.id,
+                RunStatus.RUNNING,
+                expect=[RunStatus.RUNNING.value],
+                at_fence=run.fence,
+                held_by=run.owner,
+                owner=None,
+                ready_at=Now(),
+                crashes=F("crashes") + 1,
+            )
             if freed:
                 nudge(ADVANCE, str(run.id), queue=QUEUE)
             return freed
         return end(
-            run, RunStatus.FAILED, held_by=run.owner, code="crashed", crashes=F("crashes") + 1,
+            run,
+            RunStatus.FAILED,
+            held_by=run.owner,
+            code="crashed",
+            crashes=F("crashes") + 1,
             message=f"The worker died {Limits.crashes} times over this message. An operator should look at the run.",
-        )  # fmt: skip
+        )

@@ -58,9 +58,13 @@ class Reaper:
     def sweep(self) -> None:
         """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
         parts: list[Callable[[], object]] = [
-            self._free_dead, emergency_stop.end_stopped, self._sweep_tools,
-            self._ring_forgotten, self._tell_untold, *(partial(sweep, self._observer) for sweep in hooks.sweeps),
-        ]  # fmt: skip
+            self._free_dead,
+            emergency_stop.end_stopped,
+            self._sweep_tools,
+            self._ring_forgotten,
+            self._tell_untold,
+            *(partial(sweep, self._observer) for sweep in hooks.sweeps),
+        ]
         for part in parts:
             try:
                 part()

@@ -6,8 +6,8 @@ from agents_app.models import Agent, Run
 from agents_app.types import Limits, RunOptions
 from tools_app import conf
 from tools_app.policy import scope
-from tools_app.policy.rules import (AgentPolicy, Budgets, SessionPolicy)
-from tools_app.policy.scope import (INHERIT, Scope, ScopeMode)
+from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
+from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 
 NOTHING_ASKED = RunOptions()
 
@@ -69,6 +69,8 @@ def session_policy_of(run: Run) -> SessionPolicy:
     """What the session took away when it accepted the run's message, and what the message itself does without."""
     kept, asked = run.session_policy, RunOptions.from_dict(run.options)
     return SessionPolicy(
-        is_readonly=bool(kept.get("readonly")), denied=tuple(kept.get("deniedTools", ())),
-        tools=scope.resolve(asked.tools), mcp_servers=scope.resolve(asked.mcp_servers),
-    )  # fmt: skip
+        is_readonly=bool(kept.get("readonly")),
+        denied=tuple(kept.get("deniedTools", ())),
+        tools=scope.resolve(asked.tools),
+        mcp_servers=scope.resolve(asked.mcp_servers),
+    )

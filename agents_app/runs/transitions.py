@@ -64,9 +64,21 @@ def end(
     written) when the run is no longer as `run` says.
     """
     ended = move(
-        run.id, to, expect=OPEN, at_fence=run.fence, held_by=held_by, owner=None, waiting_on="", ready_at=None,
-        answer=answer, error_code=code, error_message=message, ended_at=Now(), conversation_told=True, **changes,
-    )  # fmt: skip
+        run.id,
+        to,
+        expect=OPEN,
+        at_fence=run.fence,
+        held_by=held_by,
+        owner=None,
+        waiting_on="",
+        ready_at=None,
+        answer=answer,
+        error_code=code,
+        error_message=message,
+        ended_at=Now(),
+        conversation_told=True,
+        **changes,
+    )
     if not ended:
         return False
     facts = list(told)
@@ -126,6 +138,12 @@ def fact_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: i
     """A fact about this run, told by its agent."""
     agent_id = run.agent.agent_id
     return Fact(
-        event_type, run.conversation_id, payload, run_id=run.id, step=step,
-        actor=f"agent:{agent_id}", agent_id=agent_id, session_key=run.session_key,
-    )  # fmt: skip
+        event_type,
+        run.conversation_id,
+        payload,
+        run_id=run.id,
+        step=step,
+        actor=f"agent:{agent_id}",
+        agent_id=agent_id,
+        session_key=run.session_key,
+    )

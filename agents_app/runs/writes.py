@@ -49,13 +49,20 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             raise Fenced
         seen = len(snapshot.words)
         step_row = Step(
-            run_id=claim.run.id, index=index, fence=claim.fence, words_seen=seen,
-            text=response.text, reasoning=response.reasoning,
-            tool_calls=[asdict(call) for call in response.tool_calls], finish_reason=response.finish_reason,
+            run_id=claim.run.id,
+            index=index,
+            fence=claim.fence,
+            words_seen=seen,
+            text=response.text,
+            reasoning=response.reasoning,
+            tool_calls=[asdict(call) for call in response.tool_calls],
+            finish_reason=response.finish_reason,
             model=claim.run.agent.model_id or claim.provider.default_model,
-            input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
-            started_at=spent.started_at, ended_at=timezone.now(),
-        )  # fmt: skip
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            started_at=spent.started_at,
+            ended_at=timezone.now(),
+        )
         _NEW_STEP.run([step_row])
         cost_budget.charge(claim.run.agent, claim.provider, response)
         words, why_stopped, is_cancelled = _asked_now(claim, snapshot)
@@ -94,8 +101,13 @@ _HOLD_ON = PreparedUpdate(
     lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
         Run.objects.filter(pk=run_id, status__in=[RunStatus.RUNNING.value], fence=fence, owner=owner),
         {
-            "status": RunStatus.RUNNING.value, "crashes": 0, "tries": 0, "error_code": "", "error_message": "",
-            "active_seconds": F("active_seconds") + seconds, "input_tokens": F("input_tokens") + input_tokens,
+            "status": RunStatus.RUNNING.value,
+            "crashes": 0,
+            "tries": 0,
+            "error_code": "",
+            "error_message": "",
+            "active_seconds": F("active_seconds") + seconds,
+            "input_tokens": F("input_tokens") + input_tokens,
             "output_tokens": F("output_tokens") + output_tokens,
         },
     ),
@@ -105,7 +117,7 @@ _HOLD_ON = PreparedUpdate(
     0.987_654_321,
     987_654_322,
     987_654_323,
-)  # fmt: skip
+)
 _NEW_STEP = PreparedInsert(Step)
 _ASKED = PreparedQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("words", "cancel_requested_at"), uuid4()
@@ -159,9 +171,13 @@ def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str
             _end(claim, RunStatus.CANCELLED, answer=partial, code=stop.code, message=stop.message)
             return
         _park(
-            claim, WaitingOn.RETRY, ready_at=Now() + timedelta(seconds=delay_seconds), tries=F("tries") + 1,
-            error_code=code, error_message=reason,
-        )  # fmt: skip
+            claim,
+            WaitingOn.RETRY,
+            ready_at=Now() + timedelta(seconds=delay_seconds),
+            tries=F("tries") + 1,
+            error_code=code,
+            error_message=reason,
+        )
         payload = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
         audit.emit([fact_of(claim.run, events.RUN_WAITING, payload)])
 
@@ -170,10 +186,19 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
     """Plan the calls of a step. They all failed at once (unknown tool, bad arguments): the model is told right away."""
     run, agent = claim.run, claim.run.agent
     planned = tools.plan_executions(
-        step.calls, run_id=run.id, session_id=run.conversation_id, session_key=run.session_key,
-        agent_id=agent.agent_id, actor=run.actor, step=step.step, text_length=len(snapshot.steps[-1].text),
-        policy=policy_of(run), session_policy=session_policy_of(run), on_done=ADVANCE, on_done_queue=QUEUE,
-    )  # fmt: skip
+        step.calls,
+        run_id=run.id,
+        session_id=run.conversation_id,
+        session_key=run.session_key,
+        agent_id=agent.agent_id,
+        actor=run.actor,
+        step=step.step,
+        text_length=len(snapshot.steps[-1].text),
+        policy=policy_of(run),
+        session_policy=session_policy_of(run),
+        on_done=ADVANCE,
+        on_done_queue=QUEUE,
+    )
     following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
     decision = next_step(following)
     if not isinstance(decision, WaitForTools):
@@ -202,9 +227,15 @@ def _hold(claim: Claim, **changes: object) -> None:
 
 def _park(claim: Claim, on: WaitingOn, **changes: object) -> None:
     parked = move(
-        claim.run.id, RunStatus.WAITING, expect=[RunStatus.RUNNING.value], at_fence=claim.fence, held_by=claim.owner,
-        owner=None, waiting_on=on.value, **changes,
-    )  # fmt: skip
+        claim.run.id,
+        RunStatus.WAITING,
+        expect=[RunStatus.RUNNING.value],
+        at_fence=claim.fence,
+        held_by=claim.owner,
+        owner=None,
+        waiting_on=on.value,
+        **changes,
+    )
     if not parked:
         raise Fenced
 

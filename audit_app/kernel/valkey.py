@@ -19,9 +19,12 @@ breaker = Breaker()
 def sync_client() -> "redis.Redis":
     """One client per process for short commands; safe across threads, not across fork before first use."""
     pool = redis.BlockingConnectionPool.from_url(
-        settings.KOMAND_REDIS_URL, max_connections=8, timeout=5, socket_timeout=_ANSWER_SECONDS,
+        settings.KOMAND_REDIS_URL,
+        max_connections=8,
+        timeout=5,
+        socket_timeout=_ANSWER_SECONDS,
         socket_connect_timeout=2,
-    )  # fmt: skip
+    )
     return redis.Redis(connection_pool=pool)
 
 

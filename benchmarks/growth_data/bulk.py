@@ -11,8 +11,11 @@ from django.db import connection
 from django.db.models import Field, Model
 
 _SQLITE_SPEED = (
-    "PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", "PRAGMA cache_size=-1500000", "PRAGMA foreign_keys=OFF",
-)  # fmt: skip
+    "PRAGMA journal_mode=OFF",
+    "PRAGMA synchronous=OFF",
+    "PRAGMA cache_size=-1500000",
+    "PRAGMA foreign_keys=OFF",
+)
 _SQLITE_BACK = ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", "PRAGMA foreign_keys=ON")
 
 

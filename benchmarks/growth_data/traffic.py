@@ -19,7 +19,15 @@ from django.contrib.auth.models import User  # noqa: E402
 from agents_app.models import Agent, Run, Step  # noqa: E402
 from audit_app.models import AuditEntry, Event, TimelineHead  # noqa: E402
 from benchmarks.growth_data.bulk import Dialect, insert, without_indexes  # noqa: E402
-from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken, Session, Turn
+from sessions_app.models import (  # noqa: E402
+    ChannelAccount,
+    Delivery,
+    InboundKey,
+    InboundMessage,
+    RefreshToken,
+    Session,
+    Turn,
+)
 from tools_app.models import ToolExecution  # noqa: E402
 
 EVENTS_A_RUN = 10
@@ -28,9 +36,17 @@ _DAYS = 30
 _PEOPLE = 200
 _WORDS = "Here is what is known about it: the first part is plain, the second needs some more words to be told. "
 _TYPES = (
-    "message.received", "run.queued", "run.started", "tool.requested", "tool.completed", "plan.updated",
-    "warning.raised", "citations.added", "message.completed", "run.completed",
-)  # fmt: skip
+    "message.received",
+    "run.queued",
+    "run.started",
+    "tool.requested",
+    "tool.completed",
+    "plan.updated",
+    "warning.raised",
+    "citations.added",
+    "message.completed",
+    "run.completed",
+)
 _ACTIONS = ("MessageReceived", "ToolExecuted", "MessageSent", "RunCompleted")
 
 
@@ -90,22 +106,29 @@ def _sessions(month: Month, agent: str, first_person: int) -> None:
     insert(
         Session,
         {
-            "id": sql.uuid(str(month._begun), "n.i"), "key": "'WebChat:default:' || n.i", "channel": "'WebChat'",
-            "sender_id": sql.text("n.i"), "owner": f"{first_person} + n.i % {_PEOPLE}", "agent": f"'{agent}'",
-            "title": "'Session ' || n.i", "message_count": str(2 * _RUNS_A_SESSION),
-            "next_ordinal": str(_RUNS_A_SESSION), "last_active_at": sql.time(month.last_ms()),
+            "id": sql.uuid(str(month._begun), "n.i"),
+            "key": "'WebChat:default:' || n.i",
+            "channel": "'WebChat'",
+            "sender_id": sql.text("n.i"),
+            "owner": f"{first_person} + n.i % {_PEOPLE}",
+            "agent": f"'{agent}'",
+            "title": "'Session ' || n.i",
+            "message_count": str(2 * _RUNS_A_SESSION),
+            "next_ordinal": str(_RUNS_A_SESSION),
+            "last_active_at": sql.time(month.last_ms()),
             "created_at": sql.time(str(month._begun)),
         },
         sql.series(month.sessions),
-    )  # fmt: skip
+    )
     insert(
         TimelineHead,
         {
-            "session_id": sql.uuid(str(month._begun), "n.i"), "seq": str(EVENTS_A_RUN * _RUNS_A_SESSION),
+            "session_id": sql.uuid(str(month._begun), "n.i"),
+            "seq": str(EVENTS_A_RUN * _RUNS_A_SESSION),
             "ts": month.last_ms(),
         },
         sql.series(month.sessions),
-    )  # fmt: skip
+    )
 
 
 def _runs(month: Month, agent: str) -> None:
@@ -113,16 +136,24 @@ def _runs(month: Month, agent: str) -> None:
     insert(
         Run,
         {
-            "id": month.run_id("n.i"), "conversation_id": month.session_id("n.i"), "ordinal": month.ordinal("n.i"),
-            "session_key": f"'WebChat:default:' || {month.session('n.i')}", "agent": f"'{agent}'", "fence": "1",
-            "status": "CASE WHEN n.i % 10 = 0 THEN 'failed' ELSE 'completed' END", "answer": f"'{_WORDS}' || n.i",
-            "error_code": "CASE WHEN n.i % 10 = 0 THEN 'model_error' ELSE '' END", "actor": "'user:1'",
-            "request_id": "'request-' || n.i", "conversation_told": sql.true("1 = 1"),
-            "created_at": sql.time(month.ms("n.i")), "started_at": sql.time(month.ms("n.i", 20)),
+            "id": month.run_id("n.i"),
+            "conversation_id": month.session_id("n.i"),
+            "ordinal": month.ordinal("n.i"),
+            "session_key": f"'WebChat:default:' || {month.session('n.i')}",
+            "agent": f"'{agent}'",
+            "fence": "1",
+            "status": "CASE WHEN n.i % 10 = 0 THEN 'failed' ELSE 'completed' END",
+            "answer": f"'{_WORDS}' || n.i",
+            "error_code": "CASE WHEN n.i % 10 = 0 THEN 'model_error' ELSE '' END",
+            "actor": "'user:1'",
+            "request_id": "'request-' || n.i",
+            "conversation_told": sql.true("1 = 1"),
+            "created_at": sql.time(month.ms("n.i")),
+            "started_at": sql.time(month.ms("n.i", 20)),
             "ended_at": sql.time(month.ms("n.i", 3000)),
         },
         sql.series(month.runs),
-    )  # fmt: skip
+    )
 
 
 def _turns(month: Month) -> None:
@@ -130,13 +161,18 @@ def _turns(month: Month) -> None:
     insert(
         Turn,
         {
-            "id": sql.uuid(f"{month.ms(run)} + n.i % 2 * 3000", "n.i"), "session": month.session_id(run),
-            "run": month.run_id(run), "ordinal": month.ordinal(run), "part": "n.i % 2",
-            "role": "CASE WHEN n.i % 2 = 0 THEN 'user' ELSE 'assistant' END", "content": f"'{_WORDS}' || n.i",
-            "is_answer": sql.true("n.i % 2 = 1"), "created_at": sql.time(month.ms(run)),
+            "id": sql.uuid(f"{month.ms(run)} + n.i % 2 * 3000", "n.i"),
+            "session": month.session_id(run),
+            "run": month.run_id(run),
+            "ordinal": month.ordinal(run),
+            "part": "n.i % 2",
+            "role": "CASE WHEN n.i % 2 = 0 THEN 'user' ELSE 'assistant' END",
+            "content": f"'{_WORDS}' || n.i",
+            "is_answer": sql.true("n.i % 2 = 1"),
+            "created_at": sql.time(month.ms(run)),
         },
         sql.series(2 * month.runs),
-    )  # fmt: skip
+    )
 
 
 def _steps(month: Month) -> None:
@@ -147,12 +183,17 @@ def _steps(month: Month) -> None:
         insert(
             Step,
             {
-                "id": sql.uuid(month.ms(run, index * 1000), f"2 * {run} + {index}"), "run": month.run_id(run),
-                "index": str(index), "fence": "1", "text": f"'{_WORDS}' || n.i", "finish_reason": "'stop'",
-                "started_at": sql.time(month.ms(run)), "ended_at": sql.time(month.ms(run, 2000)),
+                "id": sql.uuid(month.ms(run, index * 1000), f"2 * {run} + {index}"),
+                "run": month.run_id(run),
+                "index": str(index),
+                "fence": "1",
+                "text": f"'{_WORDS}' || n.i",
+                "finish_reason": "'stop'",
+                "started_at": sql.time(month.ms(run)),
+                "ended_at": sql.time(month.ms(run, 2000)),
             },
             sql.series(month.runs // every),
-        )  # fmt: skip
+        )
 
 
 def _executions(month: Month) -> None:
@@ -160,17 +201,29 @@ def _executions(month: Month) -> None:
     insert(
         ToolExecution,
         {
-            "id": sql.uuid(month.ms(run, 500), "n.i"), "run_id": month.run_id(run),
-            "session_id": month.session_id(run), "agent_id": "'default'", "actor": "'user:1'", "step": "0",
-            "call_index": "0", "call_id": "'call-' || n.i",
+            "id": sql.uuid(month.ms(run, 500), "n.i"),
+            "run_id": month.run_id(run),
+            "session_id": month.session_id(run),
+            "agent_id": "'default'",
+            "actor": "'user:1'",
+            "step": "0",
+            "call_index": "0",
+            "call_id": "'call-' || n.i",
             "tool": "CASE WHEN n.i % 2 = 0 THEN 'echo' ELSE 'calculator' END",
-            "effect": "'read'", "risk": "'low'", "decision": "'allowed'", "status": "'completed'",
-            "output": f"'{_WORDS}'", "timeout_seconds": "30", "on_done": "''", "on_done_queue": "''",
-            "created_at": sql.time(month.ms(run, 500)), "started_at": sql.time(month.ms(run, 520)),
+            "effect": "'read'",
+            "risk": "'low'",
+            "decision": "'allowed'",
+            "status": "'completed'",
+            "output": f"'{_WORDS}'",
+            "timeout_seconds": "30",
+            "on_done": "''",
+            "on_done_queue": "''",
+            "created_at": sql.time(month.ms(run, 500)),
+            "started_at": sql.time(month.ms(run, 520)),
             "completed_at": sql.time(month.ms(run, 600)),
         },
         sql.series(month.runs // 3),
-    )  # fmt: skip
+    )
 
 
 def _events(month: Month) -> None:
@@ -179,13 +232,16 @@ def _events(month: Month) -> None:
     insert(
         Event,
         {
-            "session_id": month.session_id(run), "seq": f"{month.ordinal(run)} * {EVENTS_A_RUN} + {kind} + 1",
-            "ts": f"{month.ms(run)} + {kind} * 300", "type": f"CASE {kind} {types} END", "run_id": month.run_id(run),
+            "session_id": month.session_id(run),
+            "seq": f"{month.ordinal(run)} * {EVENTS_A_RUN} + {kind} + 1",
+            "ts": f"{month.ms(run)} + {kind} * 300",
+            "type": f"CASE {kind} {types} END",
+            "run_id": month.run_id(run),
             "actor": "'agent:default'",
-            "payload": sql.json("'{\"text_length\": 100, \"usage\": {\"input_tokens\": 100, \"output_tokens\": 30}}'"),
+            "payload": sql.json('\'{"text_length": 100, "usage": {"input_tokens": 100, "output_tokens": 30}}\''),
         },
         sql.series(EVENTS_A_RUN * month.runs),
-    )  # fmt: skip
+    )
 
 
 def _audit(month: Month) -> None:
@@ -195,14 +251,18 @@ def _audit(month: Month) -> None:
     insert(
         AuditEntry,
         {
-            "id": sql.uuid(f"{month.ms(run)} + {kind} * 700", "n.i"), "action": f"CASE {kind} {actions} END",
-            "actor": "'agent:default'", "agent_id": "'default'", "session_id": month.session_id(run),
-            "session_key": f"'WebChat:default:' || {month.session(run)}", "request_id": f"'request-' || {run}",
+            "id": sql.uuid(f"{month.ms(run)} + {kind} * 700", "n.i"),
+            "action": f"CASE {kind} {actions} END",
+            "actor": "'agent:default'",
+            "agent_id": "'default'",
+            "session_id": month.session_id(run),
+            "session_key": f"'WebChat:default:' || {month.session(run)}",
+            "request_id": f"'request-' || {run}",
             "at": sql.time(f"{month.ms(run)} + {kind} * 700"),
-            "details": sql.json("'{\"channel\": \"WebChat\", \"state\": \"complete\", \"text_length\": 100}'"),
+            "details": sql.json('\'{"channel": "WebChat", "state": "complete", "text_length": 100}\''),
         },
         sql.series(count * month.runs),
-    )  # fmt: skip
+    )
 
 
 def _arrivals(month: Month, account: ChannelAccount) -> None:
@@ -212,14 +272,21 @@ def _arrivals(month: Month, account: ChannelAccount) -> None:
     insert(
         InboundMessage,
         {
-            "id": message, "account": f"'{account.pk.hex}'", "message_id": "'m-' || n.i",
-            "sender_id": sql.text(month.session(run)), "chat_id": sql.text(month.session(run)), "text": f"'{_WORDS}'",
-            "raw": f"CASE WHEN n.i > {count * 23 // 30} THEN '{_WORDS}' END", "session": month.session_id(run),
-            "run": month.run_id(run), "turn": sql.uuid(month.ms(run), f"2 * {run}"),
-            "sent_at": sql.time(month.ms(run)), "received_at": sql.time(month.ms(run)),
+            "id": message,
+            "account": f"'{account.pk.hex}'",
+            "message_id": "'m-' || n.i",
+            "sender_id": sql.text(month.session(run)),
+            "chat_id": sql.text(month.session(run)),
+            "text": f"'{_WORDS}'",
+            "raw": f"CASE WHEN n.i > {count * 23 // 30} THEN '{_WORDS}' END",
+            "session": month.session_id(run),
+            "run": month.run_id(run),
+            "turn": sql.uuid(month.ms(run), f"2 * {run}"),
+            "sent_at": sql.time(month.ms(run)),
+            "received_at": sql.time(month.ms(run)),
         },
         sql.series(count),
-    )  # fmt: skip
+    )
     key = {"id": message, "account": f"'{account.pk.hex}'", "key": "'m-' || n.i", "message": message}
     insert(InboundKey, key, sql.series(count))
 
@@ -229,15 +296,22 @@ def _deliveries(month: Month, account: ChannelAccount) -> None:
     insert(
         Delivery,
         {
-            "dedupe_key": "'run-' || n.i", "account": f"'{account.pk.hex}'", "session": month.session_id(run),
-            "run": month.run_id(run), "lane": f"'traffic:' || {month.session(run)}", "text": f"'{_WORDS}'",
-            "body": f"'{_WORDS}'", "status": "CASE WHEN n.i % 10 = 0 THEN 'failed' ELSE 'sent' END",
-            "target": sql.json("'{\"chat\": \"1\"}'"), "ready_at": sql.time(month.ms(run, 3000)),
-            "expires_at": sql.time(month.ms(run, 90_000)), "created_at": sql.time(month.ms(run, 3000)),
+            "dedupe_key": "'run-' || n.i",
+            "account": f"'{account.pk.hex}'",
+            "session": month.session_id(run),
+            "run": month.run_id(run),
+            "lane": f"'traffic:' || {month.session(run)}",
+            "text": f"'{_WORDS}'",
+            "body": f"'{_WORDS}'",
+            "status": "CASE WHEN n.i % 10 = 0 THEN 'failed' ELSE 'sent' END",
+            "target": sql.json('\'{"chat": "1"}\''),
+            "ready_at": sql.time(month.ms(run, 3000)),
+            "expires_at": sql.time(month.ms(run, 90_000)),
+            "created_at": sql.time(month.ms(run, 3000)),
             "sent_at": sql.time(month.ms(run, 3200)),
         },
         sql.series(month.runs // 5),
-    )  # fmt: skip
+    )
 
 
 def _logins(month: Month, first_person: int) -> None:
@@ -246,12 +320,15 @@ def _logins(month: Month, first_person: int) -> None:
     insert(
         RefreshToken,
         {
-            "id": sql.uuid(month.ms("n.i * 50"), "n.i"), "family": sql.uuid(month.ms("n.i * 50"), "n.i"),
-            "user": f"{first_person} + n.i % {_PEOPLE}", "digest": "'digest-' || n.i", "created_at": when,
+            "id": sql.uuid(month.ms("n.i * 50"), "n.i"),
+            "family": sql.uuid(month.ms("n.i * 50"), "n.i"),
+            "user": f"{first_person} + n.i % {_PEOPLE}",
+            "digest": "'digest-' || n.i",
+            "created_at": when,
             "expires_at": when,
         },
         sql.series(max(1, month.runs // 50)),
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

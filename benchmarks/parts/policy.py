@@ -11,19 +11,26 @@ from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
 from tools_app.policy.decide import decide
 from tools_app.policy.rules import AgentPolicy
-from tools_app.types import (Effect, Risk, Target, ToolSpec)
+from tools_app.types import Effect, Risk, Target, ToolSpec
 
 PART = "policy"
 
 _FETCH = ToolSpec(
-    "web_fetch", "Fetches.", {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
-    effect=Effect.READ, risk=Risk.LOW, targets={"url": Target.URL},
-)  # fmt: skip
+    "web_fetch",
+    "Fetches.",
+    {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+    effect=Effect.READ,
+    risk=Risk.LOW,
+    targets={"url": Target.URL},
+)
 _RULES = tuple(f"other{number}(url=https://{number}.example/*)" for number in range(40))
 _LONG = AgentPolicy(
     denied=(*_RULES, *(f"web_fetch(url=https://{number}.evil.example/*)" for number in range(20))),
-    always_ask=_RULES, auto_approve=_RULES, allowed=("*",), allowed_hosts=("*.example.com", "example.com"),
-)  # fmt: skip
+    always_ask=_RULES,
+    auto_approve=_RULES,
+    allowed=("*",),
+    allowed_hosts=("*.example.com", "example.com"),
+)
 _DECISION_US, _GATE_US = 1_000, 5_000
 
 
@@ -54,7 +61,11 @@ def _gate_us(folder: Path, rounds: int) -> dict[str, float]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("KOMAND_", "DATABASE_", "REDIS_"))}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.policy_cost", str(rounds)],
-        env={**own, "KOMAND_DATA_DIR": str(folder)}, capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
+        env={**own, "KOMAND_DATA_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
     measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return measured

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
-from tools_app.receipts.mac import (CallFacts, find_fault, make_receipt, parse)
+from tools_app.receipts.mac import CallFacts, find_fault, make_receipt, parse
 
 PART = "receipts"
 
@@ -47,9 +47,16 @@ def measure(scale: Scale) -> list[Figure]:
 
 def _call(characters: int) -> CallFacts:
     return CallFacts(
-        UUID(int=1), UUID(int=2), "web_fetch", {"url": "https://example.com/", "max_characters": 20_000}, "Completed",
-        "x" * characters, _AT, _AT, _AT,
-    )  # fmt: skip
+        UUID(int=1),
+        UUID(int=2),
+        "web_fetch",
+        {"url": "https://example.com/", "max_characters": 20_000},
+        "Completed",
+        "x" * characters,
+        _AT,
+        _AT,
+        _AT,
+    )
 
 
 def _check(receipt: str, call: CallFacts) -> None:

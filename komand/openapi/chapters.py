@@ -25,9 +25,11 @@ def read_chapters() -> dict[str, Any]:
     ]
     schemas = [{"name": name, "text": _json(schema)} for name, schema in sorted(found["components"]["schemas"].items())]
     return {
-        "title": found["info"]["title"], "about": found["info"]["description"].split("\n\n"), "chapters": chapters,
+        "title": found["info"]["title"],
+        "about": found["info"]["description"].split("\n\n"),
+        "chapters": chapters,
         "schemas": schemas,
-    }  # fmt: skip
+    }
 
 
 def _operation(
@@ -36,12 +38,17 @@ def _operation(
     """parameters: of the path; shared: the responses that operations refer to."""
     own = [one for one in said["parameters"] if "$ref" not in one]
     return {
-        "id": said["operationId"], "path": path, "method": method.upper(), "summary": said["summary"],
-        "description": said.get("description", ""), "streams": said.get("x-komand-streams", False),
-        "access": _access(said["security"]), "parameters": [_parameter(one) for one in [*parameters, *own]],
+        "id": said["operationId"],
+        "path": path,
+        "method": method.upper(),
+        "summary": said["summary"],
+        "description": said.get("description", ""),
+        "streams": said.get("x-komand-streams", False),
+        "access": _access(said["security"]),
+        "parameters": [_parameter(one) for one in [*parameters, *own]],
         "body": _content(said.get("requestBody", {})),
         "answers": [_answer(status, answer, shared) for status, answer in said["responses"].items()],
-    }  # fmt: skip
+    }
 
 
 def _access(security: list[dict[str, Any]]) -> str:

@@ -28,25 +28,35 @@ audit log have it too. 429 and 503 say in `Retry-After` when to come again. Oper
 `x-komand-streams` stream, or wait for an answer."""
 _SCHEMES = {
     "bearer": {
-        "type": "http", "scheme": "bearer",
+        "type": "http",
+        "scheme": "bearer",
         "description": "A JWT of /api/auth/login, or an API key (`sk-user-…`).",
     },
     "cookie": {
-        "type": "apiKey", "in": "cookie", "name": "komand_session",
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "komand_session",
         "description": "The login of the pages. What changes something needs the header X-CSRFToken too.",
     },
     "thread_cookie": {
-        "type": "apiKey", "in": "cookie", "name": "ks_uat", "description": "The login of /v1/auth/pw/signin.",
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "ks_uat",
+        "description": "The login of /v1/auth/pw/signin.",
     },
     "access_token": {
-        "type": "apiKey", "in": "query", "name": "access_token",
+        "type": "apiKey",
+        "in": "query",
+        "name": "access_token",
         "description": "A JWT or an API key, where a client can put it nowhere else.",
     },
     "ticket": {
-        "type": "apiKey", "in": "query", "name": "ticket",
+        "type": "apiKey",
+        "in": "query",
+        "name": "ticket",
         "description": "Of /api/auth/ticket, good for one connection within a minute.",
     },
-}  # fmt: skip
+}
 _SECURITY: dict[str, list[dict[str, list[str]]]] = {
     "open": [],
     "any": [{"bearer": []}, {"cookie": []}],
@@ -91,12 +101,14 @@ def build() -> dict[str, Any]:
             },
             "parameters": {
                 "RequestId": {
-                    "name": "X-Request-Id", "in": "header", "description": "What this request is to be found by later.",
+                    "name": "X-Request-Id",
+                    "in": "header",
+                    "description": "What this request is to be found by later.",
                     "schema": {"type": "string", "maxLength": 128, "pattern": r"^[A-Za-z0-9._:\-]{1,128}$"},
                 }
             },
         },
-    }  # fmt: skip
+    }
 
 
 def undescribed() -> list[str]:
@@ -174,14 +186,20 @@ def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
             if NULL in schema.get("anyOf", ()):  # an address has no null: the parameter is left out
                 schema = dict(schema["anyOf"][0])
             yield {
-                "name": name, "in": "query", "required": bool(one.required),
-                "description": schema.pop("description", ""), "schema": schema,
-            }  # fmt: skip
+                "name": name,
+                "in": "query",
+                "required": bool(one.required),
+                "description": schema.pop("description", ""),
+                "schema": schema,
+            }
     for parameter in operation.parameters:
         yield {
-            "name": parameter.name, "in": parameter.where, "required": parameter.required,
-            "description": parameter.description, "schema": parameter.schema,
-        }  # fmt: skip
+            "name": parameter.name,
+            "in": parameter.where,
+            "required": parameter.required,
+            "description": parameter.description,
+            "schema": parameter.schema,
+        }
 
 
 def _body(operation: Operation) -> dict[str, Any]:

@@ -148,10 +148,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {"context": {"()": "komand.logs.ContextFilter"}},
-    "formatters": {
-        "text": {"()": "komand.logs.TextFormatter"},
-        "json": {"()": "komand.logs.JsonFormatter"},
-    },
+    "formatters": {"text": {"()": "komand.logs.TextFormatter"}, "json": {"()": "komand.logs.JsonFormatter"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": KOMAND_LOG_FORMAT, "filters": ["context"]}},
     "root": {"handlers": ["console"], "level": _log_level},
     "loggers": {

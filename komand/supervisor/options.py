@@ -57,13 +57,17 @@ def up_parser() -> argparse.ArgumentParser:
         "--server", choices=SERVERS, default=env.text("KOMAND_SERVER", "daphne"), help="(KOMAND_SERVER, %(default)s)"
     )
     option(
-        "--run-workers", type=int, default=env.integer("KOMAND_RUN_WORKERS", 1, least=1),
+        "--run-workers",
+        type=int,
+        default=env.integer("KOMAND_RUN_WORKERS", 1, least=1),
         help="processes that drive runs, 200 runs each (KOMAND_RUN_WORKERS, %(default)s)",
-    )  # fmt: skip
+    )
     option(
-        "--tool-workers", type=int, default=env.integer("KOMAND_TOOL_WORKERS", 4, least=1),
+        "--tool-workers",
+        type=int,
+        default=env.integer("KOMAND_TOOL_WORKERS", 4, least=1),
         help="tools that may run at once; one waits idle (KOMAND_TOOL_WORKERS, %(default)s)",
-    )  # fmt: skip
+    )
     return parser
 
 

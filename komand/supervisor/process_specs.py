@@ -46,7 +46,7 @@ def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, 
     command = embedded.command(binary, options.data_dir, socket)
     return Spec(
         "valkey", command, environment, is_ready, shows_life, adopt, mend, death_signal=signal.SIGTERM, quiet=True
-    )  # fmt: skip
+    )
 
 
 def web(options: Options, descriptor: int, port: int, environment: dict[str, str]) -> Spec:
@@ -61,10 +61,18 @@ def web(options: Options, descriptor: int, port: int, environment: dict[str, str
     arguments = {
         "daphne": ("-m", "komand.server", "--fd", str(descriptor)),
         "uvicorn": (
-            "-m", "uvicorn", "komand.asgi:application", "--fd", str(descriptor), "--timeout-graceful-shutdown", "1",
-            "--no-access-log", "--log-level", "warning",
+            "-m",
+            "uvicorn",
+            "komand.asgi:application",
+            "--fd",
+            str(descriptor),
+            "--timeout-graceful-shutdown",
+            "1",
+            "--no-access-log",
+            "--log-level",
+            "warning",
         ),
-    }[options.server]  # fmt: skip
+    }[options.server]
     return Spec("web", (sys.executable, *arguments), environment, is_ready, pass_fds=(descriptor,))
 
 
@@ -84,8 +92,13 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
 async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
     """`manage.py prepare`: its last line of output is JSON, its errors go to the error stream."""
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "django", "prepare",
+        sys.executable,
+        "-m",
+        "django",
+        "prepare",
         env={**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
-    )  # fmt: skip
+    )

@@ -155,11 +155,21 @@ class Child:
             return await self._watch(adopted, self._until_gone(adopted))
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", str(LIFELINE), str(os.getpid()), str(int(self.spec.death_signal)),
+                sys.executable,
+                "-I",
+                "-S",
+                str(LIFELINE),
+                str(os.getpid()),
+                str(int(self.spec.death_signal)),
                 *self.spec.command,
-                env=dict(self.spec.environment), pass_fds=self.spec.pass_fds, start_new_session=True, limit=_LINE_BYTES,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            )  # fmt: skip
+                env=dict(self.spec.environment),
+                pass_fds=self.spec.pass_fds,
+                start_new_session=True,
+                limit=_LINE_BYTES,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
         except OSError as error:  # no memory or no process to be had just now, or this Python was removed
             return f"could not be started ({error.strerror})"
         reading = asyncio.create_task(self._read(process.stdout)) if process.stdout else None

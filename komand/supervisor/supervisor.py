@@ -230,10 +230,17 @@ class Supervisor:
             for child in self._children
         )
         note = state.Note(
-            os.getpid(), self._options.url(self._port), self._options.host, self._port,
-            str(self._socket) if env.is_embedded() else "", self._started_at, processes, self._rolls,
-            self._roll_failure, self._is_up,
-        )  # fmt: skip
+            os.getpid(),
+            self._options.url(self._port),
+            self._options.host,
+            self._port,
+            str(self._socket) if env.is_embedded() else "",
+            self._started_at,
+            processes,
+            self._rolls,
+            self._roll_failure,
+            self._is_up,
+        )
         try:
             state.write(self._options.data_dir, note)
         except OSError as error:  # a full disk, say: processes are kept up all the same

@@ -37,9 +37,11 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
     user = forms.ModelChoiceField(User.objects.none(), widget=UnfoldAdminSelectWidget)
     name = forms.CharField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="What will use it.")
     scopes = forms.MultipleChoiceField(
-        required=False, choices=list(SCOPES.items()), widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        required=False,
+        choices=list(SCOPES.items()),
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="None: what the user may do, as that user alone.",
-    )  # fmt: skip
+    )
     expires_at = forms.SplitDateTimeField(
         required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: never."
     )

@@ -34,13 +34,16 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
     user: User | AnonymousUser = AnonymousUser()
     channel = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     config = forms.JSONField(
-        required=False, initial=dict, widget=UnfoldAdminTextareaWidget,
+        required=False,
+        initial=dict,
+        widget=UnfoldAdminTextareaWidget,
         help_text="A JSON object; its fields are listed in docs/channels.md.",
-    )  # fmt: skip
+    )
     new_secrets = forms.JSONField(
-        required=False, widget=UnfoldAdminTextareaWidget,
+        required=False,
+        widget=UnfoldAdminTextareaWidget,
         help_text='A JSON object such as {"bot_token": "…"}. Replaces what it names; an empty text removes it.',
-    )  # fmt: skip
+    )
     allowed_senders = forms.CharField(
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, with commas between."
     )

@@ -23,14 +23,25 @@ class FeedbackAdmin(ReadOnlyAdmin):
     search_ids = ("id", "session_id")
     list_display = ("said", "opinion", "about", "session_link", "person", "created_at")
     list_filter = (
-        ("rating", ChoicesDropdownFilter), ("target_type", ChoicesDropdownFilter), ("created_at", KeyDateFilter),
-    )  # fmt: skip
+        ("rating", ChoicesDropdownFilter),
+        ("target_type", ChoicesDropdownFilter),
+        ("created_at", KeyDateFilter),
+    )
     list_select_related = False
     search_fields = ("reason", "comment", "=user__username")
     search_help_text = "An id, also of a session, or a user name or words of the newest 5,000"
     fields = (
-        "opinion", "about", "words", "session_link", "reason", "remark", "person", "more", "created_at", "updated_at",
-    )  # fmt: skip
+        "opinion",
+        "about",
+        "words",
+        "session_link",
+        "reason",
+        "remark",
+        "person",
+        "more",
+        "created_at",
+        "updated_at",
+    )
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:

@@ -29,9 +29,20 @@ class InboundMessageAdmin(ReadOnlyAdmin):
     search_fields = ("=message_id", "=sender_id")
     search_help_text = "An id, or the platform's id of a message or sender"
     fields = (
-        "account", "message_id", "sender", "chat_id", "words", "outcome", "session_link", "run_link", "details",
-        "files", "payload", "sent_at", "received_at",
-    )  # fmt: skip
+        "account",
+        "message_id",
+        "sender",
+        "chat_id",
+        "words",
+        "outcome",
+        "session_link",
+        "run_link",
+        "details",
+        "files",
+        "payload",
+        "sent_at",
+        "received_at",
+    )
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
@@ -81,9 +92,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
     list_select_related = False
     search_help_text = "An id, or that of a turn"
-    fields = (
-        "account", "line", "kind", "mime_type", "size_bytes", "state", "problem", "path", "words", "created_at",
-    )  # fmt: skip
+    fields = ("account", "line", "kind", "mime_type", "size_bytes", "state", "problem", "path", "words", "created_at")
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attachment]:
@@ -117,9 +126,22 @@ class DeliveryAdmin(ReadOnlyAdmin):
     search_help_text = "A run's id, or the platform's id of a message"
     actions = ("send_again",)
     fields = (
-        "account", "session_link", "run_link", "kind", "part", "parts", "words", "state", "tries",
-        "provider_message_id", "problem", "created_at", "ready_at", "sent_at", "expires_at",
-    )  # fmt: skip
+        "account",
+        "session_link",
+        "run_link",
+        "kind",
+        "part",
+        "parts",
+        "words",
+        "state",
+        "tries",
+        "provider_message_id",
+        "problem",
+        "created_at",
+        "ready_at",
+        "sent_at",
+        "expires_at",
+    )
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:

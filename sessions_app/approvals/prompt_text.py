@@ -15,7 +15,7 @@ from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import clipped, pretty_json, summary, visible
 from sessions_app.channels.messages import Button
 from tools_app.executions.changes import diff
-from tools_app.types import (ApprovalStatus, ApprovalView, Change, Decision)
+from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 SAID = {
     Decision.ALLOW_ONCE: "Allowed once",
@@ -36,9 +36,7 @@ _LABELS = {
     Decision.ALLOW_ALWAYS: ("Always allow", ""),
     Decision.DENY: ("Deny", "danger"),
 }
-_LETTERS = {
-    "o": Decision.ALLOW_ONCE, "r": Decision.ALLOW_RUN, "a": Decision.ALLOW_ALWAYS, "d": Decision.DENY,
-}  # fmt: skip
+_LETTERS = {"o": Decision.ALLOW_ONCE, "r": Decision.ALLOW_RUN, "a": Decision.ALLOW_ALWAYS, "d": Decision.DENY}
 _WORDS = {
     "": Decision.ALLOW_ONCE,
     "once": Decision.ALLOW_ONCE,

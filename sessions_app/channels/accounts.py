@@ -117,9 +117,12 @@ def settings_for(
     channel: str, account_id: str, config: Mapping[str, Any], secrets: Mapping[str, str]
 ) -> AccountSettings:
     return AccountSettings(
-        account_id, config, secrets, public_url=webhook_url(channel, account_id),
+        account_id,
+        config,
+        secrets,
+        public_url=webhook_url(channel, account_id),
         reachable=frozenset(target.lower() for target in settings.KOMAND_CALLBACK_ALLOW_PRIVATE),
-    )  # fmt: skip
+    )
 
 
 def webhook_url(channel: str, account_id: str) -> str:
@@ -157,10 +160,13 @@ def add_account(
     """
     made = missing_secrets(channel, secrets)
     account = ChannelAccount(
-        channel=channel, account_id=account_id, config=dict(config),
-        agent=agents.get_agent(agent_id) if agent_id else None, access=access,
+        channel=channel,
+        account_id=account_id,
+        config=dict(config),
+        agent=agents.get_agent(agent_id) if agent_id else None,
+        access=access,
         allowed_senders=[str(sender) for sender in allowed_senders],
-    )  # fmt: skip
+    )
     account.secrets_sealed = sealed_secrets(account, {**secrets, **made})
     try:
         account.full_clean(validate_unique=False, validate_constraints=False)

@@ -132,10 +132,13 @@ class Target:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "chat": self.chat.id, "type": self.chat.type, "thread": self.chat.thread_id,
-            "reply_to": self.reply_to, "press": self.press_id,
+            "chat": self.chat.id,
+            "type": self.chat.type,
+            "thread": self.chat.thread_id,
+            "reply_to": self.reply_to,
+            "press": self.press_id,
             **({"reference": dict(self.reference)} if self.reference else {}),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Target":

@@ -56,9 +56,13 @@ class StoredConversations:
         is_planned = plan_answer(session, run.id, words, failure=failure)
         if not is_planned:  # it is read where it is stored now
             audit.record(
-                "MessageSent", details={**told, "run_id": str(run.id)}, actor=f"agent:{run.agent_id}",
-                agent_id=run.agent_id, session_id=session.id, session_key=session.key,
-            )  # fmt: skip
+                "MessageSent",
+                details={**told, "run_id": str(run.id)},
+                actor=f"agent:{run.agent_id}",
+                agent_id=run.agent_id,
+                session_id=session.id,
+                session_key=session.key,
+            )
         completed = {**told, "text_length": len(answer.content)}
         return [
             *(
@@ -79,9 +83,15 @@ class StoredConversations:
 
 def _fact(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> Fact:
     return Fact(
-        event_type, session.id, payload, run_id=run.id, step=step,
-        actor=f"agent:{run.agent_id}", agent_id=run.agent_id, session_key=session.key,
-    )  # fmt: skip
+        event_type,
+        session.id,
+        payload,
+        run_id=run.id,
+        step=step,
+        actor=f"agent:{run.agent_id}",
+        agent_id=run.agent_id,
+        session_key=session.key,
+    )
 
 
 _SESSION = PreparedObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
@@ -134,21 +144,39 @@ def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterat
     for step in transcript.steps[: transcript.answering_step]:
         executions = [execution for execution in transcript.executions if execution.step == step.index]
         yield Turn(
-            session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=step.text,
+            session=session,
+            run_id=run.id,
+            ordinal=run.ordinal,
+            role="assistant",
+            content=step.text,
             tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in step.tool_calls],
-            tool_call_ids=[str(execution.id) for execution in executions] or None, created_at=now,
-        )  # fmt: skip
+            tool_call_ids=[str(execution.id) for execution in executions] or None,
+            created_at=now,
+        )
         for execution in executions:
             yield Turn(
-                session=session, run_id=run.id, ordinal=run.ordinal, role="tool", content=execution.text_for_model,
-                tool_call_id=execution.call_id, tool_call_ids=[str(execution.id)],
+                session=session,
+                run_id=run.id,
+                ordinal=run.ordinal,
+                role="tool",
+                content=execution.text_for_model,
+                tool_call_id=execution.call_id,
+                tool_call_ids=[str(execution.id)],
                 created_at=execution.completed_at or now,
-            )  # fmt: skip
+            )
     yield Turn(
-        session=session, run_id=run.id, ordinal=run.ordinal, role="assistant", content=transcript.answer,
-        state=_state_of(run), error_code=run.error_code, error_message=run.error_message, is_answer=True,
-        tool_call_ids=[str(execution.id) for execution in transcript.executions] or None, created_at=now,
-    )  # fmt: skip
+        session=session,
+        run_id=run.id,
+        ordinal=run.ordinal,
+        role="assistant",
+        content=transcript.answer,
+        state=_state_of(run),
+        error_code=run.error_code,
+        error_message=run.error_message,
+        is_answer=True,
+        tool_call_ids=[str(execution.id) for execution in transcript.executions] or None,
+        created_at=now,
+    )
 
 
 def _state_of(run: RunView) -> str:

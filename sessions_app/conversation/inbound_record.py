@@ -37,17 +37,29 @@ class Arrival:
         chat = incoming.chat
         metadata = {
             **incoming.metadata,
-            "chatId": chat.id, "chatType": chat.type, "threadId": chat.thread_id or None,
-            "replyToMessageId": incoming.reply_to_message_id or None, "mentionsBot": incoming.mentions_bot,
-            "fromBot": incoming.is_from_bot, "chatTitle": incoming.chat_title or None,
-            "eventId": incoming.event_id, "albumId": incoming.album_id or None,
+            "chatId": chat.id,
+            "chatType": chat.type,
+            "threadId": chat.thread_id or None,
+            "replyToMessageId": incoming.reply_to_message_id or None,
+            "mentionsBot": incoming.mentions_bot,
+            "fromBot": incoming.is_from_bot,
+            "chatTitle": incoming.chat_title or None,
+            "eventId": incoming.event_id,
+            "albumId": incoming.album_id or None,
             **({"reference": dict(incoming.reference)} if incoming.reference else {}),
-        }  # fmt: skip
+        }
         row = new_row(
-            account, chat, incoming.sender_id, incoming.sender_name, incoming.message_id, metadata, raw,
-            text=incoming.text, sent_at=incoming.sent_at,
+            account,
+            chat,
+            incoming.sender_id,
+            incoming.sender_name,
+            incoming.message_id,
+            metadata,
+            raw,
+            text=incoming.text,
+            sent_at=incoming.sent_at,
             attachments=[_attachment(attachment) for attachment in incoming.attachments],
-        )  # fmt: skip
+        )
         return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
@@ -87,10 +99,17 @@ def new_row(
 ) -> InboundMessage:
     now = timezone.now()
     return InboundMessage(
-        id=new_id(), account=account, message_id=message_id[:_LONGEST], sender_id=sender_id[:_LONGEST],
-        sender_name=clean_name(sender_name), chat_id=chat.id[:_LONGEST], metadata=metadata,
-        raw=raw.decode("utf-8", "replace").replace("\0", ""), received_at=now, **{"sent_at": now, **fields},
-    )  # fmt: skip
+        id=new_id(),
+        account=account,
+        message_id=message_id[:_LONGEST],
+        sender_id=sender_id[:_LONGEST],
+        sender_name=clean_name(sender_name),
+        chat_id=chat.id[:_LONGEST],
+        metadata=metadata,
+        raw=raw.decode("utf-8", "replace").replace("\0", ""),
+        received_at=now,
+        **{"sent_at": now, **fields},
+    )
 
 
 def clean_name(name: str) -> str:
@@ -112,6 +131,11 @@ def count_refused(account_id: UUID, sender_id: str, reasons: Sequence[str], with
 def _attachment(attachment: Attachment) -> dict[str, Any]:
     fields = asdict(attachment)
     return {
-        "id": fields["id"], "kind": fields["kind"], "filename": fields["filename"], "mimeType": fields["mime_type"],
-        "sizeBytes": fields["size_bytes"], "url": fields["url"], "auth": fields["auth"],
-    }  # fmt: skip
+        "id": fields["id"],
+        "kind": fields["kind"],
+        "filename": fields["filename"],
+        "mimeType": fields["mime_type"],
+        "sizeBytes": fields["size_bytes"],
+        "url": fields["url"],
+        "auth": fields["auth"],
+    }

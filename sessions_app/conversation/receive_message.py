@@ -116,10 +116,14 @@ def _accept(
     _refuse_when_busy(session, policy)
     account = message.arrival.row.account.config if message.arrival else {}
     run, queued = runs.start_run(
-        conversation_id=session.id, session_key=session.key, ordinal=session.next_ordinal, agent=session.agent,
-        actor=message.actor, options=run_options.granted(message.options, message.owner, session),
+        conversation_id=session.id,
+        session_key=session.key,
+        ordinal=session.next_ordinal,
+        agent=session.agent,
+        actor=message.actor,
+        options=run_options.granted(message.options, message.owner, session),
         session_policy=run_options.taken_away(session, account, denied_tools),
-    )  # fmt: skip
+    )
     return _store(message, session, run, 0, facts, queued), policy
 
 
@@ -147,9 +151,17 @@ def _store(
 ) -> Accepted:
     now = timezone.now()
     turn = Turn(
-        session=session, run=run, ordinal=run.ordinal, part=part, role="user", content=message.text, created_at=now,
-        idempotency_key=message.key, body_digest=message.digest, tool_call_ids=answers,
-    )  # fmt: skip
+        session=session,
+        run=run,
+        ordinal=run.ordinal,
+        part=part,
+        role="user",
+        content=message.text,
+        created_at=now,
+        idempotency_key=message.key,
+        body_digest=message.digest,
+        tool_call_ids=answers,
+    )
     _NEW_TURN.run([turn])
     if message.arrival:
         message.arrival.store(turn=turn)
@@ -170,15 +182,17 @@ _COUNT_ON = PreparedUpdate(
     lambda session_id, ordinals, now, title: (
         Session.objects.filter(pk=session_id),
         {
-            "message_count": F("message_count") + 1, "next_ordinal": F("next_ordinal") + ordinals,
-            "last_active_at": now, "title": Case(When(title="", then=Value(title)), default=F("title")),
+            "message_count": F("message_count") + 1,
+            "next_ordinal": F("next_ordinal") + ordinals,
+            "last_active_at": now,
+            "title": Case(When(title="", then=Value(title)), default=F("title")),
         },
     ),
     uuid4(),
     987_654_321,
     datetime(2001, 2, 3, tzinfo=UTC),
     "the title of the session",
-)  # fmt: skip
+)
 
 
 def _find_prior(message: Message) -> Accepted | None:

@@ -50,10 +50,18 @@ def open_new(
     """A new session. Raises IntegrityError when the key is taken."""
     now = timezone.now()
     session = Session(
-        key=str(key), channel=key.channel, account_id=key.account_id, sender_id=key.sender_id,
-        sender_name=name[:_LONGEST_NAME], owner=owner, agent=agent, title=title, last_active_at=now, created_at=now,
+        key=str(key),
+        channel=key.channel,
+        account_id=key.account_id,
+        sender_id=key.sender_id,
+        sender_name=name[:_LONGEST_NAME],
+        owner=owner,
+        agent=agent,
+        title=title,
+        last_active_at=now,
+        created_at=now,
         metadata=dict(metadata or {}),
-    )  # fmt: skip
+    )
     session.save(force_insert=True)
     created = {"channel": key.channel, "agent_id": agent.agent_id}
     return session, [fact_about(session, events.SESSION_CREATED, created)]
@@ -65,12 +73,17 @@ def import_history(session: Session, messages: Sequence[Message]) -> None:
         return
     Turn.objects.bulk_create(
         Turn(
-            session=session, ordinal=session.next_ordinal, part=part, role=message.role, content=message.content,
+            session=session,
+            ordinal=session.next_ordinal,
+            part=part,
+            role=message.role,
+            content=message.content,
             tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
-            tool_call_id=message.tool_call_id, created_at=session.created_at,
+            tool_call_id=message.tool_call_id,
+            created_at=session.created_at,
         )
         for part, message in enumerate(messages)
-    )  # fmt: skip
+    )
     session.next_ordinal += 1
     Session.objects.filter(pk=session.pk).update(next_ordinal=session.next_ordinal, message_count=len(messages))
 
@@ -105,6 +118,11 @@ def fact_about(
     session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
 ) -> Fact:
     return Fact(
-        event_type, session.id, payload, run_id=run_id, actor=actor,
-        agent_id=session.agent.agent_id, session_key=session.key,
-    )  # fmt: skip
+        event_type,
+        session.id,
+        payload,
+        run_id=run_id,
+        actor=actor,
+        agent_id=session.agent.agent_id,
+        session_key=session.key,
+    )

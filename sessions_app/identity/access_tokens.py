@@ -130,11 +130,17 @@ def _next_pair(user: User, family: UUID) -> TokenPair:
 
 def _access_token(user: User, family: UUID, now: datetime) -> str:
     claims = {
-        "sub": str(user.pk), "email": user.email, "name": user.get_full_name() or user.username,
-        "jti": secrets.token_hex(16), "sid": str(family), "cred": _credential_stamp(user),
-        "iss": settings.KOMAND_JWT_ISSUER, "aud": settings.KOMAND_JWT_AUDIENCE,
-        "iat": now, "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
-    }  # fmt: skip
+        "sub": str(user.pk),
+        "email": user.email,
+        "name": user.get_full_name() or user.username,
+        "jti": secrets.token_hex(16),
+        "sid": str(family),
+        "cred": _credential_stamp(user),
+        "iss": settings.KOMAND_JWT_ISSUER,
+        "aud": settings.KOMAND_JWT_AUDIENCE,
+        "iat": now,
+        "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
+    }
     return jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
 

@@ -56,9 +56,14 @@ def create_api_key(
     with transaction.atomic():
         digest = _digest(prefix, secret)
         row = ApiKey.objects.create(
-            user=user, name=name, prefix=prefix, digest=digest, suffix=secret[-_SUFFIX_LENGTH:], scopes=wanted,
+            user=user,
+            name=name,
+            prefix=prefix,
+            digest=digest,
+            suffix=secret[-_SUFFIX_LENGTH:],
+            scopes=wanted,
             expires_at=expires_at,
-        )  # fmt: skip
+        )
         audit.record("ApiKeyCreated", details=_facts(row))
     return NewApiKey(row, f"{MARK}{prefix}{secret}")
 

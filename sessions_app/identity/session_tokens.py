@@ -44,10 +44,15 @@ def exchange(principal: Principal, credential: str, claims: dict[str, Any]) -> s
         raise InvalidInput("Only an API key or a login's token can be exchanged.", code="not_exchangeable")
     now = timezone.now()
     kept = {
-        "sub": str(principal.user.pk), "scopes": sorted(principal.scopes), "cred": _stamp(principal.user), "of": of,
-        "aud": _AUDIENCE, "jti": secrets.token_hex(16), "iat": now,
+        "sub": str(principal.user.pk),
+        "scopes": sorted(principal.scopes),
+        "cred": _stamp(principal.user),
+        "of": of,
+        "aud": _AUDIENCE,
+        "jti": secrets.token_hex(16),
+        "iat": now,
         "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
-    }  # fmt: skip
+    }
     return jwt.encode({**claims, **kept}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
 
@@ -60,9 +65,12 @@ def authenticate_token(credential: str) -> Principal:
     """The principal of a valid session token. Raises SessionTokenRefused."""
     try:
         claims: dict[str, Any] = jwt.decode(
-            credential, settings.KOMAND_JWT_KEY, algorithms=[_ALGORITHM], audience=_AUDIENCE,
+            credential,
+            settings.KOMAND_JWT_KEY,
+            algorithms=[_ALGORITHM],
+            audience=_AUDIENCE,
             options={"require": _REQUIRED},
-        )  # fmt: skip
+        )
     except jwt.InvalidTokenError:
         raise SessionTokenRefused from None
     user = User.objects.filter(pk=claims["sub"], is_active=True).first()

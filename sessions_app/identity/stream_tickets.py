@@ -36,10 +36,14 @@ class TicketRefused(Unauthenticated):
 def issue_ticket(principal: Principal) -> str:
     """A ticket that may do what the principal may."""
     claims = {
-        "sub": str(principal.user.pk), "kind": principal.kind, "scopes": sorted(principal.scopes),
-        "cred": _stamp(principal.user), "jti": secrets.token_hex(16), "aud": _AUDIENCE,
+        "sub": str(principal.user.pk),
+        "kind": principal.kind,
+        "scopes": sorted(principal.scopes),
+        "cred": _stamp(principal.user),
+        "jti": secrets.token_hex(16),
+        "aud": _AUDIENCE,
         "exp": timezone.now() + timedelta(seconds=SECONDS),
-    }  # fmt: skip
+    }
     return MARK + jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
 
@@ -50,9 +54,12 @@ def redeem_ticket(ticket: str) -> Principal:
     """
     try:
         claims: dict[str, Any] = jwt.decode(
-            ticket.removeprefix(MARK), settings.KOMAND_JWT_KEY, algorithms=[_ALGORITHM], audience=_AUDIENCE,
+            ticket.removeprefix(MARK),
+            settings.KOMAND_JWT_KEY,
+            algorithms=[_ALGORITHM],
+            audience=_AUDIENCE,
             options={"require": _REQUIRED},
-        )  # fmt: skip
+        )
     except jwt.InvalidTokenError:
         raise TicketRefused from None
     user = User.objects.filter(pk=claims["sub"], is_active=True).first()

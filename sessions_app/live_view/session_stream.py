@@ -15,7 +15,7 @@ from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.cursor import Seen
 from sessions_app.live_view.run_text import RunWatch, Shown
-from tools_app.events import (TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED)
+from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
 _CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)

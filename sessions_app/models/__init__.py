@@ -7,6 +7,17 @@ from sessions_app.models.sessions import Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
 
 __all__ = [
-    "IS_OPEN", "ApiKey", "Attachment", "ChannelAccount", "Delivery", "Feedback", "InboundKey", "InboundMessage",
-    "MessageExtras", "Pairing", "RefreshToken", "Session", "Turn",
-]  # fmt: skip
+    "IS_OPEN",
+    "ApiKey",
+    "Attachment",
+    "ChannelAccount",
+    "Delivery",
+    "Feedback",
+    "InboundKey",
+    "InboundMessage",
+    "MessageExtras",
+    "Pairing",
+    "RefreshToken",
+    "Session",
+    "Turn",
+]

@@ -20,9 +20,13 @@ class ChannelAccount(models.Model):
     config = models.JSONField(default=dict, blank=True, help_text="What the channel's page in the docs lists.")
     secrets_sealed = models.TextField(blank=True, editable=False)
     agent = models.ForeignKey(
-        Agent, null=True, blank=True, on_delete=models.PROTECT, related_name="+",
+        Agent,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
         help_text="Answers new sessions. Empty: the default agent.",
-    )  # fmt: skip
+    )
     access = models.CharField(max_length=12, choices=ACCESS, default="paired", help_text="Who may talk to it.")
     allowed_senders = models.JSONField(default=list, blank=True, help_text="Ids of senders or groups, for listed ones.")
     is_enabled = models.BooleanField(default=True)
@@ -171,9 +175,13 @@ class Pairing(models.Model):
     sender_id = models.CharField(max_length=200, blank=True)
     sender_name = models.CharField(max_length=200, blank=True)
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+",
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
         help_text="Who the sender is here. An operator may decide requests for approval from that chat.",
-    )  # fmt: skip
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     paired_at = models.DateTimeField(null=True)
 
@@ -183,7 +191,7 @@ class Pairing(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["account", "sender_id"], condition=~Q(sender_id=""), name="pairing_once_per_sender"
-            ),
+            )
         ]
         indexes = [
             models.Index(fields=["account", "sender_id"], name="pairing_sender"),  # every message to the account

@@ -81,7 +81,7 @@ class Turn(models.Model):
         ]
         indexes = [
             # retention: keys whose time is over
-            models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False)),
+            models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False))
         ]
 
     def __str__(self) -> str:

@@ -15,9 +15,14 @@ from tests.support.live_server import LiveKomand
 CHROMIUM = os.environ.get("KOMAND_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome") or ""
 # Root needs no-sandbox; the rest keeps the browser from talking to anyone but us.
 ARGUMENTS = [
-    "--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run", "--disable-default-apps",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-default-apps",
+]
 
 NewTab = Callable[..., ChatPage]
 

@@ -35,9 +35,12 @@ def test_a_high_risk_call_is_approved_on_the_page_and_proved(
     live_komand: LiveKomand, new_tab: NewTab, api: httpx2.Client
 ) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-u", "manage.py", "demo_trust"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-u", "manage.py", "demo_trust"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**live_komand.environment, "KOMAND_DATA_DIR": str(live_komand.data_dir)},
-    )  # fmt: skip
+    )
     try:
         assert demo.stdout is not None
         assert "risk high" in demo.stdout.readline()

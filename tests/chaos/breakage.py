@@ -20,9 +20,12 @@ from tests.support.postgres import PostgresServer
 
 _MODEL_FAULTS = ("status=500", "status=429 retry_after=1", "status=503", "cut=5", "badjson=4", "tokens=30 hang=10")
 _PLATFORM_FAULTS = (
-    Fault("status", 429, retry_after=1), Fault("status", 500), Fault("drop"), Fault("accept_and_drop"),
+    Fault("status", 429, retry_after=1),
+    Fault("status", 500),
+    Fault("drop"),
+    Fault("accept_and_drop"),
     Fault("slow", seconds=3.0),
-)  # fmt: skip
+)
 
 Act = Callable[[], Any]
 
@@ -94,9 +97,10 @@ class Breakage:
             return [*acts, (2, f"hold the database for {seconds:.0f} s", lambda: self._hold_database(seconds))]
         postgres = self._postgres
         return [
-            *acts, (2, "crash the database", postgres.crash),
+            *acts,
+            (2, "crash the database", postgres.crash),
             (1, f"end the database for {seconds:.0f} s", lambda: postgres.restart(seconds)),
-        ]  # fmt: skip
+        ]
 
     def _outside(self, choose: random.Random) -> list[tuple[int, str, Act]]:
         model_fault, platform_fault = choose.choice(_MODEL_FAULTS), choose.choice(_PLATFORM_FAULTS)

@@ -129,9 +129,11 @@ class Telegram:
         """A person writes in the chat; the update arrives so many times, all at once."""
         self._count += 1
         number = abs(self.chat) * 10_000 + self._count
-        update = group_update(number, text, chat=self.chat) if self.chat < 0 else private_update(
-            number, text, user=self.chat
-        )  # fmt: skip
+        update = (
+            group_update(number, text, chat=self.chat)
+            if self.chat < 0
+            else private_update(number, text, user=self.chat)
+        )
 
         def ask() -> "httpx2.Response":
             return self._client.post("/channels/telegram/main/webhook", json=update, headers=self._headers)

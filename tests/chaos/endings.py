@@ -87,10 +87,18 @@ def live_text(valkey: "redis.Redis", run_id: UUID) -> dict[int, str]:
 def _turn(turn: Turn, hidden: set[str]) -> Any:
     is_hidden = turn.role == "tool" and bool(hidden & set(turn.tool_call_ids or ()))
     return (
-        turn.ordinal, turn.part, turn.role, "" if is_hidden else without_receipt(turn.content), turn.state,
-        turn.error_code, turn.error_message, turn.is_answer, json.dumps(turn.tool_calls), turn.tool_call_id,
+        turn.ordinal,
+        turn.part,
+        turn.role,
+        "" if is_hidden else without_receipt(turn.content),
+        turn.state,
+        turn.error_code,
+        turn.error_message,
+        turn.is_answer,
+        json.dumps(turn.tool_calls),
+        turn.tool_call_id,
         len(turn.tool_call_ids or ()),
-    )  # fmt: skip
+    )
 
 
 def _event(event: Event, hidden: set[str]) -> Any:

@@ -116,9 +116,7 @@ class Storm:
 
     def _add_bot(self) -> None:
         folder = self.fire.komand.data_dir.parent
-        config = {
-            "api_url": self.telegram.url, "bot_username": BOT_NAME, "chat_seconds": 0.2, "read_all_groups": True,
-        }  # fmt: skip
+        config = {"api_url": self.telegram.url, "bot_username": BOT_NAME, "chat_seconds": 0.2, "read_all_groups": True}
         files = {"config": config, "secrets": {"bot_token": TOKEN, "webhook_secret": _SECRET}}
         for name, content in files.items():
             (folder / f"{name}.json").write_text(json.dumps(content))

@@ -91,10 +91,7 @@ def _is_freed(fire: Fire, run_id: UUID) -> bool:
 
 def _entries(fire: Fire, run_id: UUID, fence: int, event_type: str = "") -> list[object]:
     """What a claim wrote into the live stream."""
-    return [
-        entry for number, entry in fire.entries(run_id)
-        if number == fence and event_type in ("", entry["type"])
-    ]  # fmt: skip
+    return [entry for number, entry in fire.entries(run_id) if number == fence and event_type in ("", entry["type"])]
 
 
 def measure_many(fire: Fire, measure: Callable[[Fire], Recovery], count: int) -> list[Recovery]:

@@ -94,9 +94,11 @@ def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed | LoopDeed]:
     """One tool of each effect class, one that a person has to approve, and two on the loop."""
     loop = [LoopDeed("look", Effect.READ, gateway, ledger), LoopDeed("mail", Effect.ONCE, gateway, ledger)]
     kinds = [
-        ("peek", Effect.READ, Risk.LOW), ("file", Effect.KEYED, Risk.LOW), ("send", Effect.ONCE, Risk.LOW),
+        ("peek", Effect.READ, Risk.LOW),
+        ("file", Effect.KEYED, Risk.LOW),
+        ("send", Effect.ONCE, Risk.LOW),
         ("pay", Effect.ONCE, Risk.HIGH),
-    ]  # fmt: skip
+    ]
     return [*loop, *(Deed(name, effect, risk, gateway, ledger) for name, effect, risk in kinds)]
 
 
@@ -155,15 +157,14 @@ SCENARIOS = (
     Scenario("two tool rounds, an approval and an answer", _TOOLS_AND_APPROVAL, person=approve_all),
     Scenario("two messages in line", (Reply(("An ", "answer.")),), messages=("one", "two")),
     Scenario(
-        "a fault of the model that passes", (Reply(("Here ", "it is.")),),
-        faults={0: Reply(("Half",), error="model_error")}, ignored=frozenset({"run.waiting"}),
+        "a fault of the model that passes",
+        (Reply(("Here ", "it is.")),),
+        faults={0: Reply(("Half",), error="model_error")},
+        ignored=frozenset({"run.waiting"}),
     ),
     Scenario("a fault of the model that lasts", (Reply(("Half",), error="model_auth"),)),
     Scenario("a person stops the run at its tools", _TOOLS_AND_APPROVAL, person=stop_at_the_tools),
-    Scenario(
-        "two calls on the loop",
-        (Reply(tool_calls=(call("look", 1), call("mail", 2))), Reply(("Sent.",))),
-    ),
+    Scenario("two calls on the loop", (Reply(tool_calls=(call("look", 1), call("mail", 2))), Reply(("Sent.",)))),
     Scenario(
         "a person steers the run at its tools",
         (Reply(tool_calls=(call("peek", 1), call("send", 2))), Reply(("Both ", "done."))),
@@ -179,7 +180,7 @@ SCENARIOS = (
         (Reply(tool_calls=(call("peek", 1), QUESTION)), Reply(("Blue ", "it is."))),
         person=answer_the_question,
     ),
-)  # fmt: skip
+)
 
 
 def person_of(username: str = "alice") -> User:

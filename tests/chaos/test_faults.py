@@ -223,9 +223,7 @@ def read_only_file() -> Iterator[None]:
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize(
-    ("trouble", "code"),
-    [(full_disk, "storage_full"), (read_only_file, "storage_read_only")],
-    ids=["full", "read-only"],
+    ("trouble", "code"), [(full_disk, "storage_full"), (read_only_file, "storage_read_only")], ids=["full", "read-only"]
 )
 def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
     play: Play, gateway: Gateway, trouble: Any, code: str
@@ -273,9 +271,13 @@ def test_a_server_that_is_read_only_while_the_model_speaks_costs_no_answer(
 
 
 def see_an_answer_through(
-    play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, answer: str,
-    trouble: Callable[[], object], relief: Callable[[], object],
-) -> None:  # fmt: skip
+    play: Play,
+    gateway: Gateway,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    trouble: Callable[[], object],
+    relief: Callable[[], object],
+) -> None:
     """The trouble begins with the model call and lasts until the third pause."""
     pauses: list[float] = []
 

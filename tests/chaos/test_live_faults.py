@@ -73,10 +73,7 @@ def site() -> Iterator[SlowSite]:
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def installation(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    model_server: ModelServer,
-    site: SlowSite,
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, site: SlowSite
 ) -> Iterator[Fire]:
     if request.param == "postgresql" and find_install() is None:
         pytest.skip("no PostgreSQL for this platform: faults on it are NOT tested")
@@ -253,15 +250,21 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_kills_nor_doubles_a_run(
 def skewed_worker(fire: Fire, offset: str, log: Path) -> Iterator[None]:
     """One more runs worker, whose clock is wrong."""
     environment = {
-        **fire.komand.environment, "KOMAND_DATA_DIR": str(fire.komand.data_dir), "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        **fire.komand.environment,
+        "KOMAND_DATA_DIR": str(fire.komand.data_dir),
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DJANGO_SETTINGS_MODULE": "komand.settings.worker",
-    }  # fmt: skip
+    }
     command = ["faketime", "-f", offset, sys.executable, "-m", "celery", "-q", "-A", "komand.celery", "worker"]
     with log.open("wb") as out:
         worker = subprocess.Popen(
             [*command, "-n", "skewed@%h", "-Q", "runs", "-P", "solo"],
-            cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            env=environment,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
     try:
         wait_for(lambda: len(fire.rows("SELECT 1 FROM komand_process_life WHERE name = 'runs'")) == 2, 30, "the worker")
         yield

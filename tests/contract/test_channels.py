@@ -70,9 +70,14 @@ def telegram() -> Iterator[Bench]:
             return Attachment(name, "file", auth="bot")
 
         yield Bench(
-            Telegram(account), lambda body: headers, lambda number, text: private_update(int(number), text),
-            lambda: server.chat(501), server.faults.append, Chat("501"), upload,
-        )  # fmt: skip
+            Telegram(account),
+            lambda body: headers,
+            lambda number, text: private_update(int(number), text),
+            lambda: server.chat(501),
+            server.faults.append,
+            Chat("501"),
+            upload,
+        )
 
 
 @contextmanager
@@ -89,8 +94,11 @@ def webhook() -> Iterator[Bench]:
             Webhook(account, clock=lambda: NOW),
             lambda body: signed_headers(_id_in(body), body, at=NOW.timestamp()),
             lambda number, text: {"type": "message.received", "n": number, "data": {"senderId": "501", "text": text}},
-            lambda: server.messages, server.faults.append, Chat("501"), upload,
-        )  # fmt: skip
+            lambda: server.messages,
+            server.faults.append,
+            Chat("501"),
+            upload,
+        )
 
 
 @contextmanager
@@ -106,10 +114,13 @@ def fake() -> Iterator[Bench]:
         adapter.platform.faults.append(error)
 
     yield Bench(
-        adapter, lambda body: {**JSON, "x-fake-token": "t"},
+        adapter,
+        lambda body: {**JSON, "x-fake-token": "t"},
         lambda number, text: {"id": number, "sender": "501", "text": text},
-        lambda: list(adapter.platform.messages.values()), fail, Chat("501"),
-    )  # fmt: skip
+        lambda: list(adapter.platform.messages.values()),
+        fail,
+        Chat("501"),
+    )
 
 
 CHANNELS = {"telegram": telegram, "webhook": webhook, "fake": fake}

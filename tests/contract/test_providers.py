@@ -36,11 +36,7 @@ SCRIPTS = {
     CALLS: '[{"tool_calls": [["echo", {"text": "good morning"}]]}]',
     FAILS: '[{"text": "half", "error": "model_error", "retryable": false}]',
 }
-LINES = {
-    HELLO: 'text="Hello there"',
-    CALLS: 'tool=echo args={"text":"good morning"}',
-    FAILS: "error=3",
-}
+LINES = {HELLO: 'text="Hello there"', CALLS: 'tool=echo args={"text":"good morning"}', FAILS: "error=3"}
 KINDS = {"demo": _demo, "openai": _openai, "scripted": _scripted}
 
 

@@ -58,9 +58,14 @@ def example(tool) -> dict[str, Any]:
 @pytest.fixture
 def context():
     return ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id="default", actor="user:1",
-        effect_key="key", timeout_seconds=10,
-    )  # fmt: skip
+        execution_id=uuid4(),
+        run_id=uuid4(),
+        session_id=uuid4(),
+        agent_id="default",
+        actor="user:1",
+        effect_key="key",
+        timeout_seconds=10,
+    )
 
 
 def test_every_tool_has_its_example_here():

@@ -56,6 +56,8 @@ def signature_of(message_id: str, timestamp: str, body: bytes, secret: str = SEC
 def signed_headers(message_id: str, body: bytes, *, at: float | None = None, secret: str = SECRET) -> dict[str, str]:
     timestamp = str(int(time.time() if at is None else at))
     return {
-        "content-type": "application/json", "webhook-id": message_id, "webhook-timestamp": timestamp,
+        "content-type": "application/json",
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
         "webhook-signature": signature_of(message_id, timestamp, body, secret),
-    }  # fmt: skip
+    }

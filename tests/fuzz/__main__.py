@@ -56,8 +56,10 @@ def fuzz(komand: LiveKomand, seed: int) -> int:
     client.headers["Authorization"] = f"Bearer {login['data']['token']}"
     try_by_hand(client)
     environment = {
-        **os.environ, "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks", "KOMAND_FUZZ_IDS": json.dumps(things(client)),
-    }  # fmt: skip
+        **os.environ,
+        "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks",
+        "KOMAND_FUZZ_IDS": json.dumps(things(client)),
+    }
     excluded = [word for path in LAST for word in ("--exclude-path", path)]
     authorized = ["--header", f"Authorization: {client.headers['Authorization']}"]
     failed = try_out(komand.url, seed, [*authorized, *excluded, "--max-time", str(SECONDS)], environment)
@@ -77,12 +79,31 @@ def try_by_hand(client: httpx2.Client) -> None:
 
 def try_out(url: str, seed: int, options: list[str], environment: dict[str, str]) -> int:
     command = [
-        str(Path(sys.executable).with_name("schemathesis")), "run", f"{url}/api/schema", *options,
-        "--checks", CHECKS, "--phases", "coverage,fuzzing", "--seed", str(seed), "--continue-on-failure", "--no-color",
-        "--max-examples", str(EXAMPLES), "--exclude-by", STREAMS,
-        "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off",
-        "--request-timeout", "20",
-    ]  # fmt: skip
+        str(Path(sys.executable).with_name("schemathesis")),
+        "run",
+        f"{url}/api/schema",
+        *options,
+        "--checks",
+        CHECKS,
+        "--phases",
+        "coverage,fuzzing",
+        "--seed",
+        str(seed),
+        "--continue-on-failure",
+        "--no-color",
+        "--max-examples",
+        str(EXAMPLES),
+        "--exclude-by",
+        STREAMS,
+        "--generation-database",
+        "none",
+        "--suppress-health-check",
+        "all",
+        "--warnings",
+        "off",
+        "--request-timeout",
+        "20",
+    ]
     return subprocess.run(command, env=environment, cwd=Path(__file__).parents[2]).returncode
 
 
@@ -109,12 +130,25 @@ def things(client: httpx2.Client) -> dict[str, str]:
     client.post("/api/skills", json=skill)
     client.post("/api/agents/helper/skills/greeting", json={})
     return {
-        "session_id": session_id, "run_id": run_id, "execution_id": run["toolCallIds"][0], "name": "nothing",
-        "artifact_id": stored["artifactId"], "agent_id": "helper", "skill_id": "greeting", "model": "helper",
-        "response_id": f"resp_{run_id.replace('-', '')}", "thread_id": session["id"], "message_id": run_id,
-        "workflow_id": f"agent-{session['id']}", "agent_run_id": started["id"], "path": "files/a.txt",
-        "agent_workflow_id": started["workflow_id"], "signal": "UserInput", "query": "AgentPlan", "action": "cancel",
-    }  # fmt: skip
+        "session_id": session_id,
+        "run_id": run_id,
+        "execution_id": run["toolCallIds"][0],
+        "name": "nothing",
+        "artifact_id": stored["artifactId"],
+        "agent_id": "helper",
+        "skill_id": "greeting",
+        "model": "helper",
+        "response_id": f"resp_{run_id.replace('-', '')}",
+        "thread_id": session["id"],
+        "message_id": run_id,
+        "workflow_id": f"agent-{session['id']}",
+        "agent_run_id": started["id"],
+        "path": "files/a.txt",
+        "agent_workflow_id": started["workflow_id"],
+        "signal": "UserInput",
+        "query": "AgentPlan",
+        "action": "cancel",
+    }
 
 
 if __name__ == "__main__":

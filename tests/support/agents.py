@@ -108,10 +108,17 @@ class Stream:
         self._left, self._begun = asyncio.Event(), asyncio.Event()
         sent = {"host": "localhost", **{name.replace("_", "-").lower(): value for name, value in headers.items()}}
         scope = {
-            "type": "http", "method": "GET", "path": f"/api/v1/{path}", "query_string": query.encode(),
-            "scheme": "http", "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-            "root_path": "", "client": ("127.0.0.1", 5), "server": ("localhost", 80), "http_version": "1.1",
-        }  # fmt: skip
+            "type": "http",
+            "method": "GET",
+            "path": f"/api/v1/{path}",
+            "query_string": query.encode(),
+            "scheme": "http",
+            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+            "root_path": "",
+            "client": ("127.0.0.1", 5),
+            "server": ("localhost", 80),
+            "http_version": "1.1",
+        }
         self._task = asyncio.create_task(_HTTP(scope, self._receive, self._send))
 
     async def until(self, *kinds: int, count: int = 1, seconds: float = 20) -> list[Compact]:

@@ -13,9 +13,12 @@ class Launch(Tool):
     """Of high risk, and never repeated. launched: what was launched, in this process."""
 
     spec = ToolSpec(
-        "launch", "Launches.", {"type": "object", "properties": {"target": {"type": "string"}}},
-        effect=Effect.ONCE, risk=Risk.HIGH,
-    )  # fmt: skip
+        "launch",
+        "Launches.",
+        {"type": "object", "properties": {"target": {"type": "string"}}},
+        effect=Effect.ONCE,
+        risk=Risk.HIGH,
+    )
     launched: list[str] = []
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

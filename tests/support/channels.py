@@ -44,9 +44,12 @@ async def request(path: str, body: bytes, headers: dict[str, str], method: str =
     """The status and body of the webhook's answer, read where it is JSON."""
     path, _, query = path.partition("?")
     scope = {
-        "type": "http", "method": method, "path": path, "query_string": query.encode(),
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
-    }  # fmt: skip
+    }
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

@@ -140,10 +140,7 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
     """Start on a free port and wait until it says that it is ready. Fails with its log when it does not."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
-    settings = {
-        **dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS),
-        **environment,
-    }
+    settings = {**dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS), **environment}
     started_with = clean_environment(**settings)
     log.unlink(missing_ok=True)
     process = _launch(folder / "data", log, started_with, "0")

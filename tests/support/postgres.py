@@ -53,10 +53,26 @@ class PostgresServer:
         environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": f"{program}/lib:{program}/bundled", "TZ": "UTC"}
         self._common: dict[str, Any] = {"env": environment, "cwd": folder, **identity}
         subprocess.run(
-            [program / "bin/initdb", "-D", folder / "data", "-U", "postgres", "--pwfile", folder / "password",
-             "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"],
-            check=True, stdout=subprocess.DEVNULL, **self._common,
-        )  # fmt: skip
+            [
+                program / "bin/initdb",
+                "-D",
+                folder / "data",
+                "-U",
+                "postgres",
+                "--pwfile",
+                folder / "password",
+                "--auth",
+                "scram-sha-256",
+                "--encoding",
+                "UTF8",
+                "--locale",
+                "C",
+                "--no-sync",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            **self._common,
+        )
         port = _free_port()
         wanted = {**_SETTINGS, **settings, "port": port}
         options = [part for key, value in wanted.items() for part in ("-c", f"{key}={value}")]

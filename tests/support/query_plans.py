@@ -14,10 +14,19 @@ from django.db import connection
 
 # Tables with one row for each thing that an operator has set up, or for each process: read whole now and then.
 SMALL = {
-    "komand_agent", "komand_model_provider", "komand_channel_account", "komand_process_life", "komand_control",
-    "komand_mcp_server", "komand_skill", "komand_credential", "auth_user",
-    "django_content_type", "axes_accessattempt", "axes_accesslog",
-}  # fmt: skip
+    "komand_agent",
+    "komand_model_provider",
+    "komand_channel_account",
+    "komand_process_life",
+    "komand_control",
+    "komand_mcp_server",
+    "komand_skill",
+    "komand_credential",
+    "auth_user",
+    "django_content_type",
+    "axes_accessattempt",
+    "axes_accesslog",
+}
 _EXPLAINABLE = re.compile(r"^\s*(SELECT|UPDATE|DELETE|INSERT|WITH)\b", re.IGNORECASE)
 _TABLE = re.compile(r'"?(komand_\w+|auth_\w+|django_\w+)"?(?:\s+(?:AS\s+)?"?(\w+)"?)?')
 _KEYWORDS = {"WHERE", "SET", "ON", "INNER", "LEFT", "ORDER", "GROUP", "LIMIT", "VALUES", "USING", "AS"}

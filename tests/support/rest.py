@@ -110,10 +110,18 @@ class LiveCaller:
         sent |= {name.replace("_", "-").lower(): value for name, value in headers.items()}
         path, _, query = path.partition("?")
         return {
-            "type": "http", "method": method, "path": path, "query_string": query.encode(), "scheme": "http",
-            "headers": [(name.encode(), value.encode()) for name, value in sent.items()], "root_path": "",
-            "client": ("127.0.0.1", 5), "server": ("localhost", 80), "asgi": {"version": "3.0"}, "http_version": "1.1",
-        }  # fmt: skip
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "scheme": "http",
+            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+            "root_path": "",
+            "client": ("127.0.0.1", 5),
+            "server": ("localhost", 80),
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+        }
 
     def _receiver(self, messages: list[dict[str, Any]]) -> Any:
         async def receive() -> dict[str, Any]:
@@ -152,9 +160,16 @@ def make_session(owner: User, *, turns: int = 0, key: str = "") -> Session:
     now = timezone.now()
     sender = str(owner.pk)
     session = Session.objects.create(
-        key=key or f"WebChat:default:{sender}", channel="WebChat", sender_id=sender, owner=owner, agent=make_agent(),
-        created_at=now, last_active_at=now, message_count=turns, next_ordinal=turns,
-    )  # fmt: skip
+        key=key or f"WebChat:default:{sender}",
+        channel="WebChat",
+        sender_id=sender,
+        owner=owner,
+        agent=make_agent(),
+        created_at=now,
+        last_active_at=now,
+        message_count=turns,
+        next_ordinal=turns,
+    )
     Turn.objects.bulk_create(
         Turn(session=session, ordinal=i, part=0, role=("user", "assistant")[i % 2], content=f"turn {i}", created_at=now)
         for i in range(turns)
@@ -169,15 +184,34 @@ def make_run(session: Session, status: RunStatus = RunStatus.COMPLETED, **fields
     Session.objects.filter(pk=session.pk).update(next_ordinal=ordinal + 1)
     session.next_ordinal += 1
     return Run.objects.create(
-        conversation_id=session.pk, session_key=session.key, ordinal=ordinal, agent=session.agent, status=status.value,
-        actor=f"user:{session.owner_id}", created_at=now, ended_at=ended_at, **fields,
-    )  # fmt: skip
+        conversation_id=session.pk,
+        session_key=session.key,
+        ordinal=ordinal,
+        agent=session.agent,
+        status=status.value,
+        actor=f"user:{session.owner_id}",
+        created_at=now,
+        ended_at=ended_at,
+        **fields,
+    )
 
 
 def make_execution(run: Run, **fields: Any) -> ToolExecution:
     values = {
-        "run_id": run.pk, "session_id": run.conversation_id, "agent_id": "default", "actor": run.actor, "step": 0,
-        "call_index": 0, "call_id": "call_1", "tool": "echo", "effect": "read", "risk": "low", "decision": "allow",
-        "timeout_seconds": 60, "on_done": "agents.advance_run", "on_done_queue": "runs", "created_at": timezone.now(),
-    }  # fmt: skip
+        "run_id": run.pk,
+        "session_id": run.conversation_id,
+        "agent_id": "default",
+        "actor": run.actor,
+        "step": 0,
+        "call_index": 0,
+        "call_id": "call_1",
+        "tool": "echo",
+        "effect": "read",
+        "risk": "low",
+        "decision": "allow",
+        "timeout_seconds": 60,
+        "on_done": "agents.advance_run",
+        "on_done_queue": "runs",
+        "created_at": timezone.now(),
+    }
     return ToolExecution.objects.create(id=new_id(), **{**values, **fields})

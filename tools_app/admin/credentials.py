@@ -21,10 +21,12 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
     """A new credential, or a new value for one. The browser is never sent the stored value."""
 
     value = forms.CharField(
-        max_length=credentials.MOST_CHARACTERS, min_length=credentials.LEAST_CHARACTERS, strip=False,
+        max_length=credentials.MOST_CHARACTERS,
+        min_length=credentials.LEAST_CHARACTERS,
+        strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
         help_text="Stored encrypted, and never shown again.",
-    )  # fmt: skip
+    )
 
     class Meta:
         model = Credential

@@ -33,9 +33,19 @@ class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
     class Meta:
         model = McpServer
         fields = [
-            "name", "transport", "command", "arguments", "environment", "url", "headers", "is_enabled",
-            "default_risk", "default_effect", "connect_seconds", "call_seconds",
-        ]  # fmt: skip
+            "name",
+            "transport",
+            "command",
+            "arguments",
+            "environment",
+            "url",
+            "headers",
+            "is_enabled",
+            "default_risk",
+            "default_effect",
+            "connect_seconds",
+            "call_seconds",
+        ]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -98,12 +108,22 @@ class McpServerAdmin(AuditedAdmin):
     }
     readonly_fields = ("health", "problem", "greeting_text")
     fieldsets = (
-        (None, {"fields": (
-            ("name", "transport"), ("command", "arguments"), "environment", "url", "headers", "is_enabled",
-        )}),
+        (
+            None,
+            {
+                "fields": (
+                    ("name", "transport"),
+                    ("command", "arguments"),
+                    "environment",
+                    "url",
+                    "headers",
+                    "is_enabled",
+                )
+            },
+        ),
         ("Its tools", {"fields": (("default_risk", "default_effect"), ("connect_seconds", "call_seconds"))}),
         ("Health", {"fields": ("health", "problem", "greeting_text")}),
-    )  # fmt: skip
+    )
 
     def get_readonly_fields(self, request: HttpRequest, obj: McpServer | None = None) -> tuple[str, ...]:
         return (*self.readonly_fields, "name") if obj else self.readonly_fields

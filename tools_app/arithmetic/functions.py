@@ -9,11 +9,7 @@ from tools_app.arithmetic.numbers import CalculationError, Number, require_bits,
 from tools_app.arithmetic.operators import divide, multiply
 
 PI = Decimal("3.141592653589793238462643383279502884197")
-CONSTANTS: dict[str, Decimal] = {
-    "pi": PI,
-    "e": Decimal("2.718281828459045235360287471352662497757"),
-    "tau": 2 * PI,
-}
+CONSTANTS: dict[str, Decimal] = {"pi": PI, "e": Decimal("2.718281828459045235360287471352662497757"), "tau": 2 * PI}
 
 _MAX_ROUND_DIGITS = 30
 # Beyond it a binary floating-point number has no digits left for the angle.

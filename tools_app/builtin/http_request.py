@@ -23,9 +23,20 @@ _NETWORK_SHARE = 0.9
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # What the transport has to say itself.
 _REFUSED_HEADERS = {
-    "host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect", "keep-alive",
-    "proxy-authorization", "proxy-connection", "accept-encoding", "idempotency-key",
-}  # fmt: skip
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "te",
+    "trailer",
+    "expect",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "accept-encoding",
+    "idempotency-key",
+}
 _TEXT = re.compile(r"text/.*|.*[/+](?:json|xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|graphql)")
 
 
@@ -100,10 +111,14 @@ class HttpRequest(Tool):
         if arguments.get("idempotency_key") and method not in _SAFE:
             headers["idempotency-key"] = context.effect_key
         answer = request(
-            method, arguments["url"], headers=headers, body=arguments.get("body", "").encode(),
-            seconds=context.timeout_seconds * _NETWORK_SHARE, hosts=conf.http_request_hosts(),
+            method,
+            arguments["url"],
+            headers=headers,
+            body=arguments.get("body", "").encode(),
+            seconds=context.timeout_seconds * _NETWORK_SHARE,
+            hosts=conf.http_request_hosts(),
             allowed_private=conf.private_fetch_targets(),
-        )  # fmt: skip
+        )
         return _told(answer, arguments.get("max_characters", _DEFAULT_CHARACTERS))
 
 
@@ -148,7 +163,12 @@ def _told(answer: Answer, limit: int) -> dict[str, Any]:
         encoding, body = "base64", base64.b64encode(answer.body).decode()
     shown = {name: value for name in _SHOWN_HEADERS if (value := answer.headers.get(name))}
     told = {
-        "url": answer.url, "status": answer.status, "headers": shown, "encoding": encoding, "body": body[:limit],
-        "truncated": answer.is_cut or len(body) > limit, "bytes": len(answer.body),
-    }  # fmt: skip
+        "url": answer.url,
+        "status": answer.status,
+        "headers": shown,
+        "encoding": encoding,
+        "body": body[:limit],
+        "truncated": answer.is_cut or len(body) > limit,
+        "bytes": len(answer.body),
+    }
     return dict(redact.masked(told))  # an API may send back what it was sent

@@ -18,7 +18,7 @@ class MemoryForget(Tool):
                     "minLength": 1,
                     "maxLength": memories.MAX_KEY_CHARACTERS,
                     "description": "The key, exactly as memory_recall gives it.",
-                },
+                }
             },
             "required": ["key"],
             "additionalProperties": False,

@@ -27,7 +27,7 @@ class Python(Tool):
                     "minLength": 1,
                     "maxLength": _MAX_CODE_CHARACTERS,
                     "description": "The program. Print what you want to see.",
-                },
+                }
             },
             "required": ["code"],
             "additionalProperties": False,

@@ -29,11 +29,7 @@ class ReadArtifact(Tool):
                     "maxLength": MAX_CHARACTERS,
                     "description": "Such as out/report.md. Leave it out for the list.",
                 },
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "Where to begin, in characters. Default 0.",
-                },
+                "offset": {"type": "integer", "minimum": 0, "description": "Where to begin, in characters. Default 0."},
                 "max_characters": {
                     "type": "integer",
                     "minimum": 1,
@@ -66,10 +62,14 @@ class ReadArtifact(Tool):
         end = offset + len(content)
         quote = {"quote": content[:_QUOTE_CHARACTERS], "offset": offset} if encoding == "text" else {"quote": ""}
         return {
-            **_entry(artifact), "sha256": artifact.sha256, "encoding": encoding, "content": content,
-            "characters": len(text), "next_offset": end if end < len(text) else None,
+            **_entry(artifact),
+            "sha256": artifact.sha256,
+            "encoding": encoding,
+            "content": content,
+            "characters": len(text),
+            "next_offset": end if end < len(text) else None,
             "sources": [{"uri": f"artifact:{artifact.path}", "title": artifact.path, **quote}],
-        }  # fmt: skip
+        }
 
 
 def _entry(artifact: ArtifactView) -> dict[str, Any]:

@@ -68,16 +68,17 @@ class WebFetch(Tool):
         page = page_cache.find(context.agent_id, asked)
         if page is None:
             fetched = fetch(
-                asked,
-                seconds=context.timeout_seconds * _NETWORK_SHARE,
-                allowed_private=conf.private_fetch_targets(),
+                asked, seconds=context.timeout_seconds * _NETWORK_SHARE, allowed_private=conf.private_fetch_targets()
             )
             if fetched.redirect:
                 return {"url": fetched.url, "status": fetched.status, "redirect": fetched.redirect}
             content = page_text.read(
-                fetched.body, media_type=fetched.media_type, charset=fetched.charset, url=fetched.url,
+                fetched.body,
+                media_type=fetched.media_type,
+                charset=fetched.charset,
+                url=fetched.url,
                 is_cut=fetched.is_cut,
-            )  # fmt: skip
+            )
             page = Page(fetched.url, fetched.status, content, len(fetched.body))
             if page.status == 200:
                 page_cache.keep(context.agent_id, asked, page)
@@ -88,9 +89,7 @@ def _told(page: Page, arguments: dict[str, Any]) -> dict[str, Any]:
     offset, content = arguments.get("offset", 0), page.content
     text = content.text[offset : offset + arguments.get("max_characters", _DEFAULT_CHARACTERS)]
     end = offset + len(text)
-    source = {
-        "uri": page.url, "title": content.title or page.url, "quote": text[:_QUOTE_CHARACTERS], "offset": offset,
-    }  # fmt: skip
+    source = {"uri": page.url, "title": content.title or page.url, "quote": text[:_QUOTE_CHARACTERS], "offset": offset}
     links = [{"text": text, "url": address} for text, address in content.links] if arguments.get("links") else None
     return {
         "url": page.url,

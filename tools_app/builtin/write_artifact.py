@@ -63,15 +63,21 @@ class WriteArtifact(Tool):
         """{"path", "bytes", "sha256", "media_type"}."""
         try:
             written = artifacts.write_artifact(
-                context.session_id, arguments["path"], _bytes(arguments), run_id=context.run_id,
-                agent_id=context.agent_id, media_type=arguments.get("media_type", ""),
-            )  # fmt: skip
+                context.session_id,
+                arguments["path"],
+                _bytes(arguments),
+                run_id=context.run_id,
+                agent_id=context.agent_id,
+                media_type=arguments.get("media_type", ""),
+            )
         except AppError as error:
             raise ToolError(error.message) from None
         return {
-            "path": written.path, "bytes": written.size_bytes, "sha256": written.sha256,
+            "path": written.path,
+            "bytes": written.size_bytes,
+            "sha256": written.sha256,
             "media_type": written.media_type,
-        }  # fmt: skip
+        }
 
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
         """The file before and after, if it is text."""

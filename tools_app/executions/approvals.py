@@ -62,10 +62,16 @@ def request_approval(row: ToolExecution, asked: Asked) -> Approval:
     """Store the request for an execution that was planned in this transaction. It binds the arguments as shown, and
     expires by the database's clock."""
     approval = Approval(
-        execution=row, run_id=row.run_id, digest=digest_of(row), reason=asked.reason[:200],
-        is_standing=asked.is_standing, run_pattern=asked.run_pattern, pattern=asked.pattern, created_at=timezone.now(),
+        execution=row,
+        run_id=row.run_id,
+        digest=digest_of(row),
+        reason=asked.reason[:200],
+        is_standing=asked.is_standing,
+        run_pattern=asked.run_pattern,
+        pattern=asked.pattern,
+        created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
-    )  # fmt: skip
+    )
     approval.save(force_insert=True)
     approval.refresh_from_db(fields=["expires_at"])
     return approval
@@ -148,9 +154,15 @@ class _Gate:
         if tool is None:
             return f"There is no tool {row.tool} any more."
         verdict = decide(
-            tool.spec, row.arguments, Risk(row.risk), self.policy, row.actor, self.session_policy,
-            Situation(stopped=emergency_stop.why_stopped(row.agent_id)), follow=os.path.realpath,
-        )  # fmt: skip
+            tool.spec,
+            row.arguments,
+            Risk(row.risk),
+            self.policy,
+            row.actor,
+            self.session_policy,
+            Situation(stopped=emergency_stop.why_stopped(row.agent_id)),
+            follow=os.path.realpath,
+        )
         return verdict.reason if isinstance(verdict, Deny) else ""
 
     def covers(self, pattern: str, row: ToolExecution) -> bool:
@@ -189,9 +201,14 @@ def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) 
     for_run = said is Decision.ALLOW_RUN
     pattern = approval.run_pattern if for_run else approval.pattern
     grants.make_grant(
-        pattern, agent_id=row.agent_id, run_id=row.run_id if for_run else None, approval_id=approval.id, actor=actor,
-        session_id=row.session_id, session_key=row.session_key,
-    )  # fmt: skip
+        pattern,
+        agent_id=row.agent_id,
+        run_id=row.run_id if for_run else None,
+        approval_id=approval.id,
+        actor=actor,
+        session_id=row.session_id,
+        session_key=row.session_key,
+    )
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
     told: list[Fact] = []
     for other in waiting.order_by("id"):
@@ -230,5 +247,7 @@ def _too_late(approval_id: UUID) -> Conflict:
         return ApprovalExpired(decision=ApprovalStatus.EXPIRED.value)
     return AlreadyDecided(
         f"This request was {first.status} already, by {first.decided_by}.",
-        decision=first.decision or first.status.value, status=first.status.value, decidedBy=first.decided_by,
-    )  # fmt: skip
+        decision=first.decision or first.status.value,
+        status=first.status.value,
+        decidedBy=first.decided_by,
+    )

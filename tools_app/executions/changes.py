@@ -9,9 +9,12 @@ from tools_app.types import Change
 
 # How tools name a text and what takes its place.
 _PAIRS = (
-    ("before", "after"), ("old", "new"), ("old_text", "new_text"), ("old_string", "new_string"),
+    ("before", "after"),
+    ("old", "new"),
+    ("old_text", "new_text"),
+    ("old_string", "new_string"),
     ("old_content", "new_content"),
-)  # fmt: skip
+)
 _NAMES = ("path", "file", "filename", "file_path", "name")
 # Comparing takes time by the square of the lines; who decides reads no more than that either.
 _MOST_LINES = 1_000

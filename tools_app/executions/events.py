@@ -24,33 +24,55 @@ def requested(row: ToolExecution, *, text_length: int) -> Fact:
     """text_length: code points of the step's text before the call, which this fact closes."""
     arguments = _trimmed(row.arguments)
     return _fact(
-        TOOL_REQUESTED, row, call_index=row.call_index, arguments=arguments, risk=row.risk, decision=row.decision,
+        TOOL_REQUESTED,
+        row,
+        call_index=row.call_index,
+        arguments=arguments,
+        risk=row.risk,
+        decision=row.decision,
         text_length=text_length,
-    )  # fmt: skip
+    )
 
 
 def approval_requested(row: ToolExecution, approval: Approval) -> Fact:
     return _fact(
-        APPROVAL_REQUESTED, row, approval_id=str(approval.id), arguments=_trimmed(row.arguments), risk=row.risk,
-        reason=approval.reason, expires_at=approval.expires_at.isoformat(), choices=list(approval.choices),
-        run_pattern=_trimmed(approval.run_pattern), pattern=_trimmed(approval.pattern),
-    )  # fmt: skip
+        APPROVAL_REQUESTED,
+        row,
+        approval_id=str(approval.id),
+        arguments=_trimmed(row.arguments),
+        risk=row.risk,
+        reason=approval.reason,
+        expires_at=approval.expires_at.isoformat(),
+        choices=list(approval.choices),
+        run_pattern=_trimmed(approval.run_pattern),
+        pattern=_trimmed(approval.pattern),
+    )
 
 
 def approval_decided(row: ToolExecution, approval: Approval) -> Fact:
     """The approval must be as the database has it."""
     fact = _fact(
-        APPROVAL_DECIDED, row, approval_id=str(approval.id), status=approval.status, decision=approval.decision,
-        decided_by=approval.decided_by, note=_trimmed(approval.note),
-    )  # fmt: skip
+        APPROVAL_DECIDED,
+        row,
+        approval_id=str(approval.id),
+        status=approval.status,
+        decision=approval.decision,
+        decided_by=approval.decided_by,
+        note=_trimmed(approval.note),
+    )
     return replace(fact, actor=approval.decided_by)
 
 
 def input_requested(row: ToolExecution, asked: InputRequest) -> Fact:
     return _fact(
-        INPUT_REQUESTED, row, request_id=str(asked.id), question=_trimmed(asked.question), options=asked.options,
-        allows_text=asked.allows_text, expires_at=asked.expires_at.isoformat(),
-    )  # fmt: skip
+        INPUT_REQUESTED,
+        row,
+        request_id=str(asked.id),
+        question=_trimmed(asked.question),
+        options=asked.options,
+        allows_text=asked.allows_text,
+        expires_at=asked.expires_at.isoformat(),
+    )
 
 
 def warned(row: ToolExecution, warning: dict[str, Any]) -> Fact:
@@ -63,27 +85,34 @@ def ended(row: ToolExecution) -> Fact:
     view = selectors.view(row)
     duration_ms = None if view.duration_seconds is None else round(view.duration_seconds * 1000)
     if view.status is ExecutionStatus.COMPLETED:
-        return _fact(
-            TOOL_COMPLETED, row, status=row.status, output=_trimmed(row.output or ""), duration_ms=duration_ms
-        )  # fmt: skip
+        return _fact(TOOL_COMPLETED, row, status=row.status, output=_trimmed(row.output or ""), duration_ms=duration_ms)
     return _fact(TOOL_FAILED, row, status=row.status, error=_trimmed(row.error or ""), duration_ms=duration_ms)
 
 
 def tell_started(row: ToolExecution) -> None:
     """Tell whoever watches just now; it is not kept."""
     event = {
-        "type": TOOL_STARTED.name, "run_id": str(row.run_id), "step": row.step,
-        "execution_id": str(row.id), "tool": row.tool,
-    }  # fmt: skip
+        "type": TOOL_STARTED.name,
+        "run_id": str(row.run_id),
+        "step": row.step,
+        "execution_id": str(row.id),
+        "tool": row.tool,
+    }
     stream.send_passing(row.session_id, event)
 
 
 def _fact(event_type: EventType, row: ToolExecution, **payload: Any) -> Fact:
     names = {"execution_id": str(row.id), "call_id": row.call_id, "tool": row.tool}
     return Fact(
-        event_type, row.session_id, {**names, **payload}, run_id=row.run_id, step=row.step, actor=row.actor,
-        agent_id=row.agent_id, session_key=row.session_key,
-    )  # fmt: skip
+        event_type,
+        row.session_id,
+        {**names, **payload},
+        run_id=row.run_id,
+        step=row.step,
+        actor=row.actor,
+        agent_id=row.agent_id,
+        session_key=row.session_key,
+    )
 
 
 def _trimmed(value: Any) -> Any:

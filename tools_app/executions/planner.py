@@ -99,9 +99,16 @@ def plan_executions(
     goes on at once when no execution is open. A second plan of the same step raises IntegrityError.
     """
     origin = {
-        "run_id": run_id, "session_id": session_id, "session_key": session_key, "agent_id": agent_id, "actor": actor,
-        "step": step, "request_id": context.request_id.get(), "on_done": on_done, "on_done_queue": on_done_queue,
-    }  # fmt: skip
+        "run_id": run_id,
+        "session_id": session_id,
+        "session_key": session_key,
+        "agent_id": agent_id,
+        "actor": actor,
+        "step": step,
+        "request_id": context.request_id.get(),
+        "on_done": on_done,
+        "on_done_queue": on_done_queue,
+    }
     gate = Gate(policy, session_policy, actor=actor, run_id=run_id)
     plans = [_plan(call, gate) for call in calls]
     rows = [_row(index, call, plan, origin) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
@@ -135,10 +142,20 @@ def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> Too
     else:
         birth = {"status": ExecutionStatus.PENDING, "ring_at": transitions.ring_at(conf.RING_AGAIN_SECONDS)}
     row = ToolExecution(
-        call_index=index, call_id=_clean(call.id, 200), tool=_clean(call.name, 120), arguments=plan.arguments,
-        effect=plan.effect, risk=plan.risk, decision=plan.decision[:200], timeout_seconds=plan.timeout_seconds,
-        runs_in_loop=plan.runs_in_loop, charged_at=now if plan.is_charged else None, created_at=now, **origin, **birth,
-    )  # fmt: skip
+        call_index=index,
+        call_id=_clean(call.id, 200),
+        tool=_clean(call.name, 120),
+        arguments=plan.arguments,
+        effect=plan.effect,
+        risk=plan.risk,
+        decision=plan.decision[:200],
+        timeout_seconds=plan.timeout_seconds,
+        runs_in_loop=plan.runs_in_loop,
+        charged_at=now if plan.is_charged else None,
+        created_at=now,
+        **origin,
+        **birth,
+    )
     if plan.error:
         row.receipt = receipts.sign(row)
     return row
@@ -171,10 +188,17 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
     asks = Asked.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
     return _Plan(
-        arguments, tool.effect_of(arguments), tool.risk_of(arguments), seconds,
-        decision=f"{type(verdict).__name__.lower()}: {verdict.reason}", error=error, asks=asks,
-        runs_in_loop=isinstance(tool, LoopTool), question=question, is_charged=not error,
-    )  # fmt: skip
+        arguments,
+        tool.effect_of(arguments),
+        tool.risk_of(arguments),
+        seconds,
+        decision=f"{type(verdict).__name__.lower()}: {verdict.reason}",
+        error=error,
+        asks=asks,
+        runs_in_loop=isinstance(tool, LoopTool),
+        question=question,
+        is_charged=not error,
+    )
 
 
 _NO_TOOL = ToolSpec(name="", description="", parameters={})

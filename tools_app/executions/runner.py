@@ -139,9 +139,12 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
     return Outcome(
-        ExecutionStatus.COMPLETED, output=screened.text, withheld=screened.withheld, suspicion=screened.suspicion,
+        ExecutionStatus.COMPLETED,
+        output=screened.text,
+        withheld=screened.withheld,
+        suspicion=screened.suspicion,
         warning=screened.warning,
-    )  # fmt: skip
+    )
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
@@ -149,9 +152,12 @@ def failed(row: ToolExecution, error: BaseException) -> Outcome:
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
         return Outcome(
-            ExecutionStatus.FAILED, error=screened.text, withheld=screened.withheld, suspicion=screened.suspicion,
+            ExecutionStatus.FAILED,
+            error=screened.text,
+            withheld=screened.withheld,
+            suspicion=screened.suspicion,
             warning=screened.warning,
-        )  # fmt: skip
+        )
     logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
     return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
 
@@ -165,9 +171,14 @@ def context_of(row: ToolExecution) -> ToolContext:
     """What the tool is told of its surroundings."""
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
     return ToolContext(
-        execution_id=row.id, run_id=row.run_id, session_id=row.session_id, agent_id=row.agent_id, actor=row.actor,
-        effect_key=effect_key, timeout_seconds=row.timeout_seconds,
-    )  # fmt: skip
+        execution_id=row.id,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        agent_id=row.agent_id,
+        actor=row.actor,
+        effect_key=effect_key,
+        timeout_seconds=row.timeout_seconds,
+    )
 
 
 def _as_text(value: Any) -> str:

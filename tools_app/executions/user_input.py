@@ -35,10 +35,15 @@ class Answered:
 def request_input(row: ToolExecution, question: Question) -> InputRequest:
     """Store the question of an execution that was planned in this transaction. Expires by the database's clock."""
     asked = InputRequest(
-        execution=row, run_id=row.run_id, session_id=row.session_id, question=question.text,
-        options=list(question.options), allows_text=question.allows_text, created_at=timezone.now(),
+        execution=row,
+        run_id=row.run_id,
+        session_id=row.session_id,
+        question=question.text,
+        options=list(question.options),
+        allows_text=question.allows_text,
+        created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.input_minutes()),
-    )  # fmt: skip
+    )
     asked.save(force_insert=True)
     asked.refresh_from_db(fields=["expires_at"])
     return asked

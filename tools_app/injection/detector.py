@@ -69,12 +69,14 @@ _CALLS = _any(
 _TEMPLATE = _any("im_start im_end system user assistant endoftext eot_id start_header_id end_header_id channel message")
 _RULES = (
     _rule(
-        "override", 60,
+        "override",
+        60,
         rf"\b{_UNDO}\b(?>[^.!?\n]{{0,20}}?\b{_EARLIER}\b){_SHORT}{_ORDERS}",
         rf"\b(?:do not follow|do not obey|don't follow|stop following|stop obeying)\b{_SHORT}{_ORDERS}",
     ),
     _rule(
-        "new orders", 40,
+        "new orders",
+        40,
         r"\bnew (?:system )?(?:instructions|orders|rules|task)\b ?(?::|are\b|follow\b)",
         r"\b(?:your|the) (?:new|real|actual|true) (?:task|goal|objective|instructions|job) (?:is|are)\b",
         r"\bfrom now on,? you (?:are|will|must|should)\b",
@@ -83,42 +85,50 @@ _RULES = (
         r"\b(?:developer|god|jailbreak|dan) mode\b",
     ),
     _rule(
-        "to the model", 30,
+        "to the model",
+        30,
         rf"\b(?:attention|note|message|instructions?|important)[ ,:]{{1,3}}(?:to|for) (?:the )?{_MODELS}s?\b",
         rf"\b(?:attention|dear|hey|hello)[ ,:]{{1,3}}{_MODELS}s?\b",
         rf"\bif you are an? {_MODELS}\b",
         r"\b(?:ai|llm) (?:agents?|assistants?|models?) (?:must|should|have to|are required)\b",
     ),
     _rule(
-        "secrecy", 40,
+        "secrecy",
+        40,
         rf"\b(?:do not|don't|never|without) {_TELL}\b{_SHORT}\b{_PEOPLE}\b",
         r"\bkeep this (?:secret|hidden) from\b",
     ),
     _rule(
-        "secrets", 50,
+        "secrets",
+        50,
         rf"\b{_SHOW}\b{_SHORT}\b{_PROMPTS}\b",
         rf"\b{_SEND}\b(?>{_FAR}?\b{_SECRETS}\b){_FAR}(?:\bto\b|https?://|@)",
     ),
     _rule(
-        "orders to use tools", 40,
+        "orders to use tools",
+        40,
         r"\b(?:call|use|invoke|run|execute) the [a-z0-9_-]{2,40} (?:tool|function)\b",
         r"\b(?:call|invoke|execute) (?:tool|function) [\"'`]?[a-z0-9_-]{2,40}",
     ),
     _rule(
-        "chat template", 60,
+        "chat template",
+        60,
         rf"<\|{_TEMPLATE}\|>",
-        r"\[/?inst\]", r"<</?sys>>", r"<(?:start|end)_of_turn>",
+        r"\[/?inst\]",
+        r"<</?sys>>",
+        r"<(?:start|end)_of_turn>",
         r"</?(?:system|system_prompt|assistant|human|instructions)>",
         r"(?:^|\n) ?#{2,3} ?(?:system|instruction|assistant)s? ?:",
         r"(?:^|\n) ?(?:system|assistant) ?(?:message|prompt)? ?: ?(?:you|ignore|new|the user)\b",
     ),
     _rule(
-        "tool call", 50,
+        "tool call",
+        50,
         rf"</?(?:{_CALLS}|invoke)\b[^>\n]{{0,80}}>",
         r"\{ ?\"(?:name|tool|function)\" ?: ?\"[^\"\n]{1,64}\" ?, ?\"(?:arguments|parameters|input|args)\" ?:",
         r"\"tool_calls\" ?: ?\[",
     ),
-)  # fmt: skip
+)
 _IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\(\s{0,3}<?(https?://[^\s)>]{1,2000})")
 _CARRIER = re.compile(r"[{<\[$%]|\b(?:data|secret|token|key|password|history|prompt|context|q|payload|exfil)=")
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,4000}={0,2}")

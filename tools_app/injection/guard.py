@@ -43,8 +43,12 @@ def screen(text: str) -> Screened:
         return Screened(text)
     rules = [finding.rule for finding in findings]
     warning = {
-        "kind": "prompt_injection", "action": action, "score": score, "rules": rules, "excerpt": findings[0].excerpt,
-    }  # fmt: skip
+        "kind": "prompt_injection",
+        "action": action,
+        "score": score,
+        "rules": rules,
+        "excerpt": findings[0].excerpt,
+    }
     if action == "block":
         notice = json.dumps({"withheld": _NOTICE.format(rules=", ".join(rules))}, ensure_ascii=False)
         return Screened(notice, text, score, warning)

@@ -41,9 +41,12 @@ def _client(
     headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
 ) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
-        headers={**(headers or {}), "Accept-Encoding": "identity"}, auth=auth, trust_env=False,
-        timeout=timeout or httpx2.Timeout(_REQUEST_SECONDS, read=_SILENCE_SECONDS), transport=MeteredTransport(),
-    )  # fmt: skip
+        headers={**(headers or {}), "Accept-Encoding": "identity"},
+        auth=auth,
+        trust_env=False,
+        timeout=timeout or httpx2.Timeout(_REQUEST_SECONDS, read=_SILENCE_SECONDS),
+        transport=MeteredTransport(),
+    )
 
 
 class MeteredTransport(httpx2.AsyncBaseTransport):

@@ -81,10 +81,12 @@ class _Teller:
         self._next_at = now + _PROGRESS_SECONDS
         fraction = min(max(progress / total, 0.0), 1.0) if total and total > 0 else None
         event = {
-            "type": TOOL_PROGRESS.name, "run_id": str(self._context.run_id),
-            "execution_id": str(self._context.execution_id), "text": (message or "")[:_PROGRESS_CHARACTERS],
+            "type": TOOL_PROGRESS.name,
+            "run_id": str(self._context.run_id),
+            "execution_id": str(self._context.execution_id),
+            "text": (message or "")[:_PROGRESS_CHARACTERS],
             "fraction": fraction,
-        }  # fmt: skip
+        }
         await asyncio.to_thread(stream.send_passing, self._context.session_id, event)
 
 

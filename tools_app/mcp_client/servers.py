@@ -127,10 +127,16 @@ def load_config(server_id: UUID) -> ServerConfig:
 def config_of(server: McpServer) -> ServerConfig:
     """As `load_config`, of a row at hand, saved or not."""
     return ServerConfig(
-        name=server.name, transport=server.transport, command=server.command, arguments=tuple(server.arguments),
-        environment=_resolved(server, server.environment), folder=conf.mcp_folder() / server.name, url=server.url,
-        headers=_resolved(server, server.headers), connect_seconds=server.connect_seconds,
-    )  # fmt: skip
+        name=server.name,
+        transport=server.transport,
+        command=server.command,
+        arguments=tuple(server.arguments),
+        environment=_resolved(server, server.environment),
+        folder=conf.mcp_folder() / server.name,
+        url=server.url,
+        headers=_resolved(server, server.headers),
+        connect_seconds=server.connect_seconds,
+    )
 
 
 def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
@@ -184,9 +190,12 @@ def _row(server_id: UUID, tool: ListedTool, *, approved: bool) -> McpTool:
 
 def _columns(tool: ListedTool) -> dict[str, Any]:
     return {
-        "title": tool.title, "description": tool.description, "parameters": tool.parameters, "hints": tool.hints,
+        "title": tool.title,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "hints": tool.hints,
         "digest": tool.digest,
-    }  # fmt: skip
+    }
 
 
 def store_fault(server_id: UUID, problem: str) -> None:

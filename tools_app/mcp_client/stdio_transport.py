@@ -78,11 +78,21 @@ class StdioServer:
         home = {"HOME": str(config.folder), "TMPDIR": str(config.folder)}
         try:
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), config.command, *config.arguments,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-                env={**inherited, **home, **config.environment}, cwd=config.folder, start_new_session=True,
+                sys.executable,
+                "-I",
+                "-S",
+                str(_LAUNCHER),
+                str(os.getpid()),
+                config.command,
+                *config.arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**inherited, **home, **config.environment},
+                cwd=config.folder,
+                start_new_session=True,
                 limit=MAX_MESSAGE_BYTES,
-            )  # fmt: skip
+            )
         except (OSError, ValueError) as error:
             raise ServerFault(f"its command cannot be started: {error}") from error
 

@@ -13,9 +13,13 @@ class Credential(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+",
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
         help_text="Empty: the installation's, for model providers, channels and servers.",
-    )  # fmt: skip
+    )
     name = models.CharField(max_length=120)
     value_sealed = models.TextField(editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

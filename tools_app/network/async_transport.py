@@ -23,9 +23,12 @@ class AsyncGuardedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, reachable: Collection[str]) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=ssl_context(), network_backend=_GuardedBackend(reachable), max_connections=50,
-            max_keepalive_connections=20, keepalive_expiry=4.0,
-        )  # fmt: skip
+            ssl_context=ssl_context(),
+            network_backend=_GuardedBackend(reachable),
+            max_connections=50,
+            max_keepalive_connections=20,
+            keepalive_expiry=4.0,
+        )
         self._reachable = reachable
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -35,14 +38,16 @@ class AsyncGuardedTransport(httpx2.AsyncBaseTransport):
                 httpcore2.Request(
                     method=request.method,
                     url=httpcore2.URL(
-                        scheme=target.url.raw_scheme, host=target.url.raw_host, port=target.url.port,
+                        scheme=target.url.raw_scheme,
+                        host=target.url.raw_host,
+                        port=target.url.port,
                         target=target.url.raw_path,
                     ),
                     headers=request.headers.raw,
                     content=cast(httpx2.AsyncByteStream, request.stream),
                     extensions=request.extensions,
                 )
-            )  # fmt: skip
+            )
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout) as error:
             raise httpx2.ConnectError(type(error).__name__) from error
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:

@@ -13,9 +13,23 @@ from markdownify import MarkdownConverter
 from tools_app.network.page_text import Readable
 
 _NOT_CONTENT = [
-    "script", "style", "noscript", "template", "nav", "footer", "svg", "canvas", "iframe", "object", "embed", "video",
-    "audio", "select", "button", "dialog",
-]  # fmt: skip
+    "script",
+    "style",
+    "noscript",
+    "template",
+    "nav",
+    "footer",
+    "svg",
+    "canvas",
+    "iframe",
+    "object",
+    "embed",
+    "video",
+    "audio",
+    "select",
+    "button",
+    "dialog",
+]
 # A <main> or <article> with less text than this is a shell; the whole page says more.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300

@@ -80,6 +80,10 @@ def _read(response: httpx2.Response) -> Answer:
             break
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Answer(
-        str(response.request.url), response.status_code, headers, response.charset_encoding, bytes(body[:MAX_BYTES]),
+        str(response.request.url),
+        response.status_code,
+        headers,
+        response.charset_encoding,
+        bytes(body[:MAX_BYTES]),
         len(body) > MAX_BYTES,
-    )  # fmt: skip
+    )

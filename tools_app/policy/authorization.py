@@ -57,9 +57,15 @@ class Gate:
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
         return decide(
-            tool.spec, arguments, risk, self.agent_policy, self._actor, self.session_policy, situation,
+            tool.spec,
+            arguments,
+            risk,
+            self.agent_policy,
+            self._actor,
+            self.session_policy,
+            situation,
             follow=os.path.realpath,
-        )  # fmt: skip
+        )
 
 
 def _chain(agent_policy: AgentPolicy | None) -> list[AgentPolicy]:

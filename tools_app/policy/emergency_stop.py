@@ -91,10 +91,8 @@ def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:
     actor = context.actor.get()
     row, _ = Control.objects.update_or_create(
         scope=scope,
-        defaults={
-            "is_stopped": is_stopped, "reason": reason, "changed_by": actor, "changed_at": timezone.now(),
-        },
-    )  # fmt: skip
+        defaults={"is_stopped": is_stopped, "reason": reason, "changed_by": actor, "changed_at": timezone.now()},
+    )
     action = "EmergencyStop" if is_stopped else "EmergencyResume"
     audit.record(action, agent_id=scope, details={"scope": scope or "all", "reason": reason})
     return _view(row)

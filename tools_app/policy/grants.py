@@ -41,9 +41,13 @@ def make_grant(
     if scope.filter(pattern=pattern).exists():
         return
     Grant.objects.create(
-        agent_id=agent_id, run_id=run_id, pattern=pattern, approval_id=approval_id, granted_by=actor,
+        agent_id=agent_id,
+        run_id=run_id,
+        pattern=pattern,
+        approval_id=approval_id,
+        granted_by=actor,
         created_at=timezone.now(),
-    )  # fmt: skip
+    )
     details = {"pattern": pattern, "approval_id": str(approval_id), "run_id": str(run_id) if run_id else None}
     audit.record(
         "GrantMade", actor=actor, agent_id=agent_id, session_id=session_id, session_key=session_key, details=details

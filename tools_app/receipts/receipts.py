@@ -65,7 +65,13 @@ def ended_executions(since: datetime | None = None) -> Iterator[ToolExecution]:
 def _facts(row: ToolExecution) -> CallFacts:
     status = ExecutionStatus(row.status)
     return CallFacts(
-        execution_id=row.id, run_id=row.run_id, tool=row.tool, arguments=row.arguments, status=status.value,
+        execution_id=row.id,
+        run_id=row.run_id,
+        tool=row.tool,
+        arguments=row.arguments,
+        status=status.value,
         text=result_text(status, row.output, row.error),
-        created_at=row.created_at, started_at=row.started_at, completed_at=row.completed_at,
-    )  # fmt: skip
+        created_at=row.created_at,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+    )

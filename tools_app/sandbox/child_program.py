@@ -33,13 +33,31 @@ _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _HANDLED = (1 << 13) - 1  # all that the first version of Landlock knows
 _USE = _READ_FILE | _READ_FOLDER | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12  # and write, remove, make
 _REFUSED = (
-    "socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "pty.",
-    "ctypes.", "os.kill", "signal.pthread_kill", "mmap.",
-)  # fmt: skip
+    "socket.",
+    "subprocess.",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.startfile",
+    "os.system",
+    "pty.",
+    "ctypes.",
+    "os.kill",
+    "signal.pthread_kill",
+    "mmap.",
+)
 _SHARED = (
-    "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/usr/share/zoneinfo",
-    "/dev/null", "/dev/urandom",
-)  # fmt: skip
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/etc/ld.so.cache",
+    "/usr/share/zoneinfo",
+    "/dev/null",
+    "/dev/urandom",
+)
 _TOUCHING = ("open", "os.", "shutil.", "glob.")
 
 
@@ -88,10 +106,7 @@ def _leave(folder: str, readable: tuple[str, ...], parent: int) -> dict[str, boo
     becomes_nobody = os.getuid() == 0 and all(map(_is_for_all, readable))
     if becomes_nobody:
         os.chown(folder, _NOBODY, _NOBODY)
-    held = {
-        "network": _leave_network(libc, keeps_user=becomes_nobody),
-        "files": _leave_files(libc, readable, folder),
-    }
+    held = {"network": _leave_network(libc, keeps_user=becomes_nobody), "files": _leave_files(libc, readable, folder)}
     if becomes_nobody:
         os.setgroups([])
         os.setresgid(_NOBODY, _NOBODY, _NOBODY)

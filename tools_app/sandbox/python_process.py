@@ -70,15 +70,25 @@ def _start(folder: str, code: str, tell: int, seconds: float) -> "subprocess.Pop
     source = Path(folder, "code.py")
     source.write_bytes(code.encode(errors="replace"))
     given = {
-        "folder": os.path.realpath(folder), "code": str(source), "tell": tell, "parent": os.getpid(),
-        "cpu_seconds": max(1, math.ceil(seconds)), "memory_bytes": _MEMORY_BYTES, "file_bytes": _FILE_BYTES,
+        "folder": os.path.realpath(folder),
+        "code": str(source),
+        "tell": tell,
+        "parent": os.getpid(),
+        "cpu_seconds": max(1, math.ceil(seconds)),
+        "memory_bytes": _MEMORY_BYTES,
+        "file_bytes": _FILE_BYTES,
         "files": _FILES,
-    }  # fmt: skip
+    }
     return subprocess.Popen(  # noqa: S603 - our own script; the code is in a file
         [sys.executable, "-I", "-S", "-B", str(_INSIDE), json.dumps(given)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
-        env={"LANG": "C.UTF-8"}, start_new_session=True, pass_fds=(tell,),
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env={"LANG": "C.UTF-8"},
+        start_new_session=True,
+        pass_fds=(tell,),
+    )
 
 
 def _listen(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[str, bytearray], str]:

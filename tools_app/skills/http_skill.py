@@ -87,9 +87,11 @@ class HttpSkill(LoopTool):
         allowed = conf.skill_targets()
         target = ssrf_guard.check_url(request.url, allowed_private=allowed)
         async with httpx2.AsyncClient(
-            transport=AsyncGuardedTransport(allowed), trust_env=False, headers=_HEADERS,
+            transport=AsyncGuardedTransport(allowed),
+            trust_env=False,
+            headers=_HEADERS,
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
-        ) as client:  # fmt: skip
+        ) as client:
             sent = client.build_request(request.method, target.url, headers=request.headers, content=request.body)
             if _origin(sent.url) != _origin(httpx2.URL(self._template.origin)):
                 raise ToolError("The request would leave the host of the skill.")

@@ -41,6 +41,8 @@ def _parameters(files: list[str]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     if files:
         properties["file"] = {
-            "type": "string", "enum": files, "description": "A file that the instructions mention, instead of them.",
-        }  # fmt: skip
+            "type": "string",
+            "enum": files,
+            "description": "A file that the instructions mention, instead of them.",
+        }
     return {"type": "object", "properties": properties, "additionalProperties": False}

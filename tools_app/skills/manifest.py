@@ -91,16 +91,26 @@ def _read(data: Mapping[str, Any]) -> Manifest:
     http = _http_of(data)
     effect = Effect(data.get("effect") or _effect_of(kind, http))
     return Manifest(
-        skill_id=data["skillId"], name=data["name"], version=data["version"], publisher_id=data["publisherId"],
-        description=data.get("description") or "", category=data.get("category") or "", kind=kind,
-        input_schema=_input_schema(data, kind), output_schema=_output_schema(data),
-        required=_required(data, http), declared_tool_access=tuple(data.get("declaredToolAccess") or ()),
-        signature_hash=data.get("signatureHash") or "", effect=effect,
-        risk=Risk(data.get("risk") or _risk_of(kind, effect)), timeout_seconds=data.get("timeoutSeconds") or 30,
-        http=http, mcp=(data["mcp"]["server"], data["mcp"]["tool"]) if data.get("mcp") else None,
+        skill_id=data["skillId"],
+        name=data["name"],
+        version=data["version"],
+        publisher_id=data["publisherId"],
+        description=data.get("description") or "",
+        category=data.get("category") or "",
+        kind=kind,
+        input_schema=_input_schema(data, kind),
+        output_schema=_output_schema(data),
+        required=_required(data, http),
+        declared_tool_access=tuple(data.get("declaredToolAccess") or ()),
+        signature_hash=data.get("signatureHash") or "",
+        effect=effect,
+        risk=Risk(data.get("risk") or _risk_of(kind, effect)),
+        timeout_seconds=data.get("timeoutSeconds") or 30,
+        http=http,
+        mcp=(data["mcp"]["server"], data["mcp"]["tool"]) if data.get("mcp") else None,
         instructions=(data.get("instruction") or {}).get("body", ""),
         files=(data.get("instruction") or {}).get("files") or {},
-    )  # fmt: skip
+    )
 
 
 def _kind_of(data: Mapping[str, Any]) -> Kind:
@@ -114,9 +124,13 @@ def _http_of(data: Mapping[str, Any]) -> HttpTemplate | None:
     if not (given := data.get("http")):
         return None
     template = HttpTemplate(
-        method=given["method"], url=given["url"], query=given.get("query") or {}, headers=given.get("headers") or {},
-        json_body=given.get("json"), form=given.get("form"),
-    )  # fmt: skip
+        method=given["method"],
+        url=given["url"],
+        query=given.get("query") or {},
+        headers=given.get("headers") or {},
+        json_body=given.get("json"),
+        form=given.get("form"),
+    )
     check_template(template)
     return template
 

@@ -82,9 +82,14 @@ def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillV
         skill.name, skill.description = manifest.name, manifest.description
     skill.save()
     row = SkillVersion.objects.create(
-        skill=skill, version=manifest.version, kind=manifest.kind.value, manifest=data, digest=digest,
-        is_signed=is_signed(manifest, digest), registered_by=context.actor.get(),
-    )  # fmt: skip
+        skill=skill,
+        version=manifest.version,
+        kind=manifest.kind.value,
+        manifest=data,
+        digest=digest,
+        is_signed=is_signed(manifest, digest),
+        registered_by=context.actor.get(),
+    )
     details = {"skill": skill.skill_id, "version": row.version, "publisher": skill.publisher_id, "digest": digest}
     audit.record("SkillRegistered", details=details)
     return row
@@ -141,13 +146,15 @@ def install(
         given = manifest.required if granted is None else read_permissions(granted)
         if lacking := missing(manifest.required, given):
             raise Forbidden(
-                f"{skill_id} requires what is not granted: {', '.join(map(str, lacking))}.", code="permission_missing",
+                f"{skill_id} requires what is not granted: {', '.join(map(str, lacking))}.",
+                code="permission_missing",
                 missing=[str(permission) for permission in lacking],
-            )  # fmt: skip
+            )
         installed, _ = SkillInstall.objects.update_or_create(
-            agent_id=agent_id, skill=row.skill,
+            agent_id=agent_id,
+            skill=row.skill,
             defaults={"version": row, "granted": [str(permission) for permission in given], "owner_id": owner_id},
-        )  # fmt: skip
+        )
         _note("SkillInstalled", installed)
         return _install_view(installed)
 
@@ -227,18 +234,26 @@ def _installed(agent_id: str, skill_id: str) -> SkillInstall:
 def _view(row: SkillVersion) -> SkillView:
     versions = row.skill.versions.values_list("version", flat=True)
     return SkillView(
-        manifest=load_manifest(row.pk), data=row.manifest, digest=row.digest, is_verified=is_verified(row),
-        versions=tuple(sorted(versions, key=order, reverse=True)), created_at=row.created_at,
-    )  # fmt: skip
+        manifest=load_manifest(row.pk),
+        data=row.manifest,
+        digest=row.digest,
+        is_verified=is_verified(row),
+        versions=tuple(sorted(versions, key=order, reverse=True)),
+        created_at=row.created_at,
+    )
 
 
 def _install_view(row: SkillInstall) -> InstallView:
     given = read_permissions(row.granted)
     return InstallView(
-        agent_id=row.agent_id, skill_id=row.skill.skill_id, version=row.version.version, granted=given,
-        lacking=missing(load_manifest(row.version_id).required, given), owner_id=row.owner_id,
+        agent_id=row.agent_id,
+        skill_id=row.skill.skill_id,
+        version=row.version.version,
+        granted=given,
+        lacking=missing(load_manifest(row.version_id).required, given),
+        owner_id=row.owner_id,
         installed_at=row.installed_at,
-    )  # fmt: skip
+    )
 
 
 def _note(action: str, row: SkillInstall) -> None:

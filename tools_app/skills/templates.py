@@ -18,9 +18,20 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,80}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
 # They belong to the connection, or decide how the rest is read.
 _OWN_HEADERS = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "accept-encoding",
-     "content-type", "expect", "proxy-authorization"}
-)  # fmt: skip
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "te",
+        "trailer",
+        "upgrade",
+        "accept-encoding",
+        "content-type",
+        "expect",
+        "proxy-authorization",
+    }
+)
 _BODILESS = frozenset({"GET", "HEAD"})
 
 Scalar = str | int | float | bool

@@ -74,9 +74,14 @@ def write_artifact(
         )
     blob = uuid4()
     fields = {
-        "run_id": run_id, "agent_id": agent_id, "blob": blob, "size_bytes": len(data),
-        "media_type": _media_type(media_type, path), "sha256": sha256(data).hexdigest(), "updated_at": timezone.now(),
-    }  # fmt: skip
+        "run_id": run_id,
+        "agent_id": agent_id,
+        "blob": blob,
+        "size_bytes": len(data),
+        "media_type": _media_type(media_type, path),
+        "sha256": sha256(data).hexdigest(),
+        "updated_at": timezone.now(),
+    }
     folder = _folder(session_id)
     _write_whole(folder, blob, data)
     try:
@@ -244,6 +249,12 @@ def _remove_orphans(session_id: UUID, folder: Path) -> None:
 
 def _view(row: Artifact) -> ArtifactView:
     return ArtifactView(
-        id=row.id, session_id=row.session_id, run_id=row.run_id, path=row.path, media_type=row.media_type,
-        size_bytes=row.size_bytes, sha256=row.sha256, updated_at=row.updated_at,
-    )  # fmt: skip
+        id=row.id,
+        session_id=row.session_id,
+        run_id=row.run_id,
+        path=row.path,
+        media_type=row.media_type,
+        size_bytes=row.size_bytes,
+        sha256=row.sha256,
+        updated_at=row.updated_at,
+    )

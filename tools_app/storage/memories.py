@@ -51,10 +51,12 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
         if rows.count() >= MAX_MEMORIES:
             raise ToolError(f"There are {MAX_MEMORIES} memories already. Forget some first.")
         Memory.objects.update_or_create(
-            agent_id=holder.agent_id, actor=holder.actor, key=key,
+            agent_id=holder.agent_id,
+            actor=holder.actor,
+            key=key,
             defaults={"text": text, "run_id": run_id, "updated_at": now},
             create_defaults={"text": text, "run_id": run_id, "updated_at": now, "created_at": now},
-        )  # fmt: skip
+        )
         return True
 
 

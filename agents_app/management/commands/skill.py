@@ -81,9 +81,12 @@ class Command(BaseCommand):
 
     def _install(self, options: dict[str, Any]) -> None:
         installed = skills.install_skill(
-            selectors.get_agent(options["agent"]), options["skill_id"], version=options["skill_version"],
-            granted=options["grant"], owner_id=_user_id(options["user"]),
-        )  # fmt: skip
+            selectors.get_agent(options["agent"]),
+            options["skill_id"],
+            version=options["skill_version"],
+            granted=options["grant"],
+            owner_id=_user_id(options["user"]),
+        )
         granted = ", ".join(map(str, installed.granted)) or "nothing"
         self.stdout.write(f"{installed.agent_id} has {installed.skill_id} {installed.version}; granted: {granted}.")
 

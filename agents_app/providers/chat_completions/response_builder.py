@@ -87,8 +87,7 @@ class Assembly:
         if self._characters > MAX_CHARACTERS or self._calls.count > MAX_CALLS:
             raise errors.too_large(self._endpoint)
         return self._deltas(
-            self._text_mender.feed(text) if text else "",
-            self._reasoning_mender.feed(reasoning) if reasoning else "",
+            self._text_mender.feed(text) if text else "", self._reasoning_mender.feed(reasoning) if reasoning else ""
         )
 
     def _deltas(self, text: str, reasoning: str) -> list[TextDelta | ReasoningDelta]:

@@ -37,9 +37,7 @@ class OpenAIProvider(Provider):
 
     def __init__(self, *, base_url: str = "", api_key: str = "", default_model: str = "") -> None:
         super().__init__(
-            base_url=base_url.strip() or DEFAULT_BASE_URL,
-            api_key=api_key.strip(),
-            default_model=default_model,
+            base_url=base_url.strip() or DEFAULT_BASE_URL, api_key=api_key.strip(), default_model=default_model
         )
         self._client: AsyncOpenAI | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,12 +101,7 @@ class OpenAIProvider(Provider):
         return response
 
     async def _send(
-        self,
-        request: ModelRequest,
-        endpoint: errors.Endpoint,
-        opened: AsyncExitStack,
-        *,
-        asks_for_usage: bool,
+        self, request: ModelRequest, endpoint: errors.Endpoint, opened: AsyncExitStack, *, asks_for_usage: bool
     ) -> _Response:
         body = encode_request(request, model=endpoint.model, asks_for_usage=asks_for_usage)
         completions = self._client_of_this_loop(endpoint).chat.completions

@@ -55,13 +55,18 @@ class Fake(ChannelAdapter):
         sender, chat = body["sender"], str(body.get("chat", body["sender"]))
         return [
             Incoming(
-                message_id=body["id"], sender_id=sender, sender_name=str(body.get("name", "")),
-                text=str(body.get("text", "")), sent_at=datetime.fromtimestamp(0, UTC),
+                message_id=body["id"],
+                sender_id=sender,
+                sender_name=str(body.get("name", "")),
+                text=str(body.get("text", "")),
+                sent_at=datetime.fromtimestamp(0, UTC),
                 chat=Chat(chat, "direct" if chat == sender else "group", str(body.get("thread", ""))),
-                keys=(f"id:{body['id']}",), is_addressed=bool(body.get("addressed", True)), event_id=body["id"],
+                keys=(f"id:{body['id']}",),
+                is_addressed=bool(body.get("addressed", True)),
+                event_id=body["id"],
                 reference=body.get("reference") or {},
             )
-        ]  # fmt: skip
+        ]
 
     def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
         """A handshake is answered with what it says."""
@@ -69,9 +74,15 @@ class Fake(ChannelAdapter):
 
     def capabilities(self, chat: Chat) -> Capabilities:
         return Capabilities(
-            drafts="edit", draft_seconds=0.05, typing=True, max_text=MAX_TEXT, edit_sent=True, threads=True,
-            groups=True, account_rate=1000.0,
-        )  # fmt: skip
+            drafts="edit",
+            draft_seconds=0.05,
+            typing=True,
+            max_text=MAX_TEXT,
+            edit_sent=True,
+            threads=True,
+            groups=True,
+            account_rate=1000.0,
+        )
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(markdown, _DIALECT, MAX_TEXT)

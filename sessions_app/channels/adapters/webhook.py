@@ -83,10 +83,13 @@ class Webhook(ChannelAdapter):
 
     def verify(self, request: WebhookRequest, now: datetime) -> None:
         is_ours = is_signed(
-            [key for key in self.account.secrets.values() if key], message_id=request.header("webhook-id"),
-            timestamp=request.header("webhook-timestamp"), signatures=request.header("webhook-signature"),
-            body=request.body, now=now,
-        )  # fmt: skip
+            [key for key in self.account.secrets.values() if key],
+            message_id=request.header("webhook-id"),
+            timestamp=request.header("webhook-timestamp"),
+            signatures=request.header("webhook-signature"),
+            body=request.body,
+            now=now,
+        )
         if not is_ours:
             raise NotProven
 
@@ -104,11 +107,21 @@ class Webhook(ChannelAdapter):
 
     def capabilities(self, chat: Chat) -> Capabilities:
         return Capabilities(
-            drafts="native" if self.account.config.get("deltas") else "none", draft_seconds=0.5, buttons=True,
-            button_bytes=256, attachments_in=True, file_in_bytes=20 * MIB, max_text=MAX_TEXT, threads=True,
-            dialect="Markdown", can_repeat=True, pushes_back=True, lifetime_seconds=LIFETIME_SECONDS, retries=RETRIES,
+            drafts="native" if self.account.config.get("deltas") else "none",
+            draft_seconds=0.5,
+            buttons=True,
+            button_bytes=256,
+            attachments_in=True,
+            file_in_bytes=20 * MIB,
+            max_text=MAX_TEXT,
+            threads=True,
+            dialect="Markdown",
+            can_repeat=True,
+            pushes_back=True,
+            lifetime_seconds=LIFETIME_SECONDS,
+            retries=RETRIES,
             account_rate=100.0,
-        )  # fmt: skip
+        )
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(markdown, _DIALECT, MAX_TEXT)
@@ -140,11 +153,17 @@ class Webhook(ChannelAdapter):
     async def _post(self, kind: str, message: Outgoing, message_id: str) -> None:
         chat = message.target.chat
         data: dict[str, Any] = {
-            "conversationId": chat.thread_id or chat.id, "senderId": chat.id, "text": message.rendered.body,
-            "messageId": message.key, "inReplyTo": message.target.reply_to or None, "part": message.part + 1,
-            "parts": message.parts, "isNotice": message.kind not in ("answer", "failure"),
-            "sessionId": message.session_key or None, "runId": message.run_id or None,
-        }  # fmt: skip
+            "conversationId": chat.thread_id or chat.id,
+            "senderId": chat.id,
+            "text": message.rendered.body,
+            "messageId": message.key,
+            "inReplyTo": message.target.reply_to or None,
+            "part": message.part + 1,
+            "parts": message.parts,
+            "isNotice": message.kind not in ("answer", "failure"),
+            "sessionId": message.session_key or None,
+            "runId": message.run_id or None,
+        }
         if message.buttons:
             data["buttons"] = [{"label": button.label, "actionId": button.action_id} for button in message.buttons]
         await self._deliver(message_id, {"type": kind, "timestamp": self.clock().isoformat(), "data": data})
@@ -153,10 +172,12 @@ class Webhook(ChannelAdapter):
         body, now = json.dumps(content, ensure_ascii=False).encode(), self.clock()
         keys = [self.account.secrets[name] for name in ("secret", "previous_secret") if self.account.secrets.get(name)]
         headers = {
-            "content-type": "application/json", "user-agent": "Komand", "webhook-id": message_id,
+            "content-type": "application/json",
+            "user-agent": "Komand",
+            "webhook-id": message_id,
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": " ".join(sign(key, message_id, now, body) for key in keys),
-        }  # fmt: skip
+        }
         url = str(self.account.config["callback_url"])
         response, _ = await post(self._open(), url, content=body, headers=headers)
         if response.is_success:
@@ -248,10 +269,17 @@ def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happen
     keys = (f"id:{webhook_id}", *([f"message:{native}"] if native else []))
     thread = conversation if conversation != sender else ""
     return Incoming(
-        message_id=webhook_id, sender_id=sender, sender_name=name, text=text, sent_at=sent_at,
-        chat=Chat(sender, "direct", thread), keys=keys, event_id=webhook_id, attachments=attachments,
+        message_id=webhook_id,
+        sender_id=sender,
+        sender_name=name,
+        text=text,
+        sent_at=sent_at,
+        chat=Chat(sender, "direct", thread),
+        keys=keys,
+        event_id=webhook_id,
+        attachments=attachments,
         metadata={"conversationId": conversation or sender, "custom": metadata},
-    )  # fmt: skip
+    )
 
 
 def _read_press(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happening:

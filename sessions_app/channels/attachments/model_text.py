@@ -11,11 +11,20 @@ LONGEST_TEXT = 20_000
 _LONGEST_TOGETHER = 60_000
 _LONGEST_NAME = 200
 _SNIFFED = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"), (b"%PDF-", "application/pdf"), (b"PK\x03\x04", "application/zip"),
-    (b"\x1f\x8b", "application/gzip"), (b"OggS", "audio/ogg"), (b"ID3", "audio/mpeg"), (b"\xff\xfb", "audio/mpeg"),
-    (b"\x1aE\xdf\xa3", "video/webm"), (b"\x7fELF", "application/x-executable"), (b"MZ", "application/x-executable"),
-)  # fmt: skip
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"MZ", "application/x-executable"),
+)
 _TEXT_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 

@@ -55,9 +55,15 @@ def claim(row: Attachment, owner: UUID) -> bool:
 
 def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, content: Content) -> None:
     _end(
-        row, owner, status="stored", path=path, size_bytes=size_bytes, mime_type=content.mime_type,
-        text=content.text, characters=content.characters,
-    )  # fmt: skip
+        row,
+        owner,
+        status="stored",
+        path=path,
+        size_bytes=size_bytes,
+        mime_type=content.mime_type,
+        text=content.text,
+        characters=content.characters,
+    )
 
 
 def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
@@ -98,10 +104,15 @@ def _end(row: Attachment, owner: UUID | None, **fields: object) -> bool:
 
 def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Attachment:
     row = Attachment(
-        id=new_id(), turn=turn, account=account, kind=file.kind[:12], source=file.url or file.id,
-        filename=model_text.clean_filename(file.filename or ""), mime_type=(file.mime_type or "")[:100],
+        id=new_id(),
+        turn=turn,
+        account=account,
+        kind=file.kind[:12],
+        source=file.url or file.id,
+        filename=model_text.clean_filename(file.filename or ""),
+        mime_type=(file.mime_type or "")[:100],
         size_bytes=file.size_bytes,
-    )  # fmt: skip
+    )
     if file.kind == "sticker":
         row.status = "skipped"
     elif (file.size_bytes or 0) > MOST_BYTES:
@@ -128,6 +139,13 @@ def _tell_apart(turn: Turn, rows: Sequence[Attachment]) -> None:
 
 def _described(row: Attachment) -> Described:
     return Described(
-        row.kind, row.filename, row.mime_type, row.size_bytes, row.status, row.text, row.characters, row.error,
+        row.kind,
+        row.filename,
+        row.mime_type,
+        row.size_bytes,
+        row.status,
+        row.text,
+        row.characters,
+        row.error,
         str(row.pk),
-    )  # fmt: skip
+    )

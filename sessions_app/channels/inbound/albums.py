@@ -111,6 +111,11 @@ def _add(turn: Turn, account: ChannelAccount, files: Sequence[Attachment]) -> No
 
 def _file_of(stored: Mapping[str, Any]) -> Attachment:
     return Attachment(
-        stored["id"], stored["kind"], stored["filename"], stored["mimeType"], stored["sizeBytes"], stored["url"],
+        stored["id"],
+        stored["kind"],
+        stored["filename"],
+        stored["mimeType"],
+        stored["sizeBytes"],
+        stored["url"],
         stored["auth"],
-    )  # fmt: skip
+    )

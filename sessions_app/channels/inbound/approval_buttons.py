@@ -16,7 +16,7 @@ from sessions_app.conversation.inbound_record import Arrival, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
 from tools_app import selectors as tools
-from tools_app.types import (ApprovalStatus, ApprovalView, Decision)
+from tools_app.types import ApprovalStatus, ApprovalView, Decision
 
 _RECENT = 20
 _NOT_OURS = "This button does nothing any more."
@@ -26,8 +26,15 @@ _HOW = "Write `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny I
 
 def take_press(account: ChannelAccount, press: Press, raw: bytes) -> None:
     """A pressed button: decide what it is about, or say why not. A repetition changes nothing."""
-    row = new_row(account, press.chat, press.sender_id, press.sender_name, press.press_id,
-                  {"actionId": press.action_id, "cardMessageId": press.message_id}, raw)  # fmt: skip
+    row = new_row(
+        account,
+        press.chat,
+        press.sender_id,
+        press.sender_name,
+        press.press_id,
+        {"actionId": press.action_id, "cardMessageId": press.message_id},
+        raw,
+    )
     target = Target(press.chat, press_id=press.press_id, reference=press.reference)
     arrival, destination = Arrival(row, press.keys), Destination(account, target)
     if not prompt_text.is_ours(press.action_id):
@@ -72,9 +79,14 @@ def _decide(
     if actor is None:
         raise Forbidden(_NOT_YOU, code="not_entitled")
     record(
-        arrival, f"approval_{decision}", destination, told, kind="press" if destination.target.press_id else "notice",
-        session=session, act=lambda: _carry_out(approval.id, decision, actor, note),
-    )  # fmt: skip
+        arrival,
+        f"approval_{decision}",
+        destination,
+        told,
+        kind="press" if destination.target.press_id else "notice",
+        session=session,
+        act=lambda: _carry_out(approval.id, decision, actor, note),
+    )
 
 
 def _carry_out(approval_id: UUID, decision: Decision, actor: str, note: str) -> None:

@@ -143,9 +143,15 @@ def _obey(case: _Case) -> None:
 def _receive(case: _Case) -> Accepted | None:
     incoming, key, agent = case.incoming, case.key, case.account.agent
     inbound = Inbound(
-        key.channel, key.account_id, key.sender_id, _party(incoming), incoming.text.strip() or _names(case.arrival),
-        message_id=case.arrival.row.message_id, thread_id=key.thread_id, author_id=incoming.sender_id,
-    )  # fmt: skip
+        key.channel,
+        key.account_id,
+        key.sender_id,
+        _party(incoming),
+        incoming.text.strip() or _names(case.arrival),
+        message_id=case.arrival.row.message_id,
+        thread_id=key.thread_id,
+        author_id=incoming.sender_id,
+    )
     try:
         return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default", arrival=case.arrival)
     except IntegrityError:

@@ -89,10 +89,19 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
         return 0
     parts, capabilities = _render("\n\n".join(said) or "Stopped.", destination)
     rows = [
-        _row(destination, capabilities, rendered, dedupe_key(run_id, index, destination.lane), run_id, session,
-             kind="failure" if failure else "answer", part=index, parts=len(parts))
+        _row(
+            destination,
+            capabilities,
+            rendered,
+            dedupe_key(run_id, index, destination.lane),
+            run_id,
+            session,
+            kind="failure" if failure else "answer",
+            part=index,
+            parts=len(parts),
+        )
         for index, rendered in enumerate(parts)
-    ]  # fmt: skip
+    ]
     first, is_edited = rows[0], capabilities.drafts == "edit"
     Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
     if draft is not None or is_edited:  # a preview may have been begun since we looked
@@ -206,11 +215,18 @@ def _notices(destination: Destination, key: str, markdown: str, session: Session
     parts, capabilities = _render(markdown, destination)
     return [
         _row(
-            destination, capabilities, rendered, f"{key}:{index}", None, session, kind=kind, part=index,
+            destination,
+            capabilities,
+            rendered,
+            f"{key}:{index}",
+            None,
+            session,
+            kind=kind,
+            part=index,
             parts=len(parts),
         )
         for index, rendered in enumerate(parts)
-    ]  # fmt: skip
+    ]
 
 
 def _row(
@@ -227,8 +243,20 @@ def _row(
 ) -> Delivery:
     # By the database's clock, which also decides when it is due.
     return Delivery(
-        dedupe_key=key, account=destination.account, session=session, run_id=run_id, lane=destination.lane,
-        target=destination.target.as_json(), kind=kind, part=part, parts=parts, text=rendered.text, body=rendered.body,
-        filename=rendered.filename, status="pending", ready_at=Now(), created_at=Now(),
+        dedupe_key=key,
+        account=destination.account,
+        session=session,
+        run_id=run_id,
+        lane=destination.lane,
+        target=destination.target.as_json(),
+        kind=kind,
+        part=part,
+        parts=parts,
+        text=rendered.text,
+        body=rendered.body,
+        filename=rendered.filename,
+        status="pending",
+        ready_at=Now(),
+        created_at=Now(),
         expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),
-    )  # fmt: skip
+    )

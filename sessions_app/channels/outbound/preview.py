@@ -27,7 +27,7 @@ from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
 from sessions_app.live_view.watch import Seen, Viewer
 from sessions_app.models import Delivery, Session
-from tools_app.events import (APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED)
+from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
 
 logger = logging.getLogger(__name__)
 
@@ -244,9 +244,12 @@ class Preview:
 
     def _outgoing(self, rendered: Rendered) -> Outgoing:
         return Outgoing(
-            key=f"msg_{self._run_id}", target=self._destination.target, rendered=rendered,
-            session_key=self._session.key, run_id=str(self._run_id),
-        )  # fmt: skip
+            key=f"msg_{self._run_id}",
+            target=self._destination.target,
+            rendered=rendered,
+            session_key=self._session.key,
+            run_id=str(self._run_id),
+        )
 
 
 async def _rest(event: asyncio.Event, seconds: float | None) -> None:

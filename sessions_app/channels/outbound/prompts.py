@@ -80,9 +80,13 @@ def _ask(approval: ApprovalView, session: Session) -> None:
     may_decide = bool(put.choices)
     buttons = prompt_text.buttons(put, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
     markdown = prompt_text.prompt(
-        put, preview.find_change(approval), agent_name=session.agent.name, may_decide=may_decide,
-        has_buttons=bool(buttons), room=min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM),
-    )  # fmt: skip
+        put,
+        preview.find_change(approval),
+        agent_name=session.agent.name,
+        may_decide=may_decide,
+        has_buttons=bool(buttons),
+        room=min(max(capabilities.max_text - _FRAME, _LEAST_ROOM), _MOST_ROOM),
+    )
     with transaction.atomic():
         outbox.plan_prompt(destination, session, approval.id, markdown, buttons, approval.expires_at)
 

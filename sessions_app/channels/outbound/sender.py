@@ -198,10 +198,14 @@ class Sender:
             chat = (row.account_id, target.chat.id)
             self._pacing.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
         verdict = decide(
-            error.fate, can, tries=row.tries, now=timezone.now(), expires_at=row.expires_at,
+            error.fate,
+            can,
+            tries=row.tries,
+            now=timezone.now(),
+            expires_at=row.expires_at,
             is_repeatable=may_repeat(can, shown_id=row.provider_message_id, filename=row.filename),
             retry_after_seconds=error.retry_after_seconds,
-        )  # fmt: skip
+        )
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
         if verdict.status == "pending":
             await persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
@@ -227,7 +231,13 @@ def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
     """What an adapter sends for a row. rendered: something else in its place, such as a preview."""
     known: dict[str, Any] = {"session_key": row.session.key} if row.session else {}
     return Outgoing(
-        key=f"msg_{row.dedupe_key.replace(':', '_')}", target=Target.from_json(row.target), kind=row.kind,
-        rendered=rendered or Rendered(row.text, row.body, row.filename), part=row.part, parts=row.parts,
-        run_id=str(row.run_id or ""), buttons=tuple(Button(*button) for button in row.buttons), **known,
-    )  # fmt: skip
+        key=f"msg_{row.dedupe_key.replace(':', '_')}",
+        target=Target.from_json(row.target),
+        kind=row.kind,
+        rendered=rendered or Rendered(row.text, row.body, row.filename),
+        part=row.part,
+        parts=row.parts,
+        run_id=str(row.run_id or ""),
+        buttons=tuple(Button(*button) for button in row.buttons),
+        **known,
+    )

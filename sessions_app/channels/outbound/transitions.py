@@ -36,9 +36,13 @@ def list_due(
     """
     heads = Delivery.objects.filter(IS_OPEN).order_by().values("lane").annotate(head=Min("id"))
     due = Delivery.objects.filter(
-        pk__in=heads.values("head"), status="pending", owner=None, ready_at__lte=Now(), expires_at__gt=Now(),
+        pk__in=heads.values("head"),
+        status="pending",
+        owner=None,
+        ready_at__lte=Now(),
+        expires_at__gt=Now(),
         account__is_enabled=True,
-    )  # fmt: skip
+    )
     if but_accounts:
         due = due.exclude(account__in=but_accounts)
     if but_chats:
@@ -117,9 +121,12 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
             later.update(status=status, error="An earlier part was not delivered.")
         if _is_told(delivery):
             payload = {
-                "channel": delivery.account.channel, "code": status, "part": delivery.part + 1,
-                "parts": delivery.parts, "message": f"{error} ({_WORDS[status]})" if error else _WORDS[status],
-            }  # fmt: skip
+                "channel": delivery.account.channel,
+                "code": status,
+                "part": delivery.part + 1,
+                "parts": delivery.parts,
+                "message": f"{error} ({_WORDS[status]})" if error else _WORDS[status],
+            }
             audit.emit([_fact(delivery, events.DELIVERY_FAILED, payload)])
         bell.ring()
         return True
@@ -174,6 +181,11 @@ def _fact(delivery: Delivery, event_type: EventType, payload: dict[str, Any]) ->
     assert session is not None and delivery.run_id is not None  # noqa: S101 - see _is_told
     agent_id = session.agent.agent_id
     return Fact(
-        event_type, session.id, payload, run_id=delivery.run_id, actor=f"agent:{agent_id}", agent_id=agent_id,
+        event_type,
+        session.id,
+        payload,
+        run_id=delivery.run_id,
+        actor=f"agent:{agent_id}",
+        agent_id=agent_id,
         session_key=session.key,
-    )  # fmt: skip
+    )

@@ -4,15 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby, islice
 
 from sessions_app.channels.messages import Rendered
-from sessions_app.channels.rendering.spans import (
-    Mark,
-    Signs,
-    Span,
-    address_of,
-    plain_text,
-    read_fences,
-    read_markdown,
-)
+from sessions_app.channels.rendering.spans import Mark, Signs, Span, address_of, plain_text, read_fences, read_markdown
 from sessions_app.channels.rendering.splitter import split
 
 # What an answer of more parts than this becomes, where a platform takes files: its beginning, and the whole as a file.

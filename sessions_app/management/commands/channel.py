@@ -47,15 +47,24 @@ class Command(BaseCommand):
         known = ChannelAccount.objects.filter(channel=channel, account_id=name).first()
         if known is not None:
             accounts.change_account(
-                known, config=config if options["config"] else None, secrets=secrets, agent_id=options["agent"],
-                access=access, allowed_senders=options["allow"],
-            )  # fmt: skip
+                known,
+                config=config if options["config"] else None,
+                secrets=secrets,
+                agent_id=options["agent"],
+                access=access,
+                allowed_senders=options["allow"],
+            )
             self.stdout.write(f"{known} was changed.")
         else:
             account, made = accounts.add_account(
-                channel, name, config=config, secrets=secrets, agent_id=options["agent"], access=access or "paired",
+                channel,
+                name,
+                config=config,
+                secrets=secrets,
+                agent_id=options["agent"],
+                access=access or "paired",
                 allowed_senders=options["allow"],
-            )  # fmt: skip
+            )
             self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
             for secret, value in made.items():
                 self.stdout.write(f"{secret}, made now and not shown again: {value}")

@@ -13,9 +13,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--grace", type=float, default=10.0, metavar="SECONDS",
+            "--grace",
+            type=float,
+            default=10.0,
+            metavar="SECONDS",
             help="look again after this time and tell only what is found twice (default: %(default)g; 0: look once)",
-        )  # fmt: skip
+        )
         parser.add_argument("--list", action="store_true", help="show the rules instead of checking them")
 
     def handle(self, *args: Any, grace: float, **options: Any) -> None:

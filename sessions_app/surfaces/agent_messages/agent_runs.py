@@ -85,9 +85,11 @@ def agent_runs() -> QuerySet[Session]:
     """Sessions with how their last turn is doing."""
     last = Run.objects.filter(conversation_id=OuterRef("pk")).order_by("-ordinal")
     return Session.objects.select_related("agent").annotate(
-        run_status=Subquery(last.values("status")[:1]), run_waiting_on=Subquery(last.values("waiting_on")[:1]),
-        run_ended_at=Subquery(last.values("ended_at")[:1]), run_error=Subquery(last.values("error_message")[:1]),
-    )  # fmt: skip
+        run_status=Subquery(last.values("status")[:1]),
+        run_waiting_on=Subquery(last.values("waiting_on")[:1]),
+        run_ended_at=Subquery(last.values("ended_at")[:1]),
+        run_error=Subquery(last.values("error_message")[:1]),
+    )
 
 
 def of_row(row: Any) -> AgentRun:

@@ -40,15 +40,22 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
     if thread_id and (found := _find(principal.user, thread_id, digest)):
         return agent_runs.load(found)
     kept = {
-        "interaction": wanted.interaction, "interactive": wanted.is_interactive, "status": "",
-        "request": dict(wanted.shown), "topic": wanted.shown.get("topic"), "digest": digest,
-    }  # fmt: skip
+        "interaction": wanted.interaction,
+        "interactive": wanted.is_interactive,
+        "status": "",
+        "request": dict(wanted.shown),
+        "topic": wanted.shown.get("topic"),
+        "digest": digest,
+    }
     try:
         with transaction.atomic():
             session = services.open_session(
-                owner=principal.user, agent_id=agent.agent_id, title=wanted.title, thread_id=thread_id,
+                owner=principal.user,
+                agent_id=agent.agent_id,
+                title=wanted.title,
+                thread_id=thread_id,
                 metadata={NAME: kept},
-            )  # fmt: skip
+            )
             if wanted.text:
                 session_writes.say(principal, session, wanted.text)
             else:
@@ -87,9 +94,12 @@ def fork(principal: Principal, run: AgentRun) -> AgentRun:
     kept |= {"forked_from": run.id, "fork": {"id": run.id, "seq": seq}, "files": {}}
     with transaction.atomic():
         session = services.open_session(
-            owner=principal.user, agent_id=source.agent.agent_id, title=source.title, metadata={NAME: kept},
+            owner=principal.user,
+            agent_id=source.agent.agent_id,
+            title=source.title,
+            metadata={NAME: kept},
             history=_said(source, ordinal),
-        )  # fmt: skip
+        )
         session_writes.post(session, message_types.idle())
     _copy_files(source, session)
     return agent_runs.load(session)
@@ -138,12 +148,14 @@ def _said(session: Session, before: int) -> list[Message]:
     turns = turns.exclude(role="user", tool_call_ids__isnull=False).order_by("ordinal", "part")
     return [
         Message(
-            turn.role, turn.content,
-            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls), turn.tool_call_id,
+            turn.role,
+            turn.content,
+            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls),
+            turn.tool_call_id,
         )
         for turn in turns
         if turn.content or turn.tool_calls or turn.role == "tool"
-    ]  # fmt: skip
+    ]
 
 
 def _copy_files(source: Session, session: Session) -> None:
@@ -151,9 +163,13 @@ def _copy_files(source: Session, session: Session) -> None:
         try:
             _, data = artifacts.read_artifact(source.id, file.path)
             artifacts.write_artifact(
-                session.id, file.path, data, run_id=file.run_id, agent_id=session.agent.agent_id,
+                session.id,
+                file.path,
+                data,
+                run_id=file.run_id,
+                agent_id=session.agent.agent_id,
                 media_type=file.media_type,
-            )  # fmt: skip
+            )
         except AppError:  # its bytes are gone: the new run does without
             continue
 

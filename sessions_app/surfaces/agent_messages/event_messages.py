@@ -33,27 +33,40 @@ def _completed(fact: Seen) -> Compact:
     payload = fact.payload
     files = _written(payload["tool"], payload.get("output"))
     return _tool(
-        "completed", fact, f"{payload['tool']} is done", output=payload.get("output"),
-        duration_ms=payload.get("duration_ms"), outputFiles=files or None,
-    )  # fmt: skip
+        "completed",
+        fact,
+        f"{payload['tool']} is done",
+        output=payload.get("output"),
+        duration_ms=payload.get("duration_ms"),
+        outputFiles=files or None,
+    )
 
 
 def _failed(fact: Seen) -> Compact:
     payload = fact.payload
     text = f"{payload['tool']}: {_short(payload.get('error') or payload.get('status') or 'failed')}"
     return _tool(
-        "failed", fact, text, error=payload.get("error"), status=payload.get("status"),
+        "failed",
+        fact,
+        text,
+        error=payload.get("error"),
+        status=payload.get("status"),
         duration_ms=payload.get("duration_ms"),
-    )  # fmt: skip
+    )
 
 
 def _tool(event: str, fact: Seen, text: str, **more: Any) -> Compact:
     payload = fact.payload
     return message_types.tool(
-        event, payload.get("tool", ""), text, execution_id=payload["execution_id"],
-        call_id=payload.get("call_id") or payload["execution_id"], group=activity_of(fact.run_id, fact.step),
-        step=fact.step or 0, **more,
-    )  # fmt: skip
+        event,
+        payload.get("tool", ""),
+        text,
+        execution_id=payload["execution_id"],
+        call_id=payload.get("call_id") or payload["execution_id"],
+        group=activity_of(fact.run_id, fact.step),
+        step=fact.step or 0,
+        **more,
+    )
 
 
 def _warned(fact: Seen) -> Compact:
@@ -85,10 +98,16 @@ def _ended(fact: Seen) -> Compact:
 def _workstream(event: str, fact: Seen, text: str, status: str) -> Compact:
     payload, child = fact.payload, fact.payload.get("run_id")
     return message_types.workstream(
-        event, text, payload["workstream_id"], payload.get("launch_id", payload["workstream_id"]), status=status,
-        kind="agent", interaction=payload.get("agent_id"), child_workflow_run_id=child,
+        event,
+        text,
+        payload["workstream_id"],
+        payload.get("launch_id", payload["workstream_id"]),
+        status=status,
+        kind="agent",
+        interaction=payload.get("agent_id"),
+        child_workflow_run_id=child,
         child_workflow_id=f"agent-{child}" if child else None,
-    )  # fmt: skip
+    )
 
 
 def _cited(fact: Seen) -> Compact:

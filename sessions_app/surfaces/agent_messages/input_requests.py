@@ -27,9 +27,11 @@ _LABELS = {
 }
 _SETTLED = {"expired": "timeout", "cancelled": "cancelled_after_denial"}
 _SAID = {
-    "allow_once": "allowed once", "allow_run": "allowed for this turn", "allow_always": "always allowed",
+    "allow_once": "allowed once",
+    "allow_run": "allowed for this turn",
+    "allow_always": "always allowed",
     "deny": "denied",
-}  # fmt: skip
+}
 
 
 def approval_request(payload: Mapping[str, Any], *, may_say: Collection[Decision]) -> Compact:
@@ -50,9 +52,10 @@ def approval_request(payload: Mapping[str, Any], *, may_say: Collection[Decision
     )
     response = {"decision": WITH_FEEDBACK, "approval_key": request["approval_key"]}
     asked["d"]["ux"]["free_response"] = {
-        "placeholder": "Why not?", "submit_label": "Deny with this reason",
+        "placeholder": "Why not?",
+        "submit_label": "Deny with this reason",
         "metadata": {"tool_approval_response": response},
-    }  # fmt: skip
+    }
     return asked
 
 
@@ -76,9 +79,12 @@ def question(payload: Mapping[str, Any]) -> Compact:
     options = [{"id": option, "label": option} for option in payload.get("options", ())]
     placeholder = "Your answer" if payload.get("allows_text", True) else None
     return message_types.request_input(
-        payload["question"], payload["request_id"], options=options, placeholder=placeholder,
+        payload["question"],
+        payload["request_id"],
+        options=options,
+        placeholder=placeholder,
         tool_use_id=payload["execution_id"],
-    )  # fmt: skip
+    )
 
 
 def approval_key(tool: str, approval_id: str) -> str:
@@ -89,9 +95,13 @@ def approval_key(tool: str, approval_id: str) -> str:
 def _request(tool: str, arguments: Mapping[str, Any], approval_id: str) -> dict[str, Any]:
     target = _target(arguments)
     return {
-        "tool_name": tool, "tool_title": tool, "action_summary": f"{tool}: {target}" if target else tool,
-        "target": target, "approval_key": approval_key(tool, approval_id), "input": dict(arguments),
-    }  # fmt: skip
+        "tool_name": tool,
+        "tool_title": tool,
+        "action_summary": f"{tool}: {target}" if target else tool,
+        "target": target,
+        "approval_key": approval_key(tool, approval_id),
+        "input": dict(arguments),
+    }
 
 
 def _target(arguments: Mapping[str, Any]) -> str:

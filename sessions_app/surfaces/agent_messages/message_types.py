@@ -49,10 +49,16 @@ def tool(
     """One moment of a tool call. event: started | progress | completed | failed; more: input, output, error, …"""
     status = {"started": "running", "progress": "running", "completed": "completed"}.get(event, "error")
     details: dict[str, Any] = {
-        "event_class": ACTIVITY, "tool": tool_name, "tool_event": event, "tool_status": status,
-        "tool_run_id": execution_id, "tool_use_id": call_id, "tool_iteration": step, "activity_group_id": group,
+        "event_class": ACTIVITY,
+        "tool": tool_name,
+        "tool_event": event,
+        "tool_status": status,
+        "tool_run_id": execution_id,
+        "tool_use_id": call_id,
+        "tool_iteration": step,
+        "activity_group_id": group,
         **{name: value for name, value in more.items() if value is not None},
-    }  # fmt: skip
+    }
     return create(MessageType.THOUGHT, message=text, details=details)
 
 
@@ -112,9 +118,12 @@ def approval_decided(text: str, outcome: str, request_id: str, request: Mapping[
     """outcome: denied | denied_with_feedback | timeout | cancelled_after_denial | auto_approved (which clients read as
     settled without an answer of theirs)."""
     details = {
-        "event_class": ACTIVITY, "approval_decision": outcome, "approval_request": dict(request),
-        "request_id": request_id, **more,
-    }  # fmt: skip
+        "event_class": ACTIVITY,
+        "approval_decision": outcome,
+        "approval_request": dict(request),
+        "request_id": request_id,
+        **more,
+    }
     return create(MessageType.UPDATE, message=text, details=details)
 
 
@@ -137,19 +146,27 @@ def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, A
     """items: {id, status: pending | running | success | error, message?, duration_ms?}; started_at: milliseconds."""
     done = {name: sum(item.get("status") == name for item in items) for name in ("success", "error")}
     details = {
-        "batch_id": batch_id, "tool_name": tool_name, "total": len(items), "completed": done["success"] + done["error"],
-        "succeeded": done["success"], "failed": done["error"], "items": [dict(item) for item in items],
+        "batch_id": batch_id,
+        "tool_name": tool_name,
+        "total": len(items),
+        "completed": done["success"] + done["error"],
+        "succeeded": done["success"],
+        "failed": done["error"],
+        "items": [dict(item) for item in items],
         "started_at": started_at,
-    }  # fmt: skip
+    }
     return create(MessageType.BATCH_PROGRESS, message=tool_name, details=details)
 
 
 def workstream(event: str, text: str, workstream_id: str, launch_id: str, **more: Any) -> Compact:
     """event: launched | completed. Never TERMINATED, which would close the streams of the whole run."""
     details = {
-        "event_class": ACTIVITY, "workstream_event": event, "workstream_id": workstream_id, "launch_id": launch_id,
+        "event_class": ACTIVITY,
+        "workstream_event": event,
+        "workstream_id": workstream_id,
+        "launch_id": launch_id,
         **{name: value for name, value in more.items() if value is not None},
-    }  # fmt: skip
+    }
     return create(MessageType.UPDATE, message=text, details=details, workstream=workstream_id)
 
 

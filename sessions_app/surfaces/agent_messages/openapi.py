@@ -34,21 +34,35 @@ _STATUSES = ("created", "running", "completed", "failed", "cancelled")
 
 _RUN = record(
     {
-        "id": TEXT, "interaction": TEXT, "interactive": BOOLEAN, "status": one_of(_STATUSES),
-        "activity_state": one_of(["working", "idle"]), "workflow_id": TEXT, "first_workflow_run_id": TEXT,
-        "started_at": TIME, "created_at": TIME, "updated_at": TIME,
+        "id": TEXT,
+        "interaction": TEXT,
+        "interactive": BOOLEAN,
+        "status": one_of(_STATUSES),
+        "activity_state": one_of(["working", "idle"]),
+        "workflow_id": TEXT,
+        "first_workflow_run_id": TEXT,
+        "started_at": TIME,
+        "created_at": TIME,
+        "updated_at": TIME,
     },
     open_ended=True,
-)  # fmt: skip
+)
 _START: Schema = {
-    "type": "object", "required": ["interaction"],
+    "type": "object",
+    "required": ["interaction"],
     "properties": {
-        "interaction": TEXT, "data": OBJECT, "interactive": BOOLEAN, "title": TEXT,
-        "tool_names": list_of(TEXT), "excluded_tools": list_of(TEXT), "tags": list_of(TEXT),
+        "interaction": TEXT,
+        "data": OBJECT,
+        "interactive": BOOLEAN,
+        "title": TEXT,
+        "tool_names": list_of(TEXT),
+        "excluded_tools": list_of(TEXT),
+        "tags": list_of(TEXT),
         "tool_approval_mode": one_of(["ask", "auto_review", "full_control"]),
-        "visibility": one_of(["private", "project"]), "config": OBJECT,
+        "visibility": one_of(["private", "project"]),
+        "config": OBJECT,
     },
-}  # fmt: skip
+}
 _STARTED = record({"run_id": TEXT, "workflow_id": TEXT})
 _SIGNED = record({"url": TEXT, "path": TEXT})
 COMPONENTS: dict[str, Schema] = {
@@ -76,43 +90,51 @@ _PAGES = [
     _parameter("interaction", "Runs of this agent."),
 ]
 _FILTERS = [
-    *_PAGES, _parameter("cursor", "Where the last page ended."),
+    *_PAGES,
+    _parameter("cursor", "Where the last page ended."),
     _parameter("sort", "By which time.", one_of(["started_at", "updated_at"])),
     _parameter("order", "Oldest or newest first.", one_of(["asc", "desc"])),
-]  # fmt: skip
+]
 _STREAMED = {200: Answer("One message an event, in its short form.", TEXT, EVENTS)}
 _STREAM: Methods = {
     "get": Operation(
-        "Watch a run's messages", answers=_STREAMED, access="query", waits=True,
+        "Watch a run's messages",
+        answers=_STREAMED,
+        access="query",
+        waits=True,
         parameters=[_SINCE, _parameter("skipHistory", "Only what comes from now on.", one_of(["true", "false"]))],
     )
-}  # fmt: skip
+}
 _UPDATES: Methods = {
     "get": Operation(
-        "Read a run's messages", _MESSAGES,
+        "Read a run's messages",
+        _MESSAGES,
         parameters=[
-            _SINCE, _parameter("before", "Only what came before this time.", {"type": "number", "minimum": 0}),
+            _SINCE,
+            _parameter("before", "Only what came before this time.", {"type": "number", "minimum": 0}),
             _parameter("limit", "The newest so many.", {"type": "integer", "minimum": 1}),
         ],
     ),
     "post": Operation("Post a message", record({"success": BOOLEAN}), body=ref("AgentMessagePosted"), errors=[409]),
-}  # fmt: skip
+}
 _SIGNAL: Methods = {
-    "post": Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422]),
+    "post": Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422])
 }
 _QUERY: Methods = {"get": Operation("Ask for a run's state", ANYTHING)}
 _EVENTS: Methods = {
     "post": Operation(
-        "Send telemetry", record({"ingested": COUNT, "status": TEXT}),
+        "Send telemetry",
+        record({"ingested": COUNT, "status": TEXT}),
         body={"type": "object", "properties": {"events": list_of(ANYTHING)}},
     )
-}  # fmt: skip
+}
 _DETAILS: Methods = {
     "get": Operation(
-        "Read a run as a record", OBJECT,
+        "Read a run as a record",
+        OBJECT,
         parameters=[_parameter("include_history", "With its events.", one_of(["true", "false"]))],
     )
-}  # fmt: skip
+}
 _FORBIDDEN_ADDRESS: dict[str, Any] = {"access": "open", "errors": [403]}
 _BYTES: dict[int, Answer] = {200: Answer("Its bytes.", media_type="*/*")}
 _BINARY: Schema = {"type": "string", "format": "binary"}
@@ -120,36 +142,41 @@ _STARTS: dict[str, Any] = {"parameters": [IDEMPOTENCY_KEY], "errors": [404, 409,
 _RUNS: dict[str, Methods] = {
     "/api/v1/agents": {
         "get": Operation(
-            "List runs", parameters=_FILTERS,
+            "List runs",
+            parameters=_FILTERS,
             gives=record({"items": list_of(ref("AgentRun")), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
         ),
         "post": Operation("Start a run", ref("AgentRun"), body=ref("AgentRunStart"), **_STARTS),
     },
     "/api/v1/agents/search": {
         "get": Operation(
-            "Search runs", record({"hits": list_of(OBJECT), "total": COUNT}),
+            "Search runs",
+            record({"hits": list_of(OBJECT), "total": COUNT}),
             parameters=[*_PAGES, _parameter("query", "Words of the title or of what was said.")],
-        ),
+        )
     },
     "/api/v1/agents/{run_id}": {
         "get": Operation("Read a run", ref("AgentRun")),
         "delete": Operation(
-            "End a run", record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
+            "End a run",
+            record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
             parameters=[_parameter("reason", "Why; shown.")],
         ),
     },
     "/api/v1/agents/{run_id}/restart": {"post": Operation("Go on with an ended run", ref("AgentRun"), errors=[409])},
     "/api/v1/agents/{run_id}/fork": {"post": Operation("Go on in a copy of a run", ref("AgentRun"), errors=[409])},
     "/api/v1/agents/{run_id}/status": {
-        "post": Operation("Say something about a run", ref("AgentRun"), body=OBJECT, errors=[409]),
+        "post": Operation("Say something about a run", ref("AgentRun"), body=OBJECT, errors=[409])
     },
     "/api/v1/agents/{run_id}/internals": {"get": Operation("Read a run's insides", OBJECT)},
     "/api/v1/agents/{run_id}/details": _DETAILS,
     "/api/v1/agents/{run_id}/details/stream": {
         "get": Operation(
-            "Watch a run's record", access="query", waits=True,
+            "Watch a run's record",
+            access="query",
+            waits=True,
             answers={200: Answer("`history` events, `control` at the end.", TEXT, EVENTS)},
-        ),
+        )
     },
     "/api/v1/agents/{run_id}/children": {"get": Operation("List child runs", record({"runs": list_of(OBJECT)}))},
     "/api/v1/agents/{run_id}/children/{child_id}/details": {"get": Operation("Read a child run", OBJECT)},
@@ -159,20 +186,24 @@ _RUNS: dict[str, Methods] = {
     "/api/v1/agents/{run_id}/query/{query}": _QUERY,
     "/api/v1/agents/{run_id}/events": _EVENTS,
     "/api/v1/execute/async": {
-        "post": Operation("Start a run, as older clients do", _STARTED, body=ref("AgentRunStart"), **_STARTS),
+        "post": Operation("Start a run, as older clients do", _STARTED, body=ref("AgentRunStart"), **_STARTS)
     },
-}  # fmt: skip
+}
 _FILES: dict[str, Methods] = {
     "/api/v1/agents/{run_id}/artifacts": {
         "get": Operation(
-            "List a run's files", list_of(TEXT),
+            "List a run's files",
+            list_of(TEXT),
             parameters=[_parameter("visibility", "Which.", one_of(["user", "internal", "all"]))],
-        ),
+        )
     },
     "/api/v1/agents/{run_id}/artifacts/{path}": {
         "get": Operation(
-            "Read a file, or get an address to read it by", answers=_BYTES, parameters=[
-                _parameter("url", "1 for an address.", one_of(["1", "true"])), _parameter("filename", "Its name then."),
+            "Read a file, or get an address to read it by",
+            answers=_BYTES,
+            parameters=[
+                _parameter("url", "1 for an address.", one_of(["1", "true"])),
+                _parameter("filename", "Its name then."),
                 _parameter("disposition", "Shown or stored.", one_of(["inline", "attachment"])),
             ],
         ),
@@ -181,9 +212,12 @@ _FILES: dict[str, Methods] = {
     "/api/v1/agents/{run_id}/artifact-content/{path}": {
         "get": Operation("Read a text", record({"path": TEXT, "content": TEXT, "generation": TEXT}), errors=[400]),
         "put": Operation(
-            "Change a text", record({"path": TEXT, "generation": TEXT}), errors=[409],
+            "Change a text",
+            record({"path": TEXT, "generation": TEXT}),
+            errors=[409],
             body={
-                "type": "object", "required": ["content", "generation"],
+                "type": "object",
+                "required": ["content", "generation"],
                 "properties": {"content": TEXT, "generation": TEXT},
             },
         ),
@@ -191,23 +225,28 @@ _FILES: dict[str, Methods] = {
     "/api/v1/artifact-blobs/{token}/{name}": {
         "get": Operation("Read a file by its address", answers=_BYTES, **_FORBIDDEN_ADDRESS),
         "put": Operation(
-            "Write a file by its address", record({"path": TEXT, "size": COUNT}), body=_BINARY, media_type="*/*",
+            "Write a file by its address",
+            record({"path": TEXT, "size": COUNT}),
+            body=_BINARY,
+            media_type="*/*",
             **_FORBIDDEN_ADDRESS,
         ),
     },
     "/api/v1/files/list": {
         "get": Operation(
-            "List files by their path", record({"files": list_of(TEXT)}), errors=[404],
+            "List files by their path",
+            record({"files": list_of(TEXT)}),
+            errors=[404],
             parameters=[_parameter("prefix", "agents/<run>/…")],
-        ),
+        )
     },
     "/api/v1/files/download-url": {
-        "post": Operation("Get an address to read a file by", OBJECT, body=OBJECT, errors=[404]),
+        "post": Operation("Get an address to read a file by", OBJECT, body=OBJECT, errors=[404])
     },
     "/api/v1/files/upload-url": {
-        "post": Operation("Get an address to write a file by", OBJECT, body=OBJECT, errors=[404]),
+        "post": Operation("Get an address to write a file by", OBJECT, body=OBJECT, errors=[404])
     },
-}  # fmt: skip
+}
 _WORKFLOW = "/api/v1/workflows/runs/{workflow_id}/{run_id}"
 _FOUND = Operation(
     "List runs, as older clients do",
@@ -219,7 +258,7 @@ _OLDER: dict[str, Methods] = {
     "/api/v1/workflows/runs": {"post": _FOUND},
     "/api/v1/workflows/conversations": {"post": _FOUND},
     "/api/v1/workflows/execute/{name}": {
-        "post": Operation("Start a run by its agent's name", list_of(_STARTED), body=OBJECT, **_STARTS),
+        "post": Operation("Start a run by its agent's name", list_of(_STARTED), body=OBJECT, **_STARTS)
     },
     "/api/v1/workflows/runs/{run_id}/updates": _UPDATES,
     _WORKFLOW: _DETAILS,

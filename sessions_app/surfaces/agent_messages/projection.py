@@ -134,10 +134,13 @@ class Projection:
         more = {key: note[key] for key in ("tool_approval_response", "editing_action") if key in note}
         return [
             message_types.question(
-                turn.content, ack="" if ack == turn_id else ack, metadata=note.get("metadata"),
-                request_id=turn.answers, more=more,
+                turn.content,
+                ack="" if ack == turn_id else ack,
+                metadata=note.get("metadata"),
+                request_id=turn.answers,
+                more=more,
             )
-        ]  # fmt: skip
+        ]
 
     def _say_tool_requested(self, fact: Seen, words: Words) -> _Messages:
         found: _Messages = []
@@ -216,10 +219,12 @@ class Projection:
         kept = fact.payload
         return [
             create(
-                kept["kind"], message=kept.get("text", ""), workstream=kept.get("workstream", ""),
+                kept["kind"],
+                message=kept.get("text", ""),
+                workstream=kept.get("workstream", ""),
                 details=kept.get("details"),
             )
-        ]  # fmt: skip
+        ]
 
 
 _Maker = Callable[[Projection, Seen, Words], _Messages]

@@ -133,11 +133,13 @@ def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnWo
     questions = tools.find_question_ids(asked) if asked else {}
     turns = {
         str(row.pk): TurnWords(
-            row.content, row.error_message, row.error_code,
+            row.content,
+            row.error_message,
+            row.error_code,
             questions.get((row.tool_call_ids or [""])[0], "") if row.role == "user" else "",
         )
         for row in rows
-    }  # fmt: skip
+    }
     return turns, {row.run_id: row.content for row in rows if row.is_answer and row.run_id}
 
 

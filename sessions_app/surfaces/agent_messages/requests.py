@@ -19,21 +19,49 @@ _TEXT_KEYS = ("task", "user_prompt", "prompt", "message", "question", "query", "
 _TOOL_NAME = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,), "flag": (bool,), "number": (int, float), "object": (dict,), "list": (list,),
-}  # fmt: skip
+    "text": (str,),
+    "flag": (bool,),
+    "number": (int, float),
+    "object": (dict,),
+    "list": (list,),
+}
 # Of a request to start: what it may hold, and whether the run is shown with it later.
 _SHOWN = {
-    "data": "object", "config": "object", "tool_approval_mode": "text", "tool_names": "list",
-    "initial_skills": "list", "excluded_tools": "list", "collection_id": "text", "disabled_mcp_collections": "list",
-    "visibility": "text", "tags": "list", "categories": "list", "properties": "object", "source": "object",
-    "source_type": "text", "type": "text", "topic": "text", "generate_topic": "flag", "generate_lessons": "flag",
-}  # fmt: skip
+    "data": "object",
+    "config": "object",
+    "tool_approval_mode": "text",
+    "tool_names": "list",
+    "initial_skills": "list",
+    "excluded_tools": "list",
+    "collection_id": "text",
+    "disabled_mcp_collections": "list",
+    "visibility": "text",
+    "tags": "list",
+    "categories": "list",
+    "properties": "object",
+    "source": "object",
+    "source_type": "text",
+    "type": "text",
+    "topic": "text",
+    "generate_topic": "flag",
+    "generate_lessons": "flag",
+}
 _TAKEN = {
-    "interaction": "text", "interactive": "flag", "title": "text", "search_scope": "text",
-    "checkpoint_tokens": "number", "checkpoint": "object", "max_iterations": "number", "debug_mode": "flag",
-    "started_by": "text", "user_channels": "list", "notify_endpoints": "list", "initial_tool_calls": "list",
-    "schedule_id": "text", "content_type": "object",
-}  # fmt: skip
+    "interaction": "text",
+    "interactive": "flag",
+    "title": "text",
+    "search_scope": "text",
+    "checkpoint_tokens": "number",
+    "checkpoint": "object",
+    "max_iterations": "number",
+    "debug_mode": "flag",
+    "started_by": "text",
+    "user_channels": "list",
+    "notify_endpoints": "list",
+    "initial_tool_calls": "list",
+    "schedule_id": "text",
+    "content_type": "object",
+}
 _PROMISES = {
     "notify_endpoints": "Nobody is notified of an agent run's end; watch its stream, or ask for it.",
     "initial_tool_calls": "Tools are called by the agent alone, under its policy.",
@@ -142,9 +170,12 @@ def read_user_input(body: Any) -> UserInput:
     request_id = response.get("request_id") if isinstance(response, dict) else ""
     decision = approval.get("decision") if isinstance(approval, dict) else ""
     return UserInput(
-        clean(text), clean(ack), request_id if isinstance(request_id, str) else "",
-        decision if isinstance(decision, str) else "", metadata,
-    )  # fmt: skip
+        clean(text),
+        clean(ack),
+        request_id if isinstance(request_id, str) else "",
+        decision if isinstance(decision, str) else "",
+        metadata,
+    )
 
 
 def checked(body: Any, known: Mapping[str, str]) -> dict[str, Any]:

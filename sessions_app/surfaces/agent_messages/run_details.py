@@ -18,23 +18,34 @@ FORMATS = ("events", "tasks", "agent")
 _NEWEST_RUNS = 100
 _NUMBERS = {"created": 1, "running": 1, "completed": 2, "failed": 3, "cancelled": 5}
 _TASK_STATUS = {
-    ExecutionStatus.PENDING: "scheduled", ExecutionStatus.RUNNING: "running", ExecutionStatus.COMPLETED: "completed",
-    ExecutionStatus.FAILED: "failed", ExecutionStatus.TIMED_OUT: "timed_out", ExecutionStatus.CANCELLED: "canceled",
+    ExecutionStatus.PENDING: "scheduled",
+    ExecutionStatus.RUNNING: "running",
+    ExecutionStatus.COMPLETED: "completed",
+    ExecutionStatus.FAILED: "failed",
+    ExecutionStatus.TIMED_OUT: "timed_out",
+    ExecutionStatus.CANCELLED: "canceled",
     ExecutionStatus.UNKNOWN: "failed",
-}  # fmt: skip
+}
 
 
 def workflow_run(run: AgentRun) -> dict[str, Any]:
     session = run.session
     closed_at = run.completed_at
     shown: dict[str, Any] = {
-        "status": _NUMBERS[run.status], "type": "AgentConversation", "started_at": iso(session.created_at),
-        "closed_at": closed_at, "run_id": run.id, "workflow_id": f"{WORKFLOW}{run.id}",
-        "initiated_by": f"user:{session.owner_id}", "interaction_name": run.interaction,
-        "has_reported_errors": bool(run.error_message), "topic": run.kept.get("topic") or session.title or None,
+        "status": _NUMBERS[run.status],
+        "type": "AgentConversation",
+        "started_at": iso(session.created_at),
+        "closed_at": closed_at,
+        "run_id": run.id,
+        "workflow_id": f"{WORKFLOW}{run.id}",
+        "initiated_by": f"user:{session.owner_id}",
+        "interaction_name": run.interaction,
+        "has_reported_errors": bool(run.error_message),
+        "topic": run.kept.get("topic") or session.title or None,
         "visibility": run.kept.get("request", {}).get("visibility", "private"),
-        "activity_state": "working" if run.is_working else "idle", "interactive": run.is_interactive,
-    }  # fmt: skip
+        "activity_state": "working" if run.is_working else "idle",
+        "interactive": run.is_interactive,
+    }
     if closed_at:
         took = datetime.fromisoformat(closed_at) - session.created_at
         shown["execution_duration"] = max(round(took.total_seconds() * 1000), 0)
@@ -48,11 +59,14 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
         shown["error"] = {"message": run.error_message}
     shown["pendingActivities"] = [
         {
-            "activityId": str(execution.id), "activityType": execution.tool, "attempt": 1, "maximumAttempts": 1,
+            "activityId": str(execution.id),
+            "activityType": execution.tool,
+            "attempt": 1,
+            "maximumAttempts": 1,
             "lastStartedTime": iso(execution.started_at),
         }
         for execution in _executions(run, only_open=True)
-    ]  # fmt: skip
+    ]
     if history == "events":
         shown["history"] = {"type": "events", "events": [event(kept) for kept in _events(run)]}
     elif history == "tasks":
@@ -80,10 +94,14 @@ def interaction(run: AgentRun) -> dict[str, Any]:
     request = run.kept.get("request", {})
     told = ("tool_approval_mode", "data", "collection_id", "disabled_mcp_collections")
     variables = {
-        "type": "conversation", "interaction": run.interaction, "interactive": run.is_interactive,
-        "tool_names": request.get("tool_names", []), "config": request.get("config", {}), "agent_run_id": run.id,
+        "type": "conversation",
+        "interaction": run.interaction,
+        "interactive": run.is_interactive,
+        "tool_names": request.get("tool_names", []),
+        "config": request.get("config", {}),
+        "agent_run_id": run.id,
         **{name: request[name] for name in told if name in request},
-    }  # fmt: skip
+    }
     return {"workflow_id": f"{WORKFLOW}{run.id}", "run_id": run.id, "interaction": variables}
 
 
@@ -106,11 +124,19 @@ def _executions(run: AgentRun, *, only_open: bool = False) -> list[ExecutionView
 
 def _task(execution: ExecutionView) -> dict[str, Any]:
     return {
-        "type": "activity", "activityId": str(execution.id), "activityName": execution.tool,
-        "input": execution.arguments, "scheduled": iso(execution.created_at), "started": iso(execution.started_at),
-        "completed": iso(execution.completed_at), "status": _TASK_STATUS[execution.status], "attempts": 1,
-        "error": execution.error, "result": execution.output, "runId": str(execution.run_id),
-    }  # fmt: skip
+        "type": "activity",
+        "activityId": str(execution.id),
+        "activityName": execution.tool,
+        "input": execution.arguments,
+        "scheduled": iso(execution.created_at),
+        "started": iso(execution.started_at),
+        "completed": iso(execution.completed_at),
+        "status": _TASK_STATUS[execution.status],
+        "attempts": 1,
+        "error": execution.error,
+        "result": execution.output,
+        "runId": str(execution.run_id),
+    }
 
 
 def _agent_tasks(run: AgentRun) -> list[dict[str, Any]]:
@@ -126,21 +152,34 @@ def _agent_tasks(run: AgentRun) -> list[dict[str, Any]]:
 def _llm_call(run_id: str, step: StepView) -> dict[str, Any]:
     nothing = {"scheduled_at": None, "started_at": None, "completed_at": None}
     return {
-        "taskType": "llm_call", "toolName": "llm", "iteration": step.index, **nothing, "status": "completed",
-        "result": step.text, "finish_reason": step.finish_reason, "runId": run_id,
-    }  # fmt: skip
+        "taskType": "llm_call",
+        "toolName": "llm",
+        "iteration": step.index,
+        **nothing,
+        "status": "completed",
+        "result": step.text,
+        "finish_reason": step.finish_reason,
+        "runId": run_id,
+    }
 
 
 def _tool_call(execution: ExecutionView) -> dict[str, Any]:
     is_open = not execution.status.is_terminal
     status = "running" if is_open else "completed" if execution.status is ExecutionStatus.COMPLETED else "error"
     shown: dict[str, Any] = {
-        "taskType": "tool_call", "toolName": execution.tool, "toolUseId": execution.call_id,
-        "toolRunId": str(execution.id), "toolType": _kind_of(execution.tool), "iteration": execution.step,
-        "scheduled_at": iso(execution.created_at), "started_at": iso(execution.started_at),
-        "completed_at": iso(execution.completed_at), "status": status, "parameters": execution.arguments,
+        "taskType": "tool_call",
+        "toolName": execution.tool,
+        "toolUseId": execution.call_id,
+        "toolRunId": str(execution.id),
+        "toolType": _kind_of(execution.tool),
+        "iteration": execution.step,
+        "scheduled_at": iso(execution.created_at),
+        "started_at": iso(execution.started_at),
+        "completed_at": iso(execution.completed_at),
+        "status": status,
+        "parameters": execution.arguments,
         "runId": str(execution.run_id),
-    }  # fmt: skip
+    }
     if execution.output is not None:
         shown["result"] = execution.output
     if execution.error:

@@ -34,9 +34,14 @@ def uploaded(principal: Principal, session: Session, body: Any) -> str:
     path = told.get("artifact_path") or told.get("reference", "").removeprefix(_REFERENCE)
     now = _now_ms()
     file: dict[str, Any] = {
-        "id": told["id"], "name": told["name"], "content_type": told.get("content_type", "application/octet-stream"),
-        "size": 0, "status": "ready", "started_at": now, "completed_at": now,
-    }  # fmt: skip
+        "id": told["id"],
+        "name": told["name"],
+        "content_type": told.get("content_type", "application/octet-stream"),
+        "size": 0,
+        "status": "ready",
+        "started_at": now,
+        "completed_at": now,
+    }
     try:
         view = artifacts.find_artifact(session.id, artifact_names.own_path(session.id, path))
         file |= {"size": view.size_bytes, "artifact_path": view.path, "reference": f"{_REFERENCE}{view.path}"}

@@ -22,9 +22,11 @@ from tools_app import services as tools
 def post(session: Session, message: Compact) -> int:
     """Store a message; returns its `ts`."""
     payload = {
-        "kind": message["t"], "text": message.get("m", ""), "workstream": message.get("w", ""),
+        "kind": message["t"],
+        "text": message.get("m", ""),
+        "workstream": message.get("w", ""),
         "details": message.get("d"),
-    }  # fmt: skip
+    }
     with transaction.atomic():
         (event,) = audit.emit([fact_about(session, events.UPDATE_POSTED, payload)])
         return event.ts
@@ -60,7 +62,13 @@ def say(
         session.channel, session.account_id, session.sender_id, session.sender_name, text, message_id=ack, note=note
     )
     return services.receive(
-        inbound, owner=principal.user, session=session, busy="interrupt", options=requests.options_of(shown),
-        idempotency_key=f"{session.id}:{key}" if key else "", longest_text=requests.LONGEST_TEXT,
-        denied_tools=requests.denied_tools(shown, offered), act=act,
-    )  # fmt: skip
+        inbound,
+        owner=principal.user,
+        session=session,
+        busy="interrupt",
+        options=requests.options_of(shown),
+        idempotency_key=f"{session.id}:{key}" if key else "",
+        longest_text=requests.LONGEST_TEXT,
+        denied_tools=requests.denied_tools(shown, offered),
+        act=act,
+    )

@@ -102,7 +102,7 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> Outcome:
         note["tool_approval_response"] = response
     session_writes.say(
         principal, session, said.text, ack=said.ack, key=said.ack, note=note, act=partial(run_files.consume, session)
-    )  # fmt: skip
+    )
     return Outcome("The agent has the message.")
 
 
@@ -130,9 +130,12 @@ def _decide(principal: Principal, session: Session, approval: ApprovalView, said
     note = text if choice == input_requests.WITH_FEEDBACK and text not in input_requests.DECISIONS else ""
     key = input_requests.approval_key(approval.tool, str(approval.id))
     question = message_types.question(
-        text, ack=said.ack, metadata=said.metadata, request_id=str(approval.id),
+        text,
+        ack=said.ack,
+        metadata=said.metadata,
+        request_id=str(approval.id),
         more={"tool_approval_response": {"decision": choice, "approval_key": key}},
-    )  # fmt: skip
+    )
     with transaction.atomic():
         decisions.decide(approval.id, decision=decision.value, actor=principal.actor, note=note)
         session_writes.post(session, question)

@@ -28,11 +28,7 @@ DETAILS: dict[str, Any] = {
         "activity_id": _TEXT,
         "activity_group_id": _TEXT,
         "batch_id": _TEXT,
-        "token_usage": {
-            "type": "object",
-            "properties": dict.fromkeys(_USAGE, _NUMBER),
-            "additionalProperties": False,
-        },
+        "token_usage": {"type": "object", "properties": dict.fromkeys(_USAGE, _NUMBER), "additionalProperties": False},
         "outputFiles": {"type": "array", "items": _TEXT},
         "files": {"type": "array", "items": {"type": ["string", "object"]}},
         "plan": {

@@ -10,8 +10,14 @@ def shown_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
     """offset, length: of the marker in the text, in code points; sourceOffset: of the quote in its source, or null."""
     return [
         {
-            "id": str(one.id), "number": one.number, "uri": one.uri, "title": one.title, "quote": one.quote,
-            "offset": one.offset, "length": one.length, "sourceOffset": one.source_offset,
+            "id": str(one.id),
+            "number": one.number,
+            "uri": one.uri,
+            "title": one.title,
+            "quote": one.quote,
+            "offset": one.offset,
+            "length": one.length,
+            "sourceOffset": one.source_offset,
         }
         for one in citations
-    ]  # fmt: skip
+    ]

@@ -14,7 +14,7 @@ from audit_app.kernel.safe_text import pretty_json, visible
 from sessions_app.approvals import prompt_text
 from sessions_app.surfaces.chat.collapse import Folded, folded
 from tools_app.executions.changes import DiffLine, diff
-from tools_app.types import (ApprovalStatus, ApprovalView, Change, Decision)
+from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 _LONGEST_ARGUMENTS = 100_000
 
@@ -73,12 +73,23 @@ def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collectio
     the person who decided is called."""
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
     return ApprovalCard(
-        approval.id, approval.execution_id, approval.tool, approval.risk, approval.reason, approval.status,
-        approval.expires_at, _arguments(approval.arguments), _changes(hidden),
-        hidden.name if hidden else "", prompt_text.narrowed(approval, may_say).choices,
-        _scope(approval.run_pattern), _scope(approval.pattern), prompt_text.outcome(approval, name),
-        masked(approval.note), approval.decided_at,
-    )  # fmt: skip
+        approval.id,
+        approval.execution_id,
+        approval.tool,
+        approval.risk,
+        approval.reason,
+        approval.status,
+        approval.expires_at,
+        _arguments(approval.arguments),
+        _changes(hidden),
+        hidden.name if hidden else "",
+        prompt_text.narrowed(approval, may_say).choices,
+        _scope(approval.run_pattern),
+        _scope(approval.pattern),
+        prompt_text.outcome(approval, name),
+        masked(approval.note),
+        approval.decided_at,
+    )
 
 
 def waiting_words(may_decide: bool) -> str:

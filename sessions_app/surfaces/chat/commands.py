@@ -28,9 +28,14 @@ def start(request: PageRequest) -> HttpResponse:
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     inbound = services.Inbound(
-        services.WEB_CHAT, "default", str(request.user.pk), _name_of(request), request.POST.get("text", ""),
-        message_id=key, thread_id=key,
-    )  # fmt: skip
+        services.WEB_CHAT,
+        "default",
+        str(request.user.pk),
+        _name_of(request),
+        request.POST.get("text", ""),
+        message_id=key,
+        thread_id=key,
+    )
     # The key names the session too: sent twice, it is one session with one message.
     accepted = services.receive(
         inbound, owner=request.user, agent_id=request.POST.get("agent", "default"), idempotency_key=key
@@ -46,9 +51,13 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     inbound = services.Inbound(
-        session.channel, session.account_id, session.sender_id, _name_of(request), request.POST.get("text", ""),
+        session.channel,
+        session.account_id,
+        session.sender_id,
+        _name_of(request),
+        request.POST.get("text", ""),
         message_id=key,
-    )  # fmt: skip
+    )
     accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
     return _exchange(request, session, accepted.run_id)
 
@@ -87,9 +96,11 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """What a person says to a request for approval. Answered with the request as it stands then."""
     approval = access_approval(request.user, approval_id, to_decide=True)
     decided = decisions.decide(
-        approval.id, decision=request.POST.get("decision", ""), actor=f"user:{request.user.pk}",
+        approval.id,
+        decision=request.POST.get("decision", ""),
+        actor=f"user:{request.user.pk}",
         note=request.POST.get("note", ""),
-    )  # fmt: skip
+    )
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
     return HttpResponse(approval_html(queries.read_approval(decided.id, may_say=decided.choices)))

@@ -53,9 +53,14 @@ def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
     state = render_to_string("chat/_call_state.html", {"state": waiting_state(card)})
     say = f"{card.tool}: {card.waits.lower()}." if card.is_pending else f"{card.tool}: {card.outcome}."
     return {
-        "do": "approval", "run": str(run_id), "call": str(card.call_id), "html": approval_html(card), "state": state,
-        "pending": card.is_pending, "say": say,
-    }  # fmt: skip
+        "do": "approval",
+        "run": str(run_id),
+        "call": str(card.call_id),
+        "html": approval_html(card),
+        "state": state,
+        "pending": card.is_pending,
+        "say": say,
+    }
 
 
 def approval_html(card: ApprovalCard) -> str:

@@ -106,9 +106,18 @@ class ShowAgent:
 
 
 Act = (
-    ShowExchange | ShowText | ForgetText | ShowCall | ChangeCall | ShowApproval | ShowStatus | ShowAnswer | ShowQueue
-    | ShowAgent | ShowFiles
-)  # fmt: skip
+    ShowExchange
+    | ShowText
+    | ForgetText
+    | ShowCall
+    | ChangeCall
+    | ShowApproval
+    | ShowStatus
+    | ShowAnswer
+    | ShowQueue
+    | ShowAgent
+    | ShowFiles
+)
 
 
 class Projection:

@@ -20,7 +20,7 @@ from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
 from sessions_app.surfaces.chat.turn_views import Exchange, open_exchange, stored_exchange
 from tools_app import selectors as tools
 from tools_app.executions import preview
-from tools_app.types import (ApprovalStatus, ApprovalView, Decision, ExecutionView)
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 logger = logging.getLogger(__name__)
 
@@ -124,9 +124,13 @@ def _exchanges(
     found: dict[int, Exchange] = {}
     for run in open_runs:
         found[run.ordinal] = open_exchange(
-            run, groups.get(run.ordinal, []), under_way.get(run.id), markdown.render, place=_place_of(run, open_runs),
+            run,
+            groups.get(run.ordinal, []),
+            under_way.get(run.id),
+            markdown.render,
+            place=_place_of(run, open_runs),
             approvals=approvals,
-        )  # fmt: skip
+        )
     for ordinal, group in groups.items():
         if ordinal in found:
             continue

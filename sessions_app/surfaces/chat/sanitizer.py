@@ -5,9 +5,34 @@ import nh3
 from sessions_app.surfaces.chat.highlight import CLASSES
 
 _TAGS = {
-    "a", "blockquote", "br", "button", "code", "del", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
-    "pre", "s", "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
-}  # fmt: skip
+    "a",
+    "blockquote",
+    "br",
+    "button",
+    "code",
+    "del",
+    "div",
+    "em",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+}
 _ATTRIBUTES = {"a": {"href"}, "div": {"aria-label"}, "ol": {"start"}, "span": {"aria-label"}}
 _VALUES = {
     "a": {"target": {"_blank"}},

@@ -46,6 +46,12 @@ def entries(rows: Iterable[ArtifactView], writers: Writers, now: datetime) -> tu
 def _entry(row: ArtifactView, writers: Writers, now: datetime) -> FileEntry:
     folder, _, name = row.path.rpartition("/")
     return FileEntry(
-        row.id, name, folder, labels.size(row.size_bytes), row.updated_at, labels.time_ago(row.updated_at, now),
-        row.run_id, writers.get((row.run_id, row.path)) if row.run_id else None,
-    )  # fmt: skip
+        row.id,
+        name,
+        folder,
+        labels.size(row.size_bytes),
+        row.updated_at,
+        labels.time_ago(row.updated_at, now),
+        row.run_id,
+        writers.get((row.run_id, row.path)) if row.run_id else None,
+    )

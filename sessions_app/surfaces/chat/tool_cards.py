@@ -82,9 +82,16 @@ def call_of(execution: ExecutionView, approval: ApprovalCard | None = None) -> C
     arguments = masked(execution.arguments)
     asked = _asked(execution.tool, arguments, execution.output)
     return Call(
-        execution.id, execution.step, execution.tool, pretty(arguments), state, result, _brief(arguments), asked,
+        execution.id,
+        execution.step,
+        execution.tool,
+        pretty(arguments),
+        state,
+        result,
+        _brief(arguments),
+        asked,
         approval,
-    )  # fmt: skip
+    )
 
 
 def call_requested(step: int, payload: dict[str, Any]) -> Call:

@@ -58,10 +58,14 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     cursor = cursor_now(found.id)
     newest = queries.read_newest(found, may_say=permissions.may_say(request.user, found.owner_id))
     context = {
-        "session": found, "title": title_of(found), "agent_id": found.agent.agent_id, "cursor": cursor,
-        "page": newest, "starters": () if newest.exchanges else STARTERS,
+        "session": found,
+        "title": title_of(found),
+        "agent_id": found.agent.agent_id,
+        "cursor": cursor,
+        "page": newest,
+        "starters": () if newest.exchanges else STARTERS,
         "files_count": artifacts.count_artifacts(found.id),
-    }  # fmt: skip
+    }
     return _chat(request, context, found)
 
 

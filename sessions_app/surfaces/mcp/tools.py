@@ -123,9 +123,12 @@ async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dic
 
 def _session(row: Session) -> dict[str, Any]:
     return {
-        "session": row.key, "title": row.title, "agent": row.agent.agent_id, "channel": row.channel,
+        "session": row.key,
+        "title": row.title,
+        "agent": row.agent.agent_id,
+        "channel": row.channel,
         "last_active_at": row.last_active_at.isoformat(),
-    }  # fmt: skip
+    }
 
 
 async def _get_session_history(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -137,9 +140,7 @@ async def _get_session_history(principal: Principal, arguments: dict[str, Any]) 
 def _turn(row: Turn) -> dict[str, Any]:
     cited = selectors.citations_of(row)
     text = for_people([(row.content, cited)]) if cited else row.content
-    shown: dict[str, Any] = {
-        "role": row.role, "text": text, "at": row.created_at.isoformat(), "state": row.state,
-    }  # fmt: skip
+    shown: dict[str, Any] = {"role": row.role, "text": text, "at": row.created_at.isoformat(), "state": row.state}
     return shown | ({"error": row.error_message} if row.error_message else {})
 
 
@@ -148,9 +149,7 @@ def _name_of(principal: Principal) -> str:
 
 
 def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object", "properties": properties, "required": list(required), "additionalProperties": False,
-    }  # fmt: skip
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
 _SESSION = {"type": "string", "minLength": 1, "maxLength": 512, "description": "As list_sessions names it."}
@@ -161,32 +160,51 @@ TOOLS: dict[str, OfferedTool] = {
     tool.name: tool
     for tool in (
         OfferedTool(
-            "list_agents", "List agents", "The agents that can be asked, with what each is for.", _object(), True,
+            "list_agents",
+            "List agents",
+            "The agents that can be asked, with what each is for.",
+            _object(),
+            True,
             _list_agents,
         ),
         OfferedTool(
-            "ask_agent", "Ask an agent",
+            "ask_agent",
+            "Ask an agent",
             "Send a message to an agent and wait for its answer. Without a session a new one begins; name the session "
             "to go on in it. An answer that takes longer than the wait is fetched with get_run.",
             _object(
-                ("message",), agent={"type": "string", "description": "As list_agents names it."},
-                message={"type": "string", "minLength": 1, "maxLength": services.LONGEST_TEXT}, session=_SESSION,
+                ("message",),
+                agent={"type": "string", "description": "As list_agents names it."},
+                message={"type": "string", "minLength": 1, "maxLength": services.LONGEST_TEXT},
+                session=_SESSION,
                 wait_seconds=_WAIT,
             ),
-            False, _ask_agent,
+            False,
+            _ask_agent,
         ),
         OfferedTool(
-            "get_run", "Get a run", "The state of a run and, once it has ended, its answer.",
+            "get_run",
+            "Get a run",
+            "The state of a run and, once it has ended, its answer.",
             _object(("run",), run={"type": "string", "description": "As ask_agent returned it."}, wait_seconds=_WAIT),
-            True, _get_run,
+            True,
+            _get_run,
         ),
         OfferedTool(
-            "list_sessions", "List sessions", "Your own sessions, the last active first.",
-            _object(limit=_LIMIT, query={"type": "string", "description": "Words of the title."}), True, _list_sessions,
+            "list_sessions",
+            "List sessions",
+            "Your own sessions, the last active first.",
+            _object(limit=_LIMIT, query={"type": "string", "description": "Words of the title."}),
+            True,
+            _list_sessions,
         ),
         OfferedTool(
-            "get_session_history", "Get a session's history", "The newest messages of one of your sessions, oldest "
-            "first.", _object(("session",), session=_SESSION, limit=_LIMIT), True, _get_session_history,
+            "get_session_history",
+            "Get a session's history",
+            "The newest messages of one of your sessions, oldest first.",
+            _object(("session",), session=_SESSION, limit=_LIMIT),
+            True,
+            _get_session_history,
         ),
     )
-}  # fmt: skip
+}

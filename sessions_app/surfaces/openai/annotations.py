@@ -12,11 +12,14 @@ def annotations_of(citations: Iterable[Citation], *, shift: int = 0) -> list[dic
     """Of a response's text. shift: how much further on the cited text stands in what is shown."""
     return [
         {
-            "type": "url_citation", "start_index": one.offset + shift, "end_index": one.end + shift, "url": one.uri,
+            "type": "url_citation",
+            "start_index": one.offset + shift,
+            "end_index": one.end + shift,
+            "url": one.uri,
             "title": one.title,
         }
         for one in citations
-    ]  # fmt: skip
+    ]
 
 
 def completion_annotations(citations: Iterable[Citation]) -> list[dict[str, Any]]:

@@ -44,9 +44,13 @@ def ask(principal: Principal, question: Question, idempotency_key: str) -> Asked
     cursor = cursor_now(session.id)
     inbound = Inbound(session.channel, session.account_id, session.sender_id, session.sender_name, question.text)
     accepted = services.receive(
-        inbound, owner=principal.user, session=session, idempotency_key=idempotency_key, options=question.options,
+        inbound,
+        owner=principal.user,
+        session=session,
+        idempotency_key=idempotency_key,
+        options=question.options,
         longest_text=LONGEST_TEXT,
-    )  # fmt: skip
+    )
     run = agents.get_run(accepted.run_id)
     return Asked(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))
 
@@ -103,11 +107,13 @@ def _said_until(user: User, response_id: str) -> list[Message]:
     turns = Turn.objects.filter(session_id=run.conversation_id, ordinal__lte=run.ordinal).exclude(state="error")
     return [
         Message(
-            turn.role, turn.content,
-            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls), turn.tool_call_id,
+            turn.role,
+            turn.content,
+            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in turn.tool_calls),
+            turn.tool_call_id,
         )
         for turn in turns.order_by("ordinal", "part")
-    ]  # fmt: skip
+    ]
 
 
 def _own_session(user: User, question: Question, history: list[Message], idempotency_key: str) -> Session:

@@ -38,9 +38,11 @@ _CONTENT: Schema = {"anyOf": [TEXT, list_of(record({"type": TEXT, "text": TEXT},
 _TEMPERATURE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 2}
 _MOST_TOKENS: Schema = {"type": ["integer", "null"], "minimum": 1}
 _METADATA: Schema = {
-    "type": ["object", "null"], "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 512},
+    "type": ["object", "null"],
+    "maxProperties": 16,
+    "additionalProperties": {"type": "string", "maxLength": 512},
     "description": "`session_id`: the session to go on in.",
-}  # fmt: skip
+}
 
 
 def _taken(fields: dict[str, Schema], required: list[str]) -> Schema:
@@ -54,44 +56,71 @@ COMPLETION_BODY = _taken(
     {
         "model": about(TEXT, "An agent's id."),
         "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": MOST_MESSAGES},
-        "stream": BOOLEAN, "stream_options": nullable(_taken({"include_usage": BOOLEAN}, [])),
-        "response_format": _FORMAT, "temperature": _TEMPERATURE, "max_completion_tokens": _MOST_TOKENS,
-        "max_tokens": _MOST_TOKENS, "n": nullable(just(1)), "metadata": _METADATA,
+        "stream": BOOLEAN,
+        "stream_options": nullable(_taken({"include_usage": BOOLEAN}, [])),
+        "response_format": _FORMAT,
+        "temperature": _TEMPERATURE,
+        "max_completion_tokens": _MOST_TOKENS,
+        "max_tokens": _MOST_TOKENS,
+        "n": nullable(just(1)),
+        "metadata": _METADATA,
     },
     ["model", "messages"],
-)  # fmt: skip
+)
 RESPONSE_BODY = _taken(
     {
         "model": about(TEXT, "An agent's id."),
         "input": {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]},
         "instructions": {"type": ["string", "null"], "maxLength": LONGEST_TEXT},
-        "stream": BOOLEAN, "background": BOOLEAN, "previous_response_id": _MAYBE_TEXT,
-        "text": _taken({"format": OBJECT}, []), "temperature": _TEMPERATURE, "max_output_tokens": _MOST_TOKENS,
+        "stream": BOOLEAN,
+        "background": BOOLEAN,
+        "previous_response_id": _MAYBE_TEXT,
+        "text": _taken({"format": OBJECT}, []),
+        "temperature": _TEMPERATURE,
+        "max_output_tokens": _MOST_TOKENS,
         "metadata": _METADATA,
     },
     ["model", "input"],
-)  # fmt: skip
+)
 _CHOICE = record(
     {
-        "index": INTEGER, "logprobs": NULL, "finish_reason": one_of(["stop", "length"]),
+        "index": INTEGER,
+        "logprobs": NULL,
+        "finish_reason": one_of(["stop", "length"]),
         "message": record(
             {"role": just("assistant"), "content": TEXT, "refusal": NULL, "annotations": list_of(OBJECT)}
         ),
     }
-)  # fmt: skip
+)
 _USAGE = record({"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT})
 _RESPONSE = record(
     {
-        "id": TEXT, "object": just("response"), "created_at": SECONDS,
+        "id": TEXT,
+        "object": just("response"),
+        "created_at": SECONDS,
         "status": one_of(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
-        "background": BOOLEAN, "error": nullable(record({"code": TEXT, "message": TEXT})),
-        "incomplete_details": nullable(record({"reason": TEXT})), "instructions": _MAYBE_TEXT,
-        "max_output_tokens": nullable(INTEGER), "metadata": map_of(TEXT), "model": TEXT, "output": list_of(OBJECT),
-        "parallel_tool_calls": BOOLEAN, "previous_response_id": _MAYBE_TEXT, "reasoning": OBJECT, "store": BOOLEAN,
-        "temperature": nullable(NUMBER), "text": OBJECT, "tool_choice": TEXT, "tools": list_of(OBJECT),
-        "top_p": NULL, "truncation": TEXT, "usage": nullable(OBJECT), "user": NULL,
+        "background": BOOLEAN,
+        "error": nullable(record({"code": TEXT, "message": TEXT})),
+        "incomplete_details": nullable(record({"reason": TEXT})),
+        "instructions": _MAYBE_TEXT,
+        "max_output_tokens": nullable(INTEGER),
+        "metadata": map_of(TEXT),
+        "model": TEXT,
+        "output": list_of(OBJECT),
+        "parallel_tool_calls": BOOLEAN,
+        "previous_response_id": _MAYBE_TEXT,
+        "reasoning": OBJECT,
+        "store": BOOLEAN,
+        "temperature": nullable(NUMBER),
+        "text": OBJECT,
+        "tool_choice": TEXT,
+        "tools": list_of(OBJECT),
+        "top_p": NULL,
+        "truncation": TEXT,
+        "usage": nullable(OBJECT),
+        "user": NULL,
     }
-)  # fmt: skip
+)
 COMPONENTS: dict[str, Schema] = {
     "OpenAIError": record(
         {"error": record({"message": TEXT, "type": TEXT, "param": _MAYBE_TEXT, "code": _MAYBE_TEXT})}
@@ -100,19 +129,26 @@ COMPONENTS: dict[str, Schema] = {
     "ModelList": record({"object": just("list"), "data": list_of(ref("Model"))}),
     "ChatCompletion": record(
         {
-            "id": TEXT, "object": just("chat.completion"), "created": SECONDS, "model": TEXT,
-            "choices": list_of(_CHOICE), "usage": _USAGE,
+            "id": TEXT,
+            "object": just("chat.completion"),
+            "created": SECONDS,
+            "model": TEXT,
+            "choices": list_of(_CHOICE),
+            "usage": _USAGE,
         }
     ),
     "Response": _RESPONSE,
     "ResponseDeleted": record({"id": TEXT, "object": just("response"), "deleted": just(True)}),
     "ResponseInput": record(
         {
-            "object": just("list"), "data": list_of(OBJECT), "first_id": _MAYBE_TEXT, "last_id": _MAYBE_TEXT,
+            "object": just("list"),
+            "data": list_of(OBJECT),
+            "first_id": _MAYBE_TEXT,
+            "last_id": _MAYBE_TEXT,
             "has_more": BOOLEAN,
         }
     ),
-}  # fmt: skip
+}
 
 
 def _whole_or_streamed(name: str) -> dict[int, Answer]:
@@ -120,28 +156,42 @@ def _whole_or_streamed(name: str) -> dict[int, Answer]:
 
 
 _ASKS: dict[str, Any] = {
-    "access": "any", "waits": True, "parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 502, 504],
-}  # fmt: skip
+    "access": "any",
+    "waits": True,
+    "parameters": [IDEMPOTENCY_KEY],
+    "errors": [404, 409, 422, 502, 504],
+}
 DESCRIPTION = Description(
-    "OpenAI", _ABOUT, "OpenAIError", COMPONENTS,
+    "OpenAI",
+    _ABOUT,
+    "OpenAIError",
+    COMPONENTS,
     {
         "/v1/models": {"get": Operation("List the agents, as models", ref("ModelList"))},
         "/v1/models/{model}": {"get": Operation("Read an agent, as a model", ref("Model"))},
         "/v1/chat/completions": {
             "post": Operation(
-                "Answer once", body=COMPLETION_BODY, answers=_whole_or_streamed("ChatCompletion"), **_ASKS,
+                "Answer once",
+                body=COMPLETION_BODY,
+                answers=_whole_or_streamed("ChatCompletion"),
+                **_ASKS,
                 description="A client that leaves stops the run.",
-            ),
+            )
         },
         "/v1/responses": {
             "post": Operation(
-                "Answer once, and keep the answer", body=RESPONSE_BODY, answers=_whole_or_streamed("Response"), **_ASKS,
+                "Answer once, and keep the answer",
+                body=RESPONSE_BODY,
+                answers=_whole_or_streamed("Response"),
+                **_ASKS,
                 description="A client that leaves stops the run, unless it is in the background.",
-            ),
+            )
         },
         "/v1/responses/{response_id}": {
             "get": Operation(
-                "Read a response", waits=True, answers=_whole_or_streamed("Response"),
+                "Read a response",
+                waits=True,
+                answers=_whole_or_streamed("Response"),
                 parameters=[
                     Parameter("stream", "Go on with its events.", one_of(["true", "false"])),
                     Parameter("starting_after", "The last sequence number that you have.", COUNT),
@@ -155,4 +205,4 @@ DESCRIPTION = Description(
         "/v1/responses/{response_id}/cancel": {"post": Operation("Stop a response", ref("Response"))},
         "/v1/responses/{response_id}/input_items": {"get": Operation("Read what was asked", ref("ResponseInput"))},
     },
-)  # fmt: skip
+)

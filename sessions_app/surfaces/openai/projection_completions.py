@@ -21,8 +21,11 @@ class Completion:
 
     def whole(self, text: str, finish_reason: str, usage: Usage, citations: Iterable[Citation] = ()) -> dict[str, Any]:
         message: dict[str, Any] = {
-            "role": "assistant", "content": text, "refusal": None, "annotations": completion_annotations(citations),
-        }  # fmt: skip
+            "role": "assistant",
+            "content": text,
+            "refusal": None,
+            "annotations": completion_annotations(citations),
+        }
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_of(usage)}
 

@@ -13,7 +13,7 @@ from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import Asking, call_item, message_id, response, text_part
-from tools_app.events import (TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED)
+from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 Event = dict[str, Any]
 
@@ -41,8 +41,7 @@ class ResponseEvents:
         whole = response(self._asking, "in_progress", [])
         created = {**whole, "status": "queued"} if self._asking.note.get("background") else whole
         return self._fresh(
-            self._event("response.created", 0, response=created),
-            self._event("response.in_progress", 1, response=whole),
+            self._event("response.created", 0, response=created), self._event("response.in_progress", 1, response=whole)
         )
 
     def see(self, fact: Seen) -> list[Event]:
@@ -88,9 +87,12 @@ class ResponseEvents:
             return []
         self._open = step
         item = {
-            "id": message_id(self._asking.run_id, step), "type": "message", "status": "in_progress",
-            "role": "assistant", "content": [],
-        }  # fmt: skip
+            "id": message_id(self._asking.run_id, step),
+            "type": "message",
+            "status": "in_progress",
+            "role": "assistant",
+            "content": [],
+        }
         self._items.append(item)
         index, base = len(self._items) - 1, step * _STEP
         part = text_part("", [])
@@ -116,11 +118,14 @@ class ResponseEvents:
         place = step * _STEP + _DONE_PLACE
         added = [
             self._event(
-                "response.output_text.annotation.added", place + 1 + number, **where,
-                annotation_index=number, annotation=annotation,
+                "response.output_text.annotation.added",
+                place + 1 + number,
+                **where,
+                annotation_index=number,
+                annotation=annotation,
             )
             for number, annotation in enumerate(annotations)
-        ]  # fmt: skip
+        ]
         place += len(added)
         return [
             *added,

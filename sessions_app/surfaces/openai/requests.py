@@ -50,10 +50,15 @@ def read_completion(body: Any) -> Question:
     )
     wishes = body.get("stream_options") or {}
     return Question(
-        model=_model(body), text=words_of(asked), options=options, history=history, stream=bool(body.get("stream")),
+        model=_model(body),
+        text=words_of(asked),
+        options=options,
+        history=history,
+        stream=bool(body.get("stream")),
         tells_usage=isinstance(wishes, Mapping) and bool(wishes.get("include_usage")),
-        session=metadata.get("session_id", ""), metadata=metadata,
-    )  # fmt: skip
+        session=metadata.get("session_id", ""),
+        metadata=metadata,
+    )
 
 
 def read_response(body: Any) -> Question:
@@ -73,12 +78,21 @@ def read_response(body: Any) -> Question:
     options = RunOptions(
         instructions="\n\n".join(filter(None, [_instructions(body), given])),
         output_schema=_schema(text.get("format") if isinstance(text, Mapping) else None, "text.format"),
-        temperature=_temperature(body), max_output_tokens=_most_tokens(body, "max_output_tokens"), note=note,
-    )  # fmt: skip
+        temperature=_temperature(body),
+        max_output_tokens=_most_tokens(body, "max_output_tokens"),
+        note=note,
+    )
     return Question(
-        model=_model(body), text=words_of(words), options=options, history=history, stream=bool(body.get("stream")),
-        session=metadata.get("session_id", ""), previous=previous, background=background, metadata=metadata,
-    )  # fmt: skip
+        model=_model(body),
+        text=words_of(words),
+        options=options,
+        history=history,
+        stream=bool(body.get("stream")),
+        session=metadata.get("session_id", ""),
+        previous=previous,
+        background=background,
+        metadata=metadata,
+    )
 
 
 def _object(body: Any) -> Mapping[str, Any]:

@@ -49,18 +49,38 @@ class Asking:
 def response(asking: Asking, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """A response object; what is not in `changes` is as it is before the run has ended."""
     note, options = asking.note, asking.options
-    shown = {"type": "text"} if options.output_schema is None else {
-        "type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False,
-    }  # fmt: skip
+    shown = (
+        {"type": "text"}
+        if options.output_schema is None
+        else {"type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False}
+    )
     return {
-        "id": asking.response_id, "object": "response", "created_at": asking.created, "status": status,
-        "background": bool(note.get("background")), "error": None, "incomplete_details": None,
-        "instructions": options.instructions or None, "max_output_tokens": options.max_output_tokens,
-        "metadata": note.get("metadata") or {}, "model": asking.model, "output": output, "parallel_tool_calls": True,
-        "previous_response_id": note.get("previous") or None, "reasoning": {"effort": None, "summary": None},
-        "store": True, "temperature": options.temperature, "text": {"format": shown}, "tool_choice": "auto",
-        "tools": [], "top_p": None, "truncation": "disabled", "usage": None, "user": None, **changes,
-    }  # fmt: skip
+        "id": asking.response_id,
+        "object": "response",
+        "created_at": asking.created,
+        "status": status,
+        "background": bool(note.get("background")),
+        "error": None,
+        "incomplete_details": None,
+        "instructions": options.instructions or None,
+        "max_output_tokens": options.max_output_tokens,
+        "metadata": note.get("metadata") or {},
+        "model": asking.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "previous_response_id": note.get("previous") or None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": True,
+        "temperature": options.temperature,
+        "text": {"format": shown},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": None,
+        "user": None,
+        **changes,
+    }
 
 
 def of_transcript(asking: Asking, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
@@ -95,8 +115,12 @@ def message(
 ) -> dict[str, Any]:
     content = [text_part(text, annotations_of(cited.get(step, ())))]
     return {
-        "id": message_id(run_id, step), "type": "message", "status": status, "role": "assistant", "content": content,
-    }  # fmt: skip
+        "id": message_id(run_id, step),
+        "type": "message",
+        "status": status,
+        "role": "assistant",
+        "content": content,
+    }
 
 
 def text_part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
@@ -111,9 +135,12 @@ def tool_call(execution: ExecutionView) -> dict[str, Any]:
     """`output` and `error` of a call that has not ended are null."""
     failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
     return call_item(
-        str(execution.id), execution.tool, execution.arguments,
-        output=execution.output, error=execution.text_for_model if failed else None,
-    )  # fmt: skip
+        str(execution.id),
+        execution.tool,
+        execution.arguments,
+        output=execution.output,
+        error=execution.text_for_model if failed else None,
+    )
 
 
 def call_item(
@@ -121,18 +148,26 @@ def call_item(
 ) -> dict[str, Any]:
     status = "failed" if error else "completed" if output is not None else "in_progress"
     return {
-        "id": f"mcp_{UUID(execution_id).hex}", "type": "mcp_call", "server_label": SERVER_LABEL, "name": tool,
-        "arguments": as_json(arguments), "output": output, "error": error, "approval_request_id": None,
+        "id": f"mcp_{UUID(execution_id).hex}",
+        "type": "mcp_call",
+        "server_label": SERVER_LABEL,
+        "name": tool,
+        "arguments": as_json(arguments),
+        "output": output,
+        "error": error,
+        "approval_request_id": None,
         "status": status,
-    }  # fmt: skip
+    }
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
     return {
-        "input_tokens": usage.input_tokens, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": usage.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.input_tokens + usage.output_tokens,
-    }  # fmt: skip
+    }
 
 
 def as_json(value: Any) -> str:

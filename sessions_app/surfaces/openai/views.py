@@ -53,12 +53,7 @@ class ResponseInput(OpenAIView):
 
 
 def _model(agent: Agent) -> dict[str, Any]:
-    return {
-        "id": agent.agent_id,
-        "object": "model",
-        "created": int(agent.created_at.timestamp()),
-        "owned_by": "komand",
-    }
+    return {"id": agent.agent_id, "object": "model", "created": int(agent.created_at.timestamp()), "owned_by": "komand"}
 
 
 def _item(turn: Turn) -> dict[str, Any]:

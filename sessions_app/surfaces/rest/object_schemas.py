@@ -28,7 +28,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 from tools_app.models import McpServer
 from tools_app.skills.manifest import Kind
-from tools_app.types import (ApprovalStatus, Decision, Effect, ExecutionStatus, Risk)
+from tools_app.types import ApprovalStatus, Decision, Effect, ExecutionStatus, Risk
 
 _TEXTS = list_of(TEXT)
 _MAYBE_TEXT = nullable(TEXT)
@@ -67,124 +67,243 @@ TICKET = record({"ticket": TEXT, "expiresInSeconds": INTEGER})
 SESSION = record(
     {
         "sessionId": about(TEXT, "The public id: {Channel}:{AccountId}:{SenderId}[:{ThreadId}]."),
-        "id": UUID, "channel": TEXT, "accountId": TEXT, "senderId": TEXT, "senderDisplayName": TEXT, "agentId": TEXT,
-        "title": TEXT, "messageCount": COUNT, "createdAt": TIME, "lastActiveAt": TIME,
+        "id": UUID,
+        "channel": TEXT,
+        "accountId": TEXT,
+        "senderId": TEXT,
+        "senderDisplayName": TEXT,
+        "agentId": TEXT,
+        "title": TEXT,
+        "messageCount": COUNT,
+        "createdAt": TIME,
+        "lastActiveAt": TIME,
     }
-)  # fmt: skip
+)
 CITATION = record(
     {
-        "id": UUID, "number": COUNT, "uri": TEXT, "title": TEXT, "quote": TEXT,
-        "offset": about(COUNT, "Of the marker in the text, in code points."), "length": COUNT,
+        "id": UUID,
+        "number": COUNT,
+        "uri": TEXT,
+        "title": TEXT,
+        "quote": TEXT,
+        "offset": about(COUNT, "Of the marker in the text, in code points."),
+        "length": COUNT,
         "sourceOffset": about(nullable(COUNT), "Of the quote in its source."),
     }
-)  # fmt: skip
+)
 TURN = record(
     {
-        "role": _words(Turn.ROLES), "content": TEXT, "timestamp": TIME, "toolCallIds": nullable(list_of(UUID)),
-        "turnId": UUID, "runId": nullable(UUID), "state": _words(Turn.STATES), "error": _MAYBE_TEXT,
-        "errorCode": _MAYBE_TEXT, "citations": about(list_of(CITATION), "In the order of the markers in `content`."),
+        "role": _words(Turn.ROLES),
+        "content": TEXT,
+        "timestamp": TIME,
+        "toolCallIds": nullable(list_of(UUID)),
+        "turnId": UUID,
+        "runId": nullable(UUID),
+        "state": _words(Turn.STATES),
+        "error": _MAYBE_TEXT,
+        "errorCode": _MAYBE_TEXT,
+        "citations": about(list_of(CITATION), "In the order of the markers in `content`."),
     }
-)  # fmt: skip
+)
 RUN = record(
     {
-        "runId": UUID, "sessionId": TEXT, "agentId": TEXT, "status": one_of(RunStatus),
+        "runId": UUID,
+        "sessionId": TEXT,
+        "agentId": TEXT,
+        "status": one_of(RunStatus),
         "waitingOn": one_of([*WaitingOn, None]),
         "question": nullable(about(record({"text": TEXT, "options": _TEXTS}), "What it asks its person now.")),
         "text": about(_MAYBE_TEXT, "The answer; null until the run has ended."),
-        "error": _MAYBE_TEXT, "errorCode": _MAYBE_TEXT, "toolCallIds": list_of(UUID),
+        "error": _MAYBE_TEXT,
+        "errorCode": _MAYBE_TEXT,
+        "toolCallIds": list_of(UUID),
         "usage": record({"inputTokens": COUNT, "outputTokens": COUNT}),
-        "createdAt": TIME, "startedAt": _MAYBE_TIME, "endedAt": _MAYBE_TIME,
+        "createdAt": TIME,
+        "startedAt": _MAYBE_TIME,
+        "endedAt": _MAYBE_TIME,
     }
-)  # fmt: skip
+)
 ANSWERED = record({"sessionId": TEXT, "text": TEXT, "timestamp": TIME})
 ACCEPTED = record({"sessionId": TEXT, "runId": UUID})
 EXECUTION = record(
     {
-        "executionId": UUID, "status": one_of(ExecutionStatus),
-        "output": about(_MAYBE_TEXT, "A text that holds JSON."), "error": _MAYBE_TEXT, "completedAt": _MAYBE_TIME,
-        "duration": about(_MAYBE_TEXT, "[days.]hh:mm:ss[.fff]"), "receipt": _MAYBE_TEXT,
+        "executionId": UUID,
+        "status": one_of(ExecutionStatus),
+        "output": about(_MAYBE_TEXT, "A text that holds JSON."),
+        "error": _MAYBE_TEXT,
+        "completedAt": _MAYBE_TIME,
+        "duration": about(_MAYBE_TEXT, "[days.]hh:mm:ss[.fff]"),
+        "receipt": _MAYBE_TEXT,
     }
-)  # fmt: skip
+)
 VERDICT = record({"valid": BOOLEAN, "executionId": nullable(UUID), "reason": TEXT})
 APPROVAL = record(
     {
-        "approvalId": UUID, "executionId": UUID, "runId": UUID, "sessionId": TEXT, "agentId": TEXT, "toolName": TEXT,
+        "approvalId": UUID,
+        "executionId": UUID,
+        "runId": UUID,
+        "sessionId": TEXT,
+        "agentId": TEXT,
+        "toolName": TEXT,
         "parameters": about(ANYTHING, "The arguments as they would be used, secrets masked."),
-        "risk": _RISK, "reason": TEXT, "choices": list_of(one_of(Decision)),
+        "risk": _RISK,
+        "reason": TEXT,
+        "choices": list_of(one_of(Decision)),
         "patterns": record({"allow_run": _MAYBE_TEXT, "allow_always": _MAYBE_TEXT}),
-        "mayDecide": about(BOOLEAN, "Whether you may."), "status": one_of(ApprovalStatus),
-        "decision": one_of([*Decision, None]), "decidedBy": _MAYBE_TEXT, "note": TEXT, "createdAt": TIME,
-        "expiresAt": TIME, "decidedAt": _MAYBE_TIME,
+        "mayDecide": about(BOOLEAN, "Whether you may."),
+        "status": one_of(ApprovalStatus),
+        "decision": one_of([*Decision, None]),
+        "decidedBy": _MAYBE_TEXT,
+        "note": TEXT,
+        "createdAt": TIME,
+        "expiresAt": TIME,
+        "decidedAt": _MAYBE_TIME,
     }
-)  # fmt: skip
+)
 AGENT = record(
     {
-        "agentId": TEXT, "name": TEXT, "description": _MAYBE_TEXT, "systemPrompt": TEXT, "modelId": TEXT,
-        "maxContextTokens": INTEGER, "enabledSkillIds": _TEXTS, "allowedChannels": about(_TEXTS, "Empty: all."),
-        "enabledTools": about(nullable(_TEXTS), "Null: all."), "autonomy": _words(Agent.AUTONOMY),
-        "allowedTools": _TEXTS, "deniedTools": _TEXTS, "alwaysAsk": _TEXTS, "autoApprove": _TEXTS,
-        "allowedHosts": _TEXTS, "deniedHosts": _TEXTS, "busyPolicy": _words(Agent.BUSY), "queueLimit": COUNT,
-        "maxToolRounds": COUNT, "maxActiveSeconds": INTEGER, "maxCallSeconds": INTEGER, "maxIdleSeconds": INTEGER,
-        "maxTries": INTEGER, "mcpServers": {"anyOf": [one_of(["none", "inherit"]), _TEXTS]},
+        "agentId": TEXT,
+        "name": TEXT,
+        "description": _MAYBE_TEXT,
+        "systemPrompt": TEXT,
+        "modelId": TEXT,
+        "maxContextTokens": INTEGER,
+        "enabledSkillIds": _TEXTS,
+        "allowedChannels": about(_TEXTS, "Empty: all."),
+        "enabledTools": about(nullable(_TEXTS), "Null: all."),
+        "autonomy": _words(Agent.AUTONOMY),
+        "allowedTools": _TEXTS,
+        "deniedTools": _TEXTS,
+        "alwaysAsk": _TEXTS,
+        "autoApprove": _TEXTS,
+        "allowedHosts": _TEXTS,
+        "deniedHosts": _TEXTS,
+        "busyPolicy": _words(Agent.BUSY),
+        "queueLimit": COUNT,
+        "maxToolRounds": COUNT,
+        "maxActiveSeconds": INTEGER,
+        "maxCallSeconds": INTEGER,
+        "maxIdleSeconds": INTEGER,
+        "maxTries": INTEGER,
+        "mcpServers": {"anyOf": [one_of(["none", "inherit"]), _TEXTS]},
         "budgets": record({"actionsPerHour": nullable(INTEGER), "costPerHour": nullable(NUMBER)}),
-        "modelProvider": TEXT, "ownerId": _MAYBE_TEXT, "createdAt": TIME, "updatedAt": TIME,
+        "modelProvider": TEXT,
+        "ownerId": _MAYBE_TEXT,
+        "createdAt": TIME,
+        "updatedAt": TIME,
     }
-)  # fmt: skip
+)
 GRANT = record({"grantId": UUID, "pattern": TEXT, "grantedBy": TEXT, "createdAt": TIME})
 _CHANGE = {"reason": TEXT, "changedBy": _MAYBE_TEXT, "changedAt": _MAYBE_TIME}
 CONTROL = record({"stopped": BOOLEAN, **_CHANGE, "stoppedAgents": list_of(record({"agentId": TEXT, **_CHANGE}))})
 API_KEY = record(
     {
-        "id": UUID, "name": TEXT, "prefix": TEXT, "scopes": list_of(one_of(SCOPES)), "createdAt": TIME,
-        "expiresAt": _MAYBE_TIME, "lastUsedAt": _MAYBE_TIME, "revokedAt": _MAYBE_TIME,
+        "id": UUID,
+        "name": TEXT,
+        "prefix": TEXT,
+        "scopes": list_of(one_of(SCOPES)),
+        "createdAt": TIME,
+        "expiresAt": _MAYBE_TIME,
+        "lastUsedAt": _MAYBE_TIME,
+        "revokedAt": _MAYBE_TIME,
     }
-)  # fmt: skip
+)
 CREDENTIAL = record({"name": TEXT, "createdAt": TIME, "updatedAt": TIME, "lastUsedAt": _MAYBE_TIME})
 PERMISSION = record({"resource": TEXT, "access": TEXT, "scope": _MAYBE_TEXT})
 _PERMISSIONS = list_of(ref("Permission"))
 SKILL = record(
     {
-        "skillId": TEXT, "name": TEXT, "version": TEXT, "publisherId": TEXT, "description": TEXT, "category": TEXT,
-        "kind": one_of(Kind), "inputSchema": OBJECT, "outputSchema": nullable(OBJECT),
-        "requiredPermissions": _PERMISSIONS, "declaredToolAccess": _TEXTS, "risk": _RISK, "effect": _EFFECT,
-        "timeoutSeconds": INTEGER, "signatureHash": _MAYBE_TEXT, "digest": TEXT, "isVerified": BOOLEAN,
-        "versions": about(_TEXTS, "Newest first."), "createdAt": TIME, "http": nullable(OBJECT),
-        "mcp": nullable(OBJECT), "instruction": nullable(OBJECT),
+        "skillId": TEXT,
+        "name": TEXT,
+        "version": TEXT,
+        "publisherId": TEXT,
+        "description": TEXT,
+        "category": TEXT,
+        "kind": one_of(Kind),
+        "inputSchema": OBJECT,
+        "outputSchema": nullable(OBJECT),
+        "requiredPermissions": _PERMISSIONS,
+        "declaredToolAccess": _TEXTS,
+        "risk": _RISK,
+        "effect": _EFFECT,
+        "timeoutSeconds": INTEGER,
+        "signatureHash": _MAYBE_TEXT,
+        "digest": TEXT,
+        "isVerified": BOOLEAN,
+        "versions": about(_TEXTS, "Newest first."),
+        "createdAt": TIME,
+        "http": nullable(OBJECT),
+        "mcp": nullable(OBJECT),
+        "instruction": nullable(OBJECT),
     },
     optional=["http", "mcp", "instruction"],
-)  # fmt: skip
+)
 SKILL_INSTALL = record(
     {
-        "agentId": TEXT, "skillId": TEXT, "version": TEXT, "grantedPermissions": _PERMISSIONS,
-        "missingPermissions": _PERMISSIONS, "installedAt": TIME,
+        "agentId": TEXT,
+        "skillId": TEXT,
+        "version": TEXT,
+        "grantedPermissions": _PERMISSIONS,
+        "missingPermissions": _PERMISSIONS,
+        "installedAt": TIME,
     }
-)  # fmt: skip
+)
 AUDIT_ENTRY = record(
     {
-        "id": TEXT, "action": TEXT, "actorId": TEXT, "agentId": _MAYBE_TEXT, "sessionId": _MAYBE_TEXT,
-        "requestId": _MAYBE_TEXT, "timestamp": TIME, "details": OBJECT,
+        "id": TEXT,
+        "action": TEXT,
+        "actorId": TEXT,
+        "agentId": _MAYBE_TEXT,
+        "sessionId": _MAYBE_TEXT,
+        "requestId": _MAYBE_TEXT,
+        "timestamp": TIME,
+        "details": OBJECT,
     }
-)  # fmt: skip
+)
 ARTIFACT = record(
     {
-        "artifactId": UUID, "sessionId": TEXT, "runId": nullable(UUID), "path": TEXT, "mediaType": TEXT,
-        "sizeBytes": COUNT, "sha256": TEXT, "updatedAt": TIME, "url": about(TEXT, "Where its bytes are, here."),
+        "artifactId": UUID,
+        "sessionId": TEXT,
+        "runId": nullable(UUID),
+        "path": TEXT,
+        "mediaType": TEXT,
+        "sizeBytes": COUNT,
+        "sha256": TEXT,
+        "updatedAt": TIME,
+        "url": about(TEXT, "Where its bytes are, here."),
     }
-)  # fmt: skip
+)
 MCP_TOOL = record(
     {
-        "name": TEXT, "description": TEXT, "state": one_of(["offered", "off", "gone", "new", "changed"]),
-        "claims": OBJECT, "risk": one_of([*Risk, None]), "effect": one_of([*Effect, None]), "parameters": OBJECT,
+        "name": TEXT,
+        "description": TEXT,
+        "state": one_of(["offered", "off", "gone", "new", "changed"]),
+        "claims": OBJECT,
+        "risk": one_of([*Risk, None]),
+        "effect": one_of([*Effect, None]),
+        "parameters": OBJECT,
     }
-)  # fmt: skip
+)
 MCP_SERVER = record(
     {
-        "name": TEXT, "transport": _words(McpServer.TRANSPORTS), "command": TEXT, "arguments": _TEXTS,
-        "environment": map_of(TEXT), "url": TEXT, "headers": map_of(TEXT), "isEnabled": BOOLEAN, "defaultRisk": _RISK,
-        "defaultEffect": _EFFECT, "connectSeconds": INTEGER, "callSeconds": INTEGER, "state": _words(McpServer.STATES),
-        "lastError": _MAYBE_TEXT, "reachedAt": _MAYBE_TIME, "tools": list_of(ref("McpTool")),
+        "name": TEXT,
+        "transport": _words(McpServer.TRANSPORTS),
+        "command": TEXT,
+        "arguments": _TEXTS,
+        "environment": map_of(TEXT),
+        "url": TEXT,
+        "headers": map_of(TEXT),
+        "isEnabled": BOOLEAN,
+        "defaultRisk": _RISK,
+        "defaultEffect": _EFFECT,
+        "connectSeconds": INTEGER,
+        "callSeconds": INTEGER,
+        "state": _words(McpServer.STATES),
+        "lastError": _MAYBE_TEXT,
+        "reachedAt": _MAYBE_TIME,
+        "tools": list_of(ref("McpTool")),
     }
-)  # fmt: skip
+)
 _MCP_CHANGES = record({"new": _TEXTS, "changed": _TEXTS, "gone": _TEXTS, "leftOut": _TEXTS})
 
 COMPONENTS: dict[str, Schema] = {

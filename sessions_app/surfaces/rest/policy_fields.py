@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from agents_app.models import Agent
 from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import (LONGEST, check_host, check_pattern)
+from tools_app.policy.patterns import LONGEST, check_host, check_pattern
 
 _MOST_RULES = 200
 

@@ -180,9 +180,12 @@ class VersionQuery(serializers.Serializer[Any]):
 
 class InstallBody(VersionQuery):
     grantedPermissions = serializers.ListField(  # noqa: N815
-        source="granted", default=None, allow_null=True, max_length=100,
+        source="granted",
+        default=None,
+        allow_null=True,
+        max_length=100,
         help_text='"crm:read" or {"resource", "access", "scope"}; left out: all that it requires.',
-    )  # fmt: skip
+    )
 
 
 class GrantBody(serializers.Serializer[Any]):

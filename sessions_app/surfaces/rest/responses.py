@@ -21,7 +21,7 @@ from tools_app.receipts.receipts import Verdict
 from tools_app.skills.permissions import Permission
 from tools_app.skills.registry import InstallView, SkillView
 from tools_app.storage.artifacts import ArtifactView
-from tools_app.types import (ApprovalStatus, ApprovalView, Decision, ExecutionView)
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
 
 _AGENT_FIELDS = {
     "agentId": "agent_id",

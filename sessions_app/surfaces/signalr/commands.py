@@ -50,9 +50,13 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
     existing = Session.objects.select_related("agent").filter(key=str(session_key), deleted_at=None).first()
     cursor = cursor_now(existing.id) if existing else ""
     inbound = Inbound(
-        session_key.channel, session_key.account_id, session_key.sender_id, user.get_full_name() or user.username,
-        content, thread_id=session_key.thread_id,
-    )  # fmt: skip
+        session_key.channel,
+        session_key.account_id,
+        session_key.sender_id,
+        user.get_full_name() or user.username,
+        content,
+        thread_id=session_key.thread_id,
+    )
     accepted = services.receive(inbound, owner=user, session=existing, agent_id=agent_id, idempotency_key=key)
     may_say = permissions.may_say(user, user.pk)
     return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, may_say)

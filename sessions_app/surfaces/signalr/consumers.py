@@ -71,10 +71,12 @@ class Negotiate(_HubRequest):
         await self.send_json(
             200,
             {
-                "negotiateVersion": version, "connectionId": connection_id, "connectionToken": connection.token,
+                "negotiateVersion": version,
+                "connectionId": connection_id,
+                "connectionToken": connection.token,
                 "availableTransports": _TRANSPORTS,
             },
-        )  # fmt: skip
+        )
 
 
 class HubOverHttp(EventStreamConsumer, _HubRequest):

@@ -12,37 +12,57 @@ COMPONENTS: dict[str, Schema] = {
     "HubError": record({"error": TEXT}),
     "HubNegotiation": record(
         {
-            "negotiateVersion": INTEGER, "connectionId": TEXT, "connectionToken": TEXT,
+            "negotiateVersion": INTEGER,
+            "connectionId": TEXT,
+            "connectionToken": TEXT,
             "availableTransports": list_of(record({"transport": TEXT, "transferFormats": list_of(TEXT)})),
         }
     ),
-}  # fmt: skip
+}
 _NEGOTIATE = Operation(
-    "Negotiate a connection", ref("HubNegotiation"), access="query",
+    "Negotiate a connection",
+    ref("HubNegotiation"),
+    access="query",
     parameters=[Parameter("negotiateVersion", "1 keeps the connection's token apart from its id.", one_of(["0", "1"]))],
-)  # fmt: skip
+)
 _HUB = {
     "get": Operation(
-        "Stream or poll the hub's records", access="query", waits=True, parameters=[_ID], errors=[403, 404, 409],
+        "Stream or poll the hub's records",
+        access="query",
+        waits=True,
+        parameters=[_ID],
+        errors=[403, 404, 409],
         answers={
             200: Answer(f"Records; as {EVENTS} for a client that accepts those.", TEXT, _TEXT_TYPE),
             204: Answer("The connection is closed."),
         },
     ),
     "post": Operation(
-        "Send records to the hub", access="query", waits=True, parameters=[_ID], errors=[404, 409, 413],
+        "Send records to the hub",
+        access="query",
+        waits=True,
+        parameters=[_ID],
+        errors=[404, 409, 413],
         answers={200: Answer("Taken.", media_type=_TEXT_TYPE)},
     ),
     "delete": Operation(
-        "Close a connection", access="query", waits=True, parameters=[_ID], errors=[404, 409],
-        answers={202: Answer("Closing.", media_type=_TEXT_TYPE)}, status=202,
+        "Close a connection",
+        access="query",
+        waits=True,
+        parameters=[_ID],
+        errors=[404, 409],
+        answers={202: Answer("Closing.", media_type=_TEXT_TYPE)},
+        status=202,
     ),
-}  # fmt: skip
+}
 DESCRIPTION = Description(
-    "Hub", _ABOUT, "HubError", COMPONENTS,
+    "Hub",
+    _ABOUT,
+    "HubError",
+    COMPONENTS,
     {
         path: methods
         for hub in settings.KOMAND_HUB_PATHS
         for path, methods in ((f"/{hub}/negotiate", {"post": _NEGOTIATE}), (f"/{hub}", _HUB))
     },
-)  # fmt: skip
+)

@@ -11,19 +11,44 @@ from uuid import UUID
 from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
 from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
-from tools_app.events import (APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_PROGRESS, TOOL_REQUESTED)
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_PROGRESS,
+    TOOL_REQUESTED,
+)
 from tools_app.types import Decision
 
 Call = tuple[str, list[Any]]
 
 ENDS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT))
 _FIELDS = {
-    "approval_id": "approvalId", "arguments": "arguments", "call_index": "callIndex", "choices": "choices",
-    "decided_by": "decidedBy", "decision": "decision", "duration_ms": "durationMs", "error": "error",
-    "execution_id": "executionId", "expires_at": "expiresAt", "fraction": "fraction", "note": "note",
-    "options": "options", "output": "output", "pattern": "pattern", "question": "question", "reason": "reason",
-    "request_id": "requestId", "risk": "risk", "status": "status", "text": "text", "tool": "tool",
-}  # fmt: skip
+    "approval_id": "approvalId",
+    "arguments": "arguments",
+    "call_index": "callIndex",
+    "choices": "choices",
+    "decided_by": "decidedBy",
+    "decision": "decision",
+    "duration_ms": "durationMs",
+    "error": "error",
+    "execution_id": "executionId",
+    "expires_at": "expiresAt",
+    "fraction": "fraction",
+    "note": "note",
+    "options": "options",
+    "output": "output",
+    "pattern": "pattern",
+    "question": "question",
+    "reason": "reason",
+    "request_id": "requestId",
+    "risk": "risk",
+    "status": "status",
+    "text": "text",
+    "tool": "tool",
+}
 _TARGETS = {
     TOOL_REQUESTED.name: "ToolStarted",
     TOOL_PROGRESS.name: "ToolProgress",
@@ -121,7 +146,15 @@ def message_of(
     """The argument of `ReceiveMessage`: the source's outbound message, and what tells it apart. state: complete |
     partial | error; citations: as `shown_citations` makes them."""
     return {
-        "messageId": str(run_id), "sessionId": session_key, "channel": channel, "recipientId": recipient_id,
-        "role": "assistant", "text": text, "content": text, "state": state, "timestamp": timestamp, "attachments": [],
+        "messageId": str(run_id),
+        "sessionId": session_key,
+        "channel": channel,
+        "recipientId": recipient_id,
+        "role": "assistant",
+        "text": text,
+        "content": text,
+        "state": state,
+        "timestamp": timestamp,
+        "attachments": [],
         "citations": [*citations],
-    }  # fmt: skip
+    }

@@ -33,9 +33,13 @@ def token_of(request: HttpRequest) -> str:
 
 def set_cookie(response: HttpResponseBase, token: str) -> None:
     response.set_cookie(
-        COOKIE, token, max_age=settings.KOMAND_JWT_MINUTES * 60, httponly=True, samesite="Lax",
+        COOKIE,
+        token,
+        max_age=settings.KOMAND_JWT_MINUTES * 60,
+        httponly=True,
+        samesite="Lax",
         secure=settings.SESSION_COOKIE_SECURE,
-    )  # fmt: skip
+    )
 
 
 def delete_cookie(response: HttpResponseBase) -> None:

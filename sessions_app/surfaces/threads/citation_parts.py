@@ -13,11 +13,15 @@ def chunk_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
     """One for each mention, in the order of the text."""
     return [
         {
-            "chunk_id": str(citation.id), "quote": citation.quote, "start_char": citation.source_offset or 0,
-            "length": len(citation.quote), "document_name": citation.title, "materialized_path": citation.uri,
+            "chunk_id": str(citation.id),
+            "quote": citation.quote,
+            "start_char": citation.source_offset or 0,
+            "length": len(citation.quote),
+            "document_name": citation.title,
+            "materialized_path": citation.uri,
         }
         for citation in citations
-    ]  # fmt: skip
+    ]
 
 
 def told_citations(payload: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -45,9 +45,12 @@ def open_thread(user: User, fields: dict[str, Any]) -> Session:
     try:
         with transaction.atomic():
             session = services.open_session(
-                owner=user, agent_id=fields["agent_id"], title=title, thread_id=thread_id,
+                owner=user,
+                agent_id=fields["agent_id"],
+                title=title,
+                thread_id=thread_id,
                 metadata={NAME: {"path_part_name": name}} if name else {},
-            )  # fmt: skip
+            )
     except IntegrityError:
         raise Conflict(f"There is a thread named {name!r} already.") from None
     if fields["message_for_title"]:
@@ -78,9 +81,14 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
     options = RunOptions(instructions=instructions, note={NAME: {}})
     inbound = Inbound(session.channel, session.account_id, session.sender_id, session.sender_name, fields["input_text"])
     accepted = services.receive(
-        inbound, owner=user, session=session, idempotency_key=key, busy="reject", options=options,
+        inbound,
+        owner=user,
+        session=session,
+        idempotency_key=key,
+        busy="reject",
+        options=options,
         longest_text=LONGEST_TEXT,
-    )  # fmt: skip
+    )
     if not session.title and not accepted.is_duplicate:
         title = Session.objects.values_list("title", flat=True).get(pk=session.id)
         notifications.announce_title(user.pk, session.id, title)

@@ -12,11 +12,21 @@ from sessions_app.surfaces.base.http_errors import Failure, failure_of
 S = TypeVar("S", bound=Serializer[Any])
 
 _CODES = {
-    400: "bad_request", 401: "unauthorized", 403: "forbidden", 404: "not_found", 409: "conflict",
-    413: "payload_too_large", 415: "unsupported_media_type", 422: "unprocessable_entity", 429: "too_many_requests",
-    500: "internal_error", 501: "not_implemented", 502: "service_unavailable", 503: "service_unavailable",
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    409: "conflict",
+    413: "payload_too_large",
+    415: "unsupported_media_type",
+    422: "unprocessable_entity",
+    429: "too_many_requests",
+    500: "internal_error",
+    501: "not_implemented",
+    502: "service_unavailable",
+    503: "service_unavailable",
     504: "service_unavailable",
-}  # fmt: skip
+}
 _OWN = frozenset({"run_busy"})  # of our codes, those that the protocol has too
 
 

@@ -55,7 +55,7 @@ _APPROVAL: Schema = {
         "expires_at": TIME,
     },
     "required": ["approval_id", "choices", "reason", "expires_at"],
-}  # fmt: skip
+}
 _STEP = {
     **_MESSAGE,
     "id": {**UUID, "description": "the step: the same in each snapshot of it"},
@@ -73,11 +73,15 @@ _STEP = {
 CITATION: Schema = {
     "type": "object",
     "properties": {
-        "chunk_id": UUID, "quote": {"type": "string"}, "start_char": COUNT, "length": COUNT,
-        "document_name": {"type": "string"}, "materialized_path": {"type": "string"},
+        "chunk_id": UUID,
+        "quote": {"type": "string"},
+        "start_char": COUNT,
+        "length": COUNT,
+        "document_name": {"type": "string"},
+        "materialized_path": {"type": "string"},
     },
     "required": ["chunk_id", "quote", "start_char", "length"],
-}  # fmt: skip
+}
 _USAGE: Schema = {
     "type": "object",
     "properties": {"input_tokens": COUNT, "output_tokens": COUNT},
@@ -93,39 +97,42 @@ KINDS: tuple[EventKind, ...] = (
     EventKind("text_delta", "More of the text.", _DELTA),
     EventKind("text_end", "The text is whole.", _PART),
     EventKind(
-        "step", "A tool call as it stands now: asked for, waiting for a person, going on, ended.", _STEP,
+        "step",
+        "A tool call as it stands now: asked for, waiting for a person, going on, ended.",
+        _STEP,
         frozenset({"approval"}),
     ),
+    EventKind("citations", "What the answer cites.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}),
     EventKind(
-        "citations", "What the answer cites.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}
-    ),
-    EventKind(
-        "error", "The answer failed; text that came before stays as it is.",
+        "error",
+        "The answer failed; text that came before stays as it is.",
         {**_MESSAGE, "error": {"type": "string"}, "code": {"type": "string"}},
     ),
     EventKind(
         "message_end",
         "The answer is over and stored. `waiting`: it asks its person something, and the next user_message answers.",
-        {
-            **_MESSAGE,
-            "status": {"enum": ["completed", "incomplete", "canceled", "failed", "waiting"]},
-            "usage": _USAGE,
-        },
+        {**_MESSAGE, "status": {"enum": ["completed", "incomplete", "canceled", "failed", "waiting"]}, "usage": _USAGE},
         frozenset({"usage"}),
     ),
     EventKind(
-        "replay_complete", "After a resume: what was missed has come, what follows is live.",
-        {"replayed_count": COUNT, "last_entry_id": {"type": "string"}}, has_place=False,
-    ),
-    EventKind(
-        "message_not_streaming", "The message of `last_message_id` is over or unknown: read it at its own address.",
-        {"message_id": UUID}, has_place=False,
-    ),
-    EventKind(
-        "thread_title", "The thread has another title.", {"thread_id": UUID, "title": {"type": "string"}},
+        "replay_complete",
+        "After a resume: what was missed has come, what follows is live.",
+        {"replayed_count": COUNT, "last_entry_id": {"type": "string"}},
         has_place=False,
     ),
-)  # fmt: skip
+    EventKind(
+        "message_not_streaming",
+        "The message of `last_message_id` is over or unknown: read it at its own address.",
+        {"message_id": UUID},
+        has_place=False,
+    ),
+    EventKind(
+        "thread_title",
+        "The thread has another title.",
+        {"thread_id": UUID, "title": {"type": "string"}},
+        has_place=False,
+    ),
+)
 
 
 def document() -> Schema:

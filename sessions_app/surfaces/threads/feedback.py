@@ -23,9 +23,12 @@ def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
     session = _session_of(user, fields["target_type"], fields["target_id"])
     target = {"user": user, "target_type": fields["target_type"], "target_id": fields["target_id"]}
     said = {
-        "rating": fields["rating"], "reason": fields["reason"] or "", "comment": fields["comment"] or "",
-        "extra_metadata": fields["extra_metadata"] or {}, "updated_at": timezone.now(),
-    }  # fmt: skip
+        "rating": fields["rating"],
+        "reason": fields["reason"] or "",
+        "comment": fields["comment"] or "",
+        "extra_metadata": fields["extra_metadata"] or {},
+        "updated_at": timezone.now(),
+    }
     try:
         with transaction.atomic():
             if Feedback.objects.filter(**target).update(**said):
@@ -33,9 +36,12 @@ def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
             row = Feedback.objects.create(**target, **said, session=session, created_at=said["updated_at"])
             told = {name: str(fields[name] or "") for name in ("target_type", "target_id", "rating", "reason")}
             audit.record(
-                "FeedbackSubmitted", details=told, agent_id=session.agent.agent_id, session_id=session.id,
+                "FeedbackSubmitted",
+                details=told,
+                agent_id=session.agent.agent_id,
+                session_id=session.id,
                 session_key=session.key,
-            )  # fmt: skip
+            )
             return row, True
     except IntegrityError:  # the same person's other click
         Feedback.objects.filter(**target).update(**said)

@@ -15,12 +15,16 @@ from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import chunk_citations
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.tool_steps import status_of
-from tools_app.types import (ExecutionStatus, ExecutionView, without_receipt)
+from tools_app.types import ExecutionStatus, ExecutionView, without_receipt
 
 _DISPLAY = {
-    "http_request": "api_response", "memory_recall": "search_results", "python": "command_output",
-    "read_artifact": "file_content", "web_fetch": "file_content", "write_artifact": "document_created",
-}  # fmt: skip
+    "http_request": "api_response",
+    "memory_recall": "search_results",
+    "python": "command_output",
+    "read_artifact": "file_content",
+    "web_fetch": "file_content",
+    "write_artifact": "document_created",
+}
 
 Part = dict[str, Any]
 
@@ -93,12 +97,20 @@ def _tool_part(execution: ExecutionView) -> Part:
     if execution.receipt:
         extras["receipt"] = execution.receipt
     return {
-        "id": str(execution.id), "kind": "tool", "tool_call_id": execution.call_id, "tool_name": execution.tool,
-        "input": execution.arguments, "status": status, "result": _value(execution.output), "is_error": failed,
-        "duration_ms": None if seconds is None else round(seconds * 1000), "extras": extras,
+        "id": str(execution.id),
+        "kind": "tool",
+        "tool_call_id": execution.call_id,
+        "tool_name": execution.tool,
+        "input": execution.arguments,
+        "status": status,
+        "result": _value(execution.output),
+        "is_error": failed,
+        "duration_ms": None if seconds is None else round(seconds * 1000),
+        "extras": extras,
         "display_type": _DISPLAY.get(execution.tool, "generic"),
-        "start_time": iso(execution.started_at or execution.created_at), "end_time": iso(execution.completed_at),
-    }  # fmt: skip
+        "start_time": iso(execution.started_at or execution.created_at),
+        "end_time": iso(execution.completed_at),
+    }
 
 
 def _value(output: str | None) -> Any:

@@ -18,9 +18,20 @@ _TEXT: Schema = {"type": "string"}
 _TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
 _ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
 _DISPLAY_TYPES = (
-    "generic", "search_results", "file_list", "file_content", "document_created", "document_edited", "sql_result",
-    "schema", "command_output", "image", "api_response", "workflow_run", "node_info",
-)  # fmt: skip
+    "generic",
+    "search_results",
+    "file_list",
+    "file_content",
+    "document_created",
+    "document_edited",
+    "sql_result",
+    "schema",
+    "command_output",
+    "image",
+    "api_response",
+    "workflow_run",
+    "node_info",
+)
 
 
 def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
@@ -40,27 +51,35 @@ _PARTS = {
         "tool",
         {"tool_call_id": _TEXT, "tool_name": _TEXT},
         {
-            "input": _ARGUMENTS, "status": {"enum": [*STATUSES, None]}, "is_error": {"type": ["boolean", "null"]},
-            "duration_ms": {"type": ["integer", "null"]}, "extras": {"type": ["object", "null"]},
+            "input": _ARGUMENTS,
+            "status": {"enum": [*STATUSES, None]},
+            "is_error": {"type": ["boolean", "null"]},
+            "duration_ms": {"type": ["integer", "null"]},
+            "extras": {"type": ["object", "null"]},
             "display_type": {"enum": [*_DISPLAY_TYPES, None]},
         },
     ),
     "doc_edit": _part(
         "doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": {"enum": ["docx", "xlsx"]}}, {}
     ),
-}  # fmt: skip
+}
 _STEP = _object(
     {"id": _TEXT, "name": _TEXT, "kind": {"enum": ["reasoning", "tool_call"]}, "start_time": TIME},
     {"args": _ARGUMENTS, "detail": {"type": ["string", "null"]}, "end_time": _TIME_OR_NOT},
 )
 _CHECKPOINT = _object(
     {
-        "upto_message_id": UUID, "upto_message_created_at": TIME, "summary": {"type": "object"},
-        "covered_message_count": COUNT, "tokens_before": COUNT, "tokens_after": COUNT,
-        "summarizer_model": {"type": "string", "maxLength": 128}, "prompt_version": {"type": "string", "maxLength": 32},
+        "upto_message_id": UUID,
+        "upto_message_created_at": TIME,
+        "summary": {"type": "object"},
+        "covered_message_count": COUNT,
+        "tokens_before": COUNT,
+        "tokens_after": COUNT,
+        "summarizer_model": {"type": "string", "maxLength": 128},
+        "prompt_version": {"type": "string", "maxLength": 32},
     },
     {},
-)  # fmt: skip
+)
 _USAGE = _object({"input_tokens": COUNT, "output_tokens": COUNT}, {})
 DETAILS = _object(
     {},

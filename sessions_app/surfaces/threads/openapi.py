@@ -30,52 +30,103 @@ Methods = Mapping[str, Operation]
 _PERSON = record({"user_id": UUID, "first_name": _MAYBE_TEXT, "last_name": _MAYBE_TEXT})
 _THREAD = record(
     {
-        "id": UUID, "path_part_id": UUID, "title": TEXT, "parent_thread_id": _MAYBE_ID, "materialized_path": TEXT,
-        "tenant_id": UUID, "owner": ref("ThreadPerson"), "created_at": TIME, "updated_at": TIME, "agent_id": TEXT,
+        "id": UUID,
+        "path_part_id": UUID,
+        "title": TEXT,
+        "parent_thread_id": _MAYBE_ID,
+        "materialized_path": TEXT,
+        "tenant_id": UUID,
+        "owner": ref("ThreadPerson"),
+        "created_at": TIME,
+        "updated_at": TIME,
+        "agent_id": TEXT,
         "is_busy": BOOLEAN,
     }
-)  # fmt: skip
+)
 _CONTENT = record(
     {"text": TEXT, "is_error": BOOLEAN, "citations": list_of(OBJECT), "references": list_of(OBJECT)}, open_ended=True
 )
 _MESSAGE = record(
     {
-        "id": UUID, "path_part_id": UUID, "sequence": COUNT, "role": one_of(taken.ROLES), "content": _CONTENT,
-        "details": nullable(OBJECT), "parent_path_id": UUID, "materialized_path": TEXT, "tenant_id": UUID,
-        "author_tenant_user_id": _MAYBE_ID, "created_at": TIME, "updated_at": TIME,
-    }
-)  # fmt: skip
-_JOB = record(
-    {
-        "workflow_id": TEXT, "temporal_status": TEXT, "workflow_type": TEXT, "task_queue": TEXT, "start_time": TIME,
-        "close_time": _MAYBE_TIME, "run_id": UUID, "status": TEXT, "waiting_on": _MAYBE_TEXT,
-    }
-)  # fmt: skip
-_FEEDBACK = record(
-    {
-        "id": UUID, "target_type": one_of(taken.TARGETS), "target_id": UUID, "user_id": UUID, "rating": TEXT,
-        "reason": _MAYBE_TEXT, "comment": _MAYBE_TEXT, "extra_metadata": nullable(OBJECT), "created_at": TIME,
+        "id": UUID,
+        "path_part_id": UUID,
+        "sequence": COUNT,
+        "role": one_of(taken.ROLES),
+        "content": _CONTENT,
+        "details": nullable(OBJECT),
+        "parent_path_id": UUID,
+        "materialized_path": TEXT,
+        "tenant_id": UUID,
+        "author_tenant_user_id": _MAYBE_ID,
+        "created_at": TIME,
         "updated_at": TIME,
     }
-)  # fmt: skip
+)
+_JOB = record(
+    {
+        "workflow_id": TEXT,
+        "temporal_status": TEXT,
+        "workflow_type": TEXT,
+        "task_queue": TEXT,
+        "start_time": TIME,
+        "close_time": _MAYBE_TIME,
+        "run_id": UUID,
+        "status": TEXT,
+        "waiting_on": _MAYBE_TEXT,
+    }
+)
+_FEEDBACK = record(
+    {
+        "id": UUID,
+        "target_type": one_of(taken.TARGETS),
+        "target_id": UUID,
+        "user_id": UUID,
+        "rating": TEXT,
+        "reason": _MAYBE_TEXT,
+        "comment": _MAYBE_TEXT,
+        "extra_metadata": nullable(OBJECT),
+        "created_at": TIME,
+        "updated_at": TIME,
+    }
+)
 _KEY = {
-    "id": UUID, "name": TEXT, "key_suffix": TEXT, "created_at": TIME, "expires_at": _MAYBE_TIME,
+    "id": UUID,
+    "name": TEXT,
+    "key_suffix": TEXT,
+    "created_at": TIME,
+    "expires_at": _MAYBE_TIME,
     "last_used_at": _MAYBE_TIME,
-}  # fmt: skip
+}
 _USER = record(
     {
-        "id": UUID, "email": _MAYBE_TEXT, "phone_number": NULL, "first_name": _MAYBE_TEXT, "last_name": _MAYBE_TEXT,
-        "idp_type": TEXT, "current_tenant_id": UUID, "current_tenant_role": TEXT, "default_tenant_id": UUID,
-        "language_preference": TEXT, "join_method": TEXT, "onboarding_completed_at": _MAYBE_TIME,
+        "id": UUID,
+        "email": _MAYBE_TEXT,
+        "phone_number": NULL,
+        "first_name": _MAYBE_TEXT,
+        "last_name": _MAYBE_TEXT,
+        "idp_type": TEXT,
+        "current_tenant_id": UUID,
+        "current_tenant_role": TEXT,
+        "default_tenant_id": UUID,
+        "language_preference": TEXT,
+        "join_method": TEXT,
+        "onboarding_completed_at": _MAYBE_TIME,
     }
-)  # fmt: skip
+)
 _AUDIT_EVENT = record(
     {
-        "id": TEXT, "subject_path_part_id": UUID, "kind": TEXT, "ts": TIME, "actor_user_id": _MAYBE_ID,
-        "payload": OBJECT, "actor": nullable(ref("ThreadPerson")), "subject_name": _MAYBE_TEXT,
-        "subject_object_id": _MAYBE_ID, "subject_part_type": _MAYBE_TEXT,
+        "id": TEXT,
+        "subject_path_part_id": UUID,
+        "kind": TEXT,
+        "ts": TIME,
+        "actor_user_id": _MAYBE_ID,
+        "payload": OBJECT,
+        "actor": nullable(ref("ThreadPerson")),
+        "subject_name": _MAYBE_TEXT,
+        "subject_object_id": _MAYBE_ID,
+        "subject_part_type": _MAYBE_TEXT,
     }
-)  # fmt: skip
+)
 
 
 def _page(name: str) -> Schema:
@@ -130,41 +181,56 @@ OPERATIONS: dict[str, Methods] = {
     },
     "/v1/threads/{thread_id}/user_message": {
         "post": _operation(
-            "Send a message", ref("ThreadMessageTaken"), status=202, body=taken.UserMessageBody, errors=[409],
+            "Send a message",
+            ref("ThreadMessageTaken"),
+            status=202,
+            body=taken.UserMessageBody,
+            errors=[409],
             parameters=[IDEMPOTENCY_KEY],
-        ),
+        )
     },
     "/v1/threads/{thread_id}/stream": {
         "get": _operation(
-            "Watch the answer", None, query=taken.StreamQuery, waits=True,
+            "Watch the answer",
+            None,
+            query=taken.StreamQuery,
+            waits=True,
             answers={200: Answer("The events of docs/threads.md.", TEXT, EVENTS)},
-        ),
+        )
     },
     "/v1/threads/{thread_id}/messages": {
         "get": _operation("List messages", ref("ThreadMessagePage"), query=taken.MessageQuery),
         "post": _operation(
-            "Write a message", ref("ThreadMessage"), status=201, body=taken.MessageBody, errors=[409],
+            "Write a message",
+            ref("ThreadMessage"),
+            status=201,
+            body=taken.MessageBody,
+            errors=[409],
             answers={200: Answer(_CREATED_OR_THERE, ref("ThreadMessage"))},
         ),
     },
     "/v1/threads/{thread_id}/messages/{message_id}": {
-        "get": _operation("Read a message", ref("ThreadMessage"), query=taken.OneMessageQuery),
+        "get": _operation("Read a message", ref("ThreadMessage"), query=taken.OneMessageQuery)
     },
     "/v1/system-jobs/{workflow_id}": _JOBS,
     "/v1/workflows/{workflow_id}": _JOBS,
     "/v1/diagnostics/threads/{thread_id}": {
-        "post": _operation("See what each turn took", record({"final": BOOLEAN, "traces": list_of(OBJECT)})),
+        "post": _operation("See what each turn took", record({"final": BOOLEAN, "traces": list_of(OBJECT)}))
     },
     "/v1/agent/ask": {"post": _operation("Ask an agent once", record({"text": TEXT}), body=taken.AskBody, **_ASKS)},
     "/v1/agent/extract": {
         "post": _operation(
             "Get an answer that fits a schema", record({"structured": OBJECT}), body=taken.ExtractBody, **_ASKS
-        ),
+        )
     },
     "/v1/feedback": {
         "get": _operation("List feedback", ref("ThreadFeedbackPage"), query=taken.FeedbackQuery),
         "post": _operation(
-            "Give feedback", ref("ThreadFeedback"), status=201, body=taken.FeedbackBody, errors=[404],
+            "Give feedback",
+            ref("ThreadFeedback"),
+            status=201,
+            body=taken.FeedbackBody,
+            errors=[404],
             answers={200: Answer(_CREATED_OR_THERE, ref("ThreadFeedback"))},
         ),
     },
@@ -178,22 +244,25 @@ OPERATIONS: dict[str, Methods] = {
         "delete": _operation("Revoke an API key", None, **_GONE),
     },
     "/v1/auth/pw/signin": {
-        "post": _operation("Sign in", ref("ThreadUser"), body=taken.SignInBody, access="open", errors=[401, 403]),
+        "post": _operation("Sign in", ref("ThreadUser"), body=taken.SignInBody, access="open", errors=[401, 403])
     },
     "/v1/auth/signout": {"post": _operation("Sign out", None, access="open", **_GONE)},
     "/v1/auth/uat": {"post": _operation("Renew the cookie", ref("ThreadUser"))},
     "/v1/users/me": {"get": _operation("See who you are", ref("ThreadUser"))},
     "/v1/audit-events": {
-        "get": _operation("Read the audit log", ref("ThreadAuditEventPage"), query=taken.AuditQuery, errors=[403]),
+        "get": _operation("Read the audit log", ref("ThreadAuditEventPage"), query=taken.AuditQuery, errors=[403])
     },
     "/v1/audit-events/export": {
         "get": _operation(
-            "Read the audit log as a table", None, query=taken.AuditQuery, errors=[403],
+            "Read the audit log as a table",
+            None,
+            query=taken.AuditQuery,
+            errors=[403],
             answers={200: Answer("All of it.", TEXT, "text/csv")},
-        ),
+        )
     },
     "/healthz": {
-        "get": _operation("See whether it works", record({"status": TEXT, "database_ts": TEXT}), access="open"),
+        "get": _operation("See whether it works", record({"status": TEXT, "database_ts": TEXT}), access="open")
     },
-}  # fmt: skip
+}
 DESCRIPTION = Description("Threads", _ABOUT, "ThreadError", COMPONENTS, OPERATIONS)

@@ -45,9 +45,11 @@ from tools_app.events import INPUT_REQUESTED, TOOL_REQUESTED
 from tools_app.types import Decision
 
 ENDS = {
-    RUN_COMPLETED.name: "completed", RUN_CANCELLED.name: "canceled", RUN_FAILED.name: "failed",
+    RUN_COMPLETED.name: "completed",
+    RUN_CANCELLED.name: "canceled",
+    RUN_FAILED.name: "failed",
     RUN_TIMED_OUT.name: "failed",
-}  # fmt: skip
+}
 _TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
 _CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 _ZONES = {"reasoning": (REASONING, REASONING_END), "text": (TEXT, TEXT_END)}

@@ -109,9 +109,15 @@ def _message(turn: Turn, said: dict[UUID, dict[str, Any]], own: MessageExtras | 
         text = said_text if said_text and turn.state != "error" else f"{said_text}\n\n{turn.error_message}".strip()
         extras = {"citations": [one for part in details["parts"] for one in part.get("citations") or ()]}
     return Message(
-        message_id, _sequence(turn.ordinal, turn.part), turn.role.upper(), text, turn.state == "error", extras,
-        details if with_details else None, turn.created_at,
-    )  # fmt: skip
+        message_id,
+        _sequence(turn.ordinal, turn.part),
+        turn.role.upper(),
+        text,
+        turn.state == "error",
+        extras,
+        details if with_details else None,
+        turn.created_at,
+    )
 
 
 def _sequence(ordinal: int, part: int) -> int:
@@ -187,9 +193,15 @@ def _asking_message(run: RunView, with_details: bool) -> Message:
     details = _details(run.id, steps, None, "")
     place = sum(1 + len(step.tool_calls) for step in transcript.steps)
     return Message(
-        run.id, _sequence(run.ordinal, place), "ASSISTANT", text_of(details["parts"]), False, {"citations": []},
-        details if with_details else None, run.started_at or run.created_at,
-    )  # fmt: skip
+        run.id,
+        _sequence(run.ordinal, place),
+        "ASSISTANT",
+        text_of(details["parts"]),
+        False,
+        {"citations": []},
+        details if with_details else None,
+        run.started_at or run.created_at,
+    )
 
 
 def _open_steps(transcript: RunTranscript) -> list[StoredStep]:
@@ -197,9 +209,12 @@ def _open_steps(transcript: RunTranscript) -> list[StoredStep]:
     questions = tools.list_questions_of([one.id for one in transcript.executions])
     return [
         StoredStep(
-            step.text, at, at, step.reasoning,
+            step.text,
+            at,
+            at,
+            step.reasoning,
             executions=tuple(one for one in transcript.executions if one.step == step.index),
             questions=tuple(questions.items()),
         )
         for step in transcript.steps
-    ]  # fmt: skip
+    ]

@@ -19,10 +19,14 @@ Shape = dict[str, Any]
 NEW_THREAD = "New Thread"
 _TASK_QUEUE = "runs"
 _WORKFLOW = {
-    RunStatus.QUEUED: "RUNNING", RunStatus.RUNNING: "RUNNING", RunStatus.WAITING: "RUNNING",
-    RunStatus.COMPLETED: "COMPLETED", RunStatus.FAILED: "FAILED", RunStatus.CANCELLED: "CANCELED",
+    RunStatus.QUEUED: "RUNNING",
+    RunStatus.RUNNING: "RUNNING",
+    RunStatus.WAITING: "RUNNING",
+    RunStatus.COMPLETED: "COMPLETED",
+    RunStatus.FAILED: "FAILED",
+    RunStatus.CANCELLED: "CANCELED",
     RunStatus.TIMED_OUT: "TIMED_OUT",
-}  # fmt: skip
+}
 
 
 def page(items: Sequence[Shape], total: int, asked: dict[str, Any]) -> Shape:
@@ -31,18 +35,27 @@ def page(items: Sequence[Shape], total: int, asked: dict[str, Any]) -> Shape:
 
 def person(user: User) -> Shape:
     return {
-        "user_id": str(user_uuid(user.pk)), "first_name": user.first_name or None, "last_name": user.last_name or None,
-    }  # fmt: skip
+        "user_id": str(user_uuid(user.pk)),
+        "first_name": user.first_name or None,
+        "last_name": user.last_name or None,
+    }
 
 
 def thread(session: Session, owner: User, *, is_busy: bool) -> Shape:
     """is_busy: whether a message would be refused now; a field of ours, as is `agent_id`."""
     return {
-        "id": str(session.id), "path_part_id": str(session.id), "title": session.title or NEW_THREAD,
-        "parent_thread_id": commands.parent_of(session), "materialized_path": path_of(session, owner),
-        "tenant_id": str(TENANT), "owner": person(owner), "created_at": iso(session.created_at),
-        "updated_at": iso(session.last_active_at), "agent_id": session.agent.agent_id, "is_busy": is_busy,
-    }  # fmt: skip
+        "id": str(session.id),
+        "path_part_id": str(session.id),
+        "title": session.title or NEW_THREAD,
+        "parent_thread_id": commands.parent_of(session),
+        "materialized_path": path_of(session, owner),
+        "tenant_id": str(TENANT),
+        "owner": person(owner),
+        "created_at": iso(session.created_at),
+        "updated_at": iso(session.last_active_at),
+        "agent_id": session.agent.agent_id,
+        "is_busy": is_busy,
+    }
 
 
 def path_of(session: Session, owner: User) -> str:
@@ -53,49 +66,78 @@ def message(told: Message, session: Session, owner: User) -> Shape:
     content = {"text": told.text, "is_error": told.is_error, "citations": [], "references": [], **told.extras}
     at = iso(told.created_at)
     return {
-        "id": str(told.id), "path_part_id": str(told.id), "sequence": told.sequence, "role": told.role,
-        "content": content, "details": told.details, "parent_path_id": str(session.id),
-        "materialized_path": f"{path_of(session, owner)}/{told.sequence}", "tenant_id": str(TENANT),
+        "id": str(told.id),
+        "path_part_id": str(told.id),
+        "sequence": told.sequence,
+        "role": told.role,
+        "content": content,
+        "details": told.details,
+        "parent_path_id": str(session.id),
+        "materialized_path": f"{path_of(session, owner)}/{told.sequence}",
+        "tenant_id": str(TENANT),
         "author_tenant_user_id": str(user_uuid(owner.pk)) if told.role == "USER" else None,
-        "created_at": at, "updated_at": at,
-    }  # fmt: skip
+        "created_at": at,
+        "updated_at": at,
+    }
 
 
 def job(thread_id: UUID, run: RunView) -> Shape:
     return {
-        "workflow_id": workflow_id(thread_id), "temporal_status": _WORKFLOW[run.status],
-        "workflow_type": f"agent:{run.agent_id}", "task_queue": _TASK_QUEUE,
-        "start_time": iso(run.started_at or run.created_at), "close_time": iso(run.ended_at), "run_id": str(run.id),
-        "status": run.status.value, "waiting_on": run.waiting_on.value if run.waiting_on else None,
-    }  # fmt: skip
+        "workflow_id": workflow_id(thread_id),
+        "temporal_status": _WORKFLOW[run.status],
+        "workflow_type": f"agent:{run.agent_id}",
+        "task_queue": _TASK_QUEUE,
+        "start_time": iso(run.started_at or run.created_at),
+        "close_time": iso(run.ended_at),
+        "run_id": str(run.id),
+        "status": run.status.value,
+        "waiting_on": run.waiting_on.value if run.waiting_on else None,
+    }
 
 
 def feedback(row: Feedback) -> Shape:
     return {
-        "id": str(row.pk), "target_type": row.target_type, "target_id": str(row.target_id),
-        "user_id": str(user_uuid(row.user_id)), "rating": row.rating, "reason": row.reason or None,
-        "comment": row.comment or None, "extra_metadata": row.extra_metadata, "created_at": iso(row.created_at),
+        "id": str(row.pk),
+        "target_type": row.target_type,
+        "target_id": str(row.target_id),
+        "user_id": str(user_uuid(row.user_id)),
+        "rating": row.rating,
+        "reason": row.reason or None,
+        "comment": row.comment or None,
+        "extra_metadata": row.extra_metadata,
+        "created_at": iso(row.created_at),
         "updated_at": iso(row.updated_at),
-    }  # fmt: skip
+    }
 
 
 def api_key(row: ApiKey) -> Shape:
     return {
-        "id": str(row.pk), "name": row.name, "key_suffix": row.suffix, "created_at": iso(row.created_at),
-        "expires_at": iso(row.expires_at), "last_used_at": iso(row.last_used_at),
-    }  # fmt: skip
+        "id": str(row.pk),
+        "name": row.name,
+        "key_suffix": row.suffix,
+        "created_at": iso(row.created_at),
+        "expires_at": iso(row.expires_at),
+        "last_used_at": iso(row.last_used_at),
+    }
 
 
 def user(row: User) -> Shape:
     """The signed-in user. Operators are the tenant's admins, superusers its owners."""
     role = "OWNER" if row.is_superuser else "ADMIN" if row.is_staff else "USER"
     return {
-        "id": str(user_uuid(row.pk)), "email": row.email or None, "phone_number": None,
-        "first_name": row.first_name or None, "last_name": row.last_name or None, "idp_type": "PASSWORD",
-        "current_tenant_id": str(TENANT), "current_tenant_role": role, "default_tenant_id": str(TENANT),
-        "language_preference": "en", "join_method": "CREATOR" if row.is_superuser else "ADDED",
+        "id": str(user_uuid(row.pk)),
+        "email": row.email or None,
+        "phone_number": None,
+        "first_name": row.first_name or None,
+        "last_name": row.last_name or None,
+        "idp_type": "PASSWORD",
+        "current_tenant_id": str(TENANT),
+        "current_tenant_role": role,
+        "default_tenant_id": str(TENANT),
+        "language_preference": "en",
+        "join_method": "CREATOR" if row.is_superuser else "ADDED",
         "onboarding_completed_at": iso(row.date_joined),
-    }  # fmt: skip
+    }
 
 
 def audit_event(row: AuditEntry, people: dict[int, User]) -> Shape:
@@ -103,23 +145,40 @@ def audit_event(row: AuditEntry, people: dict[int, User]) -> Shape:
     number = row.actor.removeprefix("user:")
     actor = people.get(int(number)) if row.actor.startswith("user:") and number.isdecimal() else None
     return {
-        "id": str(row.pk), "subject_path_part_id": str(row.session_id or TENANT), "kind": row.action,
-        "ts": iso(row.at), "actor_user_id": str(user_uuid(actor.pk)) if actor else None, "payload": row.details,
-        "actor": person(actor) if actor else None, "subject_name": row.session_key or None,
+        "id": str(row.pk),
+        "subject_path_part_id": str(row.session_id or TENANT),
+        "kind": row.action,
+        "ts": iso(row.at),
+        "actor_user_id": str(user_uuid(actor.pk)) if actor else None,
+        "payload": row.details,
+        "actor": person(actor) if actor else None,
+        "subject_name": row.session_key or None,
         "subject_object_id": str(row.session_id) if row.session_id else None,
         "subject_part_type": "THREAD" if row.session_id else None,
-    }  # fmt: skip
+    }
 
 
 def trace(run: RunView, owner: User, calls: int, generations: int, model: str) -> Shape:
     """One turn of the conversation, as diagnostics show it."""
     seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None
     return {
-        "status": "ready" if run.status.is_terminal else "pending", "kind": "chat_turn", "trace_id": str(run.id),
-        "run_id": str(run.id), "thread_id": str(run.conversation_id), "message_id": str(run.id),
-        "user_id": str(user_uuid(owner.pk)), "started_at": iso(run.started_at), "ended_at": iso(run.ended_at),
-        "duration_ms": None if seconds is None else round(seconds * 1000), "model": model or None,
-        "generations": generations, "tool_calls": calls, "subagents": 0, "input_tokens": run.usage.input_tokens,
-        "output_tokens": run.usage.output_tokens, "state": run.status.value,
-        "workflow_name": None, "title": None,
-    }  # fmt: skip
+        "status": "ready" if run.status.is_terminal else "pending",
+        "kind": "chat_turn",
+        "trace_id": str(run.id),
+        "run_id": str(run.id),
+        "thread_id": str(run.conversation_id),
+        "message_id": str(run.id),
+        "user_id": str(user_uuid(owner.pk)),
+        "started_at": iso(run.started_at),
+        "ended_at": iso(run.ended_at),
+        "duration_ms": None if seconds is None else round(seconds * 1000),
+        "model": model or None,
+        "generations": generations,
+        "tool_calls": calls,
+        "subagents": 0,
+        "input_tokens": run.usage.input_tokens,
+        "output_tokens": run.usage.output_tokens,
+        "state": run.status.value,
+        "workflow_name": None,
+        "title": None,
+    }

@@ -6,13 +6,19 @@ from typing import Any
 
 from sessions_app.live_view.watch import Seen
 from sessions_app.surfaces.base.timestamps import iso
-from tools_app.events import (APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED, TOOL_PROGRESS, TOOL_REQUESTED)
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_PROGRESS,
+    TOOL_REQUESTED,
+)
 from tools_app.types import Decision, ExecutionStatus
 
 _ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
-CALL_FACTS = (
-    TOOL_REQUESTED.name, APPROVAL_REQUESTED.name, APPROVAL_DECIDED.name, INPUT_REQUESTED.name, *_ENDED,
-)  # fmt: skip
+CALL_FACTS = (TOOL_REQUESTED.name, APPROVAL_REQUESTED.name, APPROVAL_DECIDED.name, INPUT_REQUESTED.name, *_ENDED)
 PASSING_FACTS = (TOOL_PROGRESS.name,)
 
 Step = dict[str, Any]
@@ -40,10 +46,17 @@ class Calls:
         execution_id = payload["execution_id"]
         if fact.type == TOOL_REQUESTED.name:
             self._steps[execution_id] = {
-                "id": execution_id, "tool_call_id": payload["call_id"], "name": payload["tool"], "kind": "tool_call",
-                "args": payload["arguments"], "detail": None, "status": "running", "start_time": at,
-                "end_time": None, "duration_ms": None,
-            }  # fmt: skip
+                "id": execution_id,
+                "tool_call_id": payload["call_id"],
+                "name": payload["tool"],
+                "kind": "tool_call",
+                "args": payload["arguments"],
+                "detail": None,
+                "status": "running",
+                "start_time": at,
+                "end_time": None,
+                "duration_ms": None,
+            }
             return self._steps[execution_id]
         step = self._steps.get(execution_id)
         if step is None:
@@ -65,9 +78,11 @@ class Calls:
                 changed["detail"] = payload["question"]
             case _:
                 changed |= {
-                    "detail": payload.get("output", payload.get("error")), "status": status_of(payload["status"]),
-                    "end_time": at, "duration_ms": payload["duration_ms"],
-                }  # fmt: skip
+                    "detail": payload.get("output", payload.get("error")),
+                    "status": status_of(payload["status"]),
+                    "end_time": at,
+                    "duration_ms": payload["duration_ms"],
+                }
         self._steps[execution_id] = changed
         return changed
 

@@ -66,17 +66,34 @@ def make_run(agent, operator) -> Callable[..., Run]:
         now = timezone.now() - timedelta(seconds=10)
         number = Session.objects.count()
         session = Session.objects.create(
-            key=f"WebChat:default:{operator.pk}:{number}", channel="WebChat", sender_id=str(operator.pk),
-            owner=operator, agent=agent, title=words[:200], last_active_at=now, created_at=now, next_ordinal=1,
+            key=f"WebChat:default:{operator.pk}:{number}",
+            channel="WebChat",
+            sender_id=str(operator.pk),
+            owner=operator,
+            agent=agent,
+            title=words[:200],
+            last_active_at=now,
+            created_at=now,
+            next_ordinal=1,
             message_count=1,
-        )  # fmt: skip
+        )
         is_open = status in ("queued", "running", "waiting")
         run = Run.objects.create(
-            conversation_id=session.pk, session_key=session.key, ordinal=0, agent=agent, status=status,
-            actor=f"user:{operator.pk}", request_id="request-7", created_at=now, input_tokens=1234, output_tokens=56,
+            conversation_id=session.pk,
+            session_key=session.key,
+            ordinal=0,
+            agent=agent,
+            status=status,
+            actor=f"user:{operator.pk}",
+            request_id="request-7",
+            created_at=now,
+            input_tokens=1234,
+            output_tokens=56,
             started_at=None if status == "queued" else now + timedelta(seconds=1),
-            ended_at=None if is_open else now + timedelta(seconds=9), fence=0 if status == "queued" else 1, **fields,
-        )  # fmt: skip
+            ended_at=None if is_open else now + timedelta(seconds=9),
+            fence=0 if status == "queued" else 1,
+            **fields,
+        )
         Turn.objects.create(session=session, run=run, ordinal=0, part=0, role="user", content=words, created_at=now)
         asked = [
             {"id": f"call_{n}", "name": "calculator", "arguments": '{"expression": "17*23"}'} for n in range(calls)
@@ -98,8 +115,24 @@ def make_run(agent, operator) -> Callable[..., Run]:
 
 def _execution(run: Run, index: int, now: Any) -> ToolExecution:
     return ToolExecution.objects.create(
-        run_id=run.pk, session_id=run.conversation_id, agent_id="default", actor=run.actor, step=0, call_index=index,
-        call_id=f"call_{index}", tool="calculator", arguments={"expression": "17*23"}, effect="read", risk="low",
-        decision="allow", status="Completed", output='{"result": "391"}', timeout_seconds=10, on_done="x",
-        on_done_queue="runs", created_at=now, started_at=now, completed_at=now + timedelta(seconds=2),
-    )  # fmt: skip
+        run_id=run.pk,
+        session_id=run.conversation_id,
+        agent_id="default",
+        actor=run.actor,
+        step=0,
+        call_index=index,
+        call_id=f"call_{index}",
+        tool="calculator",
+        arguments={"expression": "17*23"},
+        effect="read",
+        risk="low",
+        decision="allow",
+        status="Completed",
+        output='{"result": "391"}',
+        timeout_seconds=10,
+        on_done="x",
+        on_done_queue="runs",
+        created_at=now,
+        started_at=now,
+        completed_at=now + timedelta(seconds=2),
+    )

@@ -17,13 +17,28 @@ KEY = "sk-proj-THIS-IS-A-SECRET-0123456789"
 
 def agent_form(agent: Agent, **changes):
     fields = {
-        "agent_id": agent.agent_id, "name": agent.name, "description": "", "provider": agent.provider_id,
-        "model_id": "", "system_prompt": agent.system_prompt, "max_context_tokens": 1000, "allowed_channels": "",
-        "autonomy": "supervised", "enabled_skill_ids": "", "busy_policy": "queue", "queue_limit": 20,
+        "agent_id": agent.agent_id,
+        "name": agent.name,
+        "description": "",
+        "provider": agent.provider_id,
+        "model_id": "",
+        "system_prompt": agent.system_prompt,
+        "max_context_tokens": 1000,
+        "allowed_channels": "",
+        "autonomy": "supervised",
+        "enabled_skill_ids": "",
+        "busy_policy": "queue",
+        "queue_limit": 20,
         "max_tool_rounds": 10,
-        "max_active_seconds": 120, "max_call_seconds": 300, "max_idle_seconds": 60, "max_tries": 2,
-        "retry_first_seconds": 2, "retry_max_seconds": 30, "all_tools": "on", "mcp_servers_mode": "inherit",
-    }  # fmt: skip
+        "max_active_seconds": 120,
+        "max_call_seconds": 300,
+        "max_idle_seconds": 60,
+        "max_tries": 2,
+        "retry_first_seconds": 2,
+        "retry_max_seconds": 30,
+        "all_tools": "on",
+        "mcp_servers_mode": "inherit",
+    }
     return {name: value for name, value in {**fields, **changes}.items() if value is not None}
 
 

@@ -22,9 +22,13 @@ def approval(make_run) -> Approval:
     execution = ToolExecution.objects.get(run_id=run.pk)
     now = timezone.now()
     return Approval.objects.create(
-        execution=execution, run_id=run.pk, digest=digest_of(execution), reason="The call is of high risk.",
-        created_at=now, expires_at=now + timedelta(minutes=30),
-    )  # fmt: skip
+        execution=execution,
+        run_id=run.pk,
+        digest=digest_of(execution),
+        reason="The call is of high risk.",
+        created_at=now,
+        expires_at=now + timedelta(minutes=30),
+    )
 
 
 def badges(response) -> list[str]:

@@ -19,8 +19,15 @@ INBOUND = "/admin/sessions_app/inboundmessage/"
 
 
 def fields(**changed):
-    given = {"channel": "telegram", "account_id": "main", "access": "open", "allowed_senders": "", "config": "{}",
-             "new_secrets": json.dumps({"bot_token": TOKEN}), "is_enabled": "on"}  # fmt: skip
+    given = {
+        "channel": "telegram",
+        "account_id": "main",
+        "access": "open",
+        "allowed_senders": "",
+        "config": "{}",
+        "new_secrets": json.dumps({"bot_token": TOKEN}),
+        "is_enabled": "on",
+    }
     return {**given, **changed}
 
 
@@ -34,9 +41,16 @@ def account(db):
 def delivery(account):
     now = timezone.now()
     return Delivery.objects.create(
-        dedupe_key="k", account=account, lane="l", target={"chat": "1", "type": "direct", "thread": ""},
-        status="unknown", text="<b>hello</b>", ready_at=now, expires_at=now, created_at=now,
-    )  # fmt: skip
+        dedupe_key="k",
+        account=account,
+        lane="l",
+        target={"chat": "1", "type": "direct", "thread": ""},
+        status="unknown",
+        text="<b>hello</b>",
+        ready_at=now,
+        expires_at=now,
+        created_at=now,
+    )
 
 
 def test_an_account_is_made_and_its_secrets_are_not_shown_again(pages):
@@ -85,9 +99,17 @@ def test_an_account_is_tried_out(pages, account):
 def test_traffic_is_shown_as_text(pages, account, delivery):
     now = timezone.now()
     row = InboundMessage.objects.create(
-        account=account, message_id="1:1", sender_id="1", sender_name="<i>Eve", chat_id="1", text="<u>evil",
-        raw='{"a": "<img>"}', sent_at=now, received_at=now, reason="no_text",
-    )  # fmt: skip
+        account=account,
+        message_id="1:1",
+        sender_id="1",
+        sender_name="<i>Eve",
+        chat_id="1",
+        text="<u>evil",
+        raw='{"a": "<img>"}',
+        sent_at=now,
+        received_at=now,
+        reason="no_text",
+    )
     for address in (INBOUND, f"{INBOUND}{row.pk}/change/", DELIVERIES, f"{DELIVERIES}{delivery.pk}/change/"):
         shown = pages.get(address).content.decode()
         assert not [text for text in ("<u>evil", "<i>Eve", "<b>hello", "<img>") if text in shown]
@@ -104,9 +126,15 @@ def test_traffic_is_shown_as_text(pages, account, delivery):
 def test_what_a_platform_wants_back_with_the_answer_is_not_shown(pages, account, raw):
     now = timezone.now()
     row = InboundMessage.objects.create(
-        account=account, message_id="m1", sender_id="1", chat_id="1", raw=raw, sent_at=now, received_at=now,
+        account=account,
+        message_id="m1",
+        sender_id="1",
+        chat_id="1",
+        raw=raw,
+        sent_at=now,
+        received_at=now,
         metadata={"chatId": "1", "reference": {"url": "https://reply.test/T0/B1", "ttl": 7}},
-    )  # fmt: skip
+    )
     shown = pages.get(f"{INBOUND}{row.pk}/change/").content.decode()
     assert not [secret for secret in ("T0/B1", "T0%2FB1") if secret in shown]
     assert "url" in shown and "ttl" in shown and shown.count(MASK) >= 3

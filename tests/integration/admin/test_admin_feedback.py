@@ -37,9 +37,15 @@ def test_opinions_are_filtered_by_rating(pages: Any, make_run: Any, django_asser
 def test_an_opinion_leads_to_the_message_it_is_about(pages: Any, make_run: Any) -> None:
     run = make_run()
     answer = Turn.objects.create(
-        session_id=run.conversation_id, run=run, ordinal=0, part=3, role="assistant", content="It is 391.",
-        is_answer=True, created_at=timezone.now(),
-    )  # fmt: skip
+        session_id=run.conversation_id,
+        run=run,
+        ordinal=0,
+        part=3,
+        role="assistant",
+        content="It is 391.",
+        is_answer=True,
+        created_at=timezone.now(),
+    )
     of_answer = opinion(run, run.pk, rating="UP")
     question = Turn.objects.get(session_id=run.conversation_id, role="user")
     of_question = opinion(run, question.pk, rating="DOWN")

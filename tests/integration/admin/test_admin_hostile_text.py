@@ -46,23 +46,48 @@ def poisoned(make_run, agent, operator):
     )
     session = Session.objects.get()
     Turn.objects.create(
-        session=session, run=run, ordinal=0, part=1, role="assistant", content=TEXT, html=SCRIPT, tool_calls=[call],
-        error_message=TEXT, error_code=TEXT[:60], state="error", created_at=timezone.now(),
-    )  # fmt: skip
+        session=session,
+        run=run,
+        ordinal=0,
+        part=1,
+        role="assistant",
+        content=TEXT,
+        html=SCRIPT,
+        tool_calls=[call],
+        error_message=TEXT,
+        error_code=TEXT[:60],
+        state="error",
+        created_at=timezone.now(),
+    )
     Turn.objects.create(
         session=session, ordinal=0, part=2, role="tool", content=TEXT, tool_call_ids=[TEXT], created_at=timezone.now()
     )
     Agent.objects.filter(pk=agent.pk).update(name=TEXT, description=TEXT, model_id=TEXT)
     ApiKey.objects.create(user=operator, name=TEXT[:120], prefix="p", digest="d")
     entry = AuditEntry.objects.create(
-        action=SCRIPT[:64], actor=TEXT, agent_id=TEXT[:120], session_id=session.pk, session_key=TEXT,
-        request_id=TEXT[:128], at=timezone.now(), details={TEXT: [TEXT]},
-    )  # fmt: skip
+        action=SCRIPT[:64],
+        actor=TEXT,
+        agent_id=TEXT[:120],
+        session_id=session.pk,
+        session_key=TEXT,
+        request_id=TEXT[:128],
+        at=timezone.now(),
+        details={TEXT: [TEXT]},
+    )
     approval = Approval.objects.create(
-        execution=ToolExecution.objects.get(), run_id=run.pk, reason=TEXT, note=TEXT, decided_by=TEXT, digest="d",
-        run_pattern=TEXT, pattern=TEXT,
-        status="denied", created_at=timezone.now(), expires_at=timezone.now(), decided_at=timezone.now(),
-    )  # fmt: skip
+        execution=ToolExecution.objects.get(),
+        run_id=run.pk,
+        reason=TEXT,
+        note=TEXT,
+        decided_by=TEXT,
+        digest="d",
+        run_pattern=TEXT,
+        pattern=TEXT,
+        status="denied",
+        created_at=timezone.now(),
+        expires_at=timezone.now(),
+        decided_at=timezone.now(),
+    )
     Event.objects.update(type=TEXT[:64], actor=TEXT, payload={TEXT: TEXT})
     objects = [
         run,
@@ -93,9 +118,14 @@ def poisoned_tools(run):
         digest="d",
     )
     data = {
-        "skillId": "evil", "name": TEXT, "version": "1.0.0", "publisherId": "acme", "description": TEXT,
-        "requiredPermissions": [], "instruction": {"body": TEXT},
-    }  # fmt: skip
+        "skillId": "evil",
+        "name": TEXT,
+        "version": "1.0.0",
+        "publisherId": "acme",
+        "description": TEXT,
+        "requiredPermissions": [],
+        "instruction": {"body": TEXT},
+    }
     skill = Skill.objects.create(
         skill_id="evil", publisher_id="acme", name=TEXT, description=TEXT, latest_version="1.0.0", category=TEXT[:60]
     )
@@ -115,7 +145,7 @@ def poisoned_tools(run):
             created_at=now,
             updated_at=now,
             **names,
-        ),  # fmt: skip
+        ),
         Grant.objects.create(pattern=TEXT, granted_by=TEXT, created_at=now, agent_id=TEXT[:120], run_id=None),
         InputRequest.objects.create(
             execution=ToolExecution.objects.get(),
@@ -126,7 +156,7 @@ def poisoned_tools(run):
             created_at=now,
             expires_at=now,
             answered_by=TEXT,
-        ),  # fmt: skip
+        ),
         server,
         skill,
     ]

@@ -18,11 +18,21 @@ YES = {"_form_submitted": "True"}
 
 def fields(**changed):
     given = {
-        "name": "srv", "transport": "stdio", "command": sys.executable, "arguments": json.dumps(["-S", BAD, "fine"]),
-        "environment": "{}", "url": "", "headers": "{}", "is_enabled": "on", "default_risk": "high",
-        "default_effect": "once", "connect_seconds": "10", "call_seconds": "60", "tools-TOTAL_FORMS": "0",
+        "name": "srv",
+        "transport": "stdio",
+        "command": sys.executable,
+        "arguments": json.dumps(["-S", BAD, "fine"]),
+        "environment": "{}",
+        "url": "",
+        "headers": "{}",
+        "is_enabled": "on",
+        "default_risk": "high",
+        "default_effect": "once",
+        "connect_seconds": "10",
+        "call_seconds": "60",
+        "tools-TOTAL_FORMS": "0",
         "tools-INITIAL_FORMS": "0",
-    }  # fmt: skip
+    }
     return {**given, **changed}
 
 
@@ -72,9 +82,14 @@ def test_a_server_that_is_away_is_told(pages, server):
 def test_a_tool_is_rated_and_agents_are_offered_it_so(pages, server):
     tool = server.tools.get()
     row = {
-        "tools-TOTAL_FORMS": "1", "tools-INITIAL_FORMS": "1", "tools-0-id": str(tool.pk),
-        "tools-0-server": str(server.pk), "tools-0-is_enabled": "on", "tools-0-risk": "low", "tools-0-effect": "read",
-    }  # fmt: skip
+        "tools-TOTAL_FORMS": "1",
+        "tools-INITIAL_FORMS": "1",
+        "tools-0-id": str(tool.pk),
+        "tools-0-server": str(server.pk),
+        "tools-0-is_enabled": "on",
+        "tools-0-risk": "low",
+        "tools-0-effect": "read",
+    }
     before = McpServer.objects.get().tools_version
     pages.post(f"{SERVERS}{server.pk}/change/", fields(**row))
     tool.refresh_from_db()

@@ -12,13 +12,26 @@ EXECUTIONS = "/admin/tools_app/toolexecution/"
 def test_a_session_reads_as_a_conversation(pages, make_run):
     run = make_run("failed")
     Turn.objects.create(
-        session_id=run.conversation_id, run=run, ordinal=0, part=1, role="assistant", content="Let me see.",
-        tool_calls=[{"id": "c", "name": "calculator", "arguments": "{}"}], created_at=timezone.now(),
-    )  # fmt: skip
+        session_id=run.conversation_id,
+        run=run,
+        ordinal=0,
+        part=1,
+        role="assistant",
+        content="Let me see.",
+        tool_calls=[{"id": "c", "name": "calculator", "arguments": "{}"}],
+        created_at=timezone.now(),
+    )
     Turn.objects.create(
-        session_id=run.conversation_id, run=run, ordinal=0, part=2, role="assistant", state="error",
-        error_code="model_auth", error_message="The key was refused.", created_at=timezone.now(),
-    )  # fmt: skip
+        session_id=run.conversation_id,
+        run=run,
+        ordinal=0,
+        part=2,
+        role="assistant",
+        state="error",
+        error_code="model_auth",
+        error_message="The key was refused.",
+        created_at=timezone.now(),
+    )
     html = pages.get(f"{SESSIONS}{run.conversation_id}/change/").content.decode()
     positions = [
         html.index(text) for text in ("17 times 23?</div>", "Let me see.", "calculator", "The key was refused.")

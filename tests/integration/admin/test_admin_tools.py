@@ -20,10 +20,25 @@ HOSTILE = "<script>alert(1)</script>\u202e"
 @pytest.fixture
 def execution() -> ToolExecution:
     return ToolExecution.objects.create(
-        run_id=uuid4(), session_id=uuid4(), agent_id="default", actor="user:1", step=0, call_index=0, call_id="c",
-        tool="web_fetch", effect="read", risk="low", timeout_seconds=10, on_done="d", on_done_queue="q",
-        created_at=timezone.now(), output="{}", withheld=HOSTILE, suspicion=90, status="Completed",
-    )  # fmt: skip
+        run_id=uuid4(),
+        session_id=uuid4(),
+        agent_id="default",
+        actor="user:1",
+        step=0,
+        call_index=0,
+        call_id="c",
+        tool="web_fetch",
+        effect="read",
+        risk="low",
+        timeout_seconds=10,
+        on_done="d",
+        on_done_queue="q",
+        created_at=timezone.now(),
+        output="{}",
+        withheld=HOSTILE,
+        suspicion=90,
+        status="Completed",
+    )
 
 
 def page(client: Any, model: str, pk: Any = None) -> str:
@@ -38,9 +53,14 @@ def page(client: Any, model: str, pk: Any = None) -> str:
 def test_memories_are_read_and_deleted_on_record(admin_client: Any) -> None:
     now = timezone.now()
     memory = Memory.objects.create(
-        agent_id="default", actor="user:7", key=HOSTILE, text="likes blue", run_id=uuid4(), created_at=now,
+        agent_id="default",
+        actor="user:7",
+        key=HOSTILE,
+        text="likes blue",
+        run_id=uuid4(),
+        created_at=now,
         updated_at=now,
-    )  # fmt: skip
+    )
     assert "likes blue" in page(admin_client, "memory")
     assert "user:7" in page(admin_client, "memory", memory.pk)
     admin_client.post(f"/admin/tools_app/memory/{memory.pk}/delete/", {"post": "yes"})

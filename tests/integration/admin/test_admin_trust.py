@@ -27,8 +27,10 @@ def test_a_credential_is_stored_replaced_and_deleted_and_its_value_never_shown(p
     assert not Credential.objects.exists()
     actions = AuditEntry.objects.filter(action__startswith="Credential", actor=f"user:{operator.pk}")
     assert list(actions.order_by("id").values_list("action", flat=True)) == [
-        "CredentialStored", "CredentialStored", "CredentialDeleted",
-    ]  # fmt: skip
+        "CredentialStored",
+        "CredentialStored",
+        "CredentialDeleted",
+    ]
 
 
 @pytest.mark.parametrize("fields", [{"name": "a b"}, {"value": "short"}, {"value": ""}, {"name": ""}])
@@ -44,10 +46,16 @@ def test_staff_without_the_right_see_no_credentials(staff):
 
 def test_a_skill_is_shown_with_what_it_requires_and_who_has_it(pages, agent):
     hostile = "<script>alert(1)</script>"
-    registry.register({
-        "skillId": "crm", "name": hostile, "version": "1.0.0", "publisherId": "acme", "description": hostile,
-        "requiredPermissions": ["crm:read"],
-    })  # fmt: skip
+    registry.register(
+        {
+            "skillId": "crm",
+            "name": hostile,
+            "version": "1.0.0",
+            "publisherId": "acme",
+            "description": hostile,
+            "requiredPermissions": ["crm:read"],
+        }
+    )
     registry.install("default", "crm", owner_id=None)
     skill = Skill.objects.get()
     pages_of_it = [pages.get(url).content.decode() for url in (SKILLS, f"{SKILLS}{skill.pk}/change/")]

@@ -44,9 +44,18 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan(*calls: ToolCall, policy: AgentPolicy = TWO) -> list[ExecutionStatus]:
     with transaction.atomic():
         planned = services.plan_executions(
-            calls, run_id=uuid4(), session_id=uuid4(), session_key="", agent_id="default", actor="user:1", step=0,
-            text_length=0, policy=policy, on_done="x", on_done_queue="runs",
-        )  # fmt: skip
+            calls,
+            run_id=uuid4(),
+            session_id=uuid4(),
+            session_key="",
+            agent_id="default",
+            actor="user:1",
+            step=0,
+            text_length=0,
+            policy=policy,
+            on_done="x",
+            on_done_queue="runs",
+        )
         audit.emit(planned.facts)
         return [execution.status for execution in planned.executions]
 
@@ -108,9 +117,7 @@ def test_many_at_once_take_no_more_than_there_is(quiet: None) -> None:
 
 def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
     usage = Usage(1500, 500)
-    rig.agent(
-        Reply(tool_calls=(ECHO,), usage=usage), Reply(("Never said.",), usage=usage), budgets={"costPerHour": 2}
-    )  # fmt: skip
+    rig.agent(Reply(tool_calls=(ECHO,), usage=usage), Reply(("Never said.",), usage=usage), budgets={"costPerHour": 2})
     transcript = rig.wait(rig.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "budget_exhausted")
     assert "budget of 2 an hour" in transcript.run.error_message

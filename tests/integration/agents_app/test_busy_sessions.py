@@ -69,9 +69,7 @@ def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
     assert said == [("user", "one"), ("assistant", "thinking"), ("user", "two")]
     assert list(Event.objects.filter(type="step.completed").values_list("step", flat=True)) == [0]
     roles = Turn.objects.order_by("ordinal", "part").values_list("role", "content")
-    assert list(roles) == [
-        ("user", "one"), ("user", "two"), ("assistant", "thinking"), ("assistant", "Both answered"),
-    ]  # fmt: skip
+    assert list(roles) == [("user", "one"), ("user", "two"), ("assistant", "thinking"), ("assistant", "Both answered")]
 
 
 def test_steer_leaves_a_title_that_was_given_meanwhile(rig: EngineRig) -> None:

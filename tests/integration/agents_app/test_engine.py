@@ -49,8 +49,13 @@ def test_a_plain_message_is_answered_once_and_stored(rig: EngineRig) -> None:
     assert transcript.run.status is RunStatus.COMPLETED
     assert turns(None) == [("user", "hi"), ("assistant", "Hello!")]
     assert [event.type for event in Event.objects.order_by("seq")] == [
-        "session.created", "message.received", "run.queued", "run.started", "message.completed", "run.completed",
-    ]  # fmt: skip
+        "session.created",
+        "message.received",
+        "run.queued",
+        "run.started",
+        "message.completed",
+        "run.completed",
+    ]
 
 
 def test_timeline_numbers_have_no_gap_and_times_rise(rig: EngineRig) -> None:
@@ -246,8 +251,11 @@ def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
     assert actions[:2] == ["SessionCreated", "MessageReceived"]
     assert actions[-1] == "MessageSent"
     assert sorted(actions[2:-1]) == [
-        "ToolExecutionCompleted", "ToolExecutionFailed", "ToolExecutionStarted", "ToolExecutionStarted",
-    ]  # fmt: skip
+        "ToolExecutionCompleted",
+        "ToolExecutionFailed",
+        "ToolExecutionStarted",
+        "ToolExecutionStarted",
+    ]
     named = {entry.details["turn_id"] for entry in entries if "turn_id" in entry.details}
     assert named == {str(turn.id) for turn in Turn.objects.filter(role="user") | Turn.objects.filter(is_answer=True)}
     executions = {entry.details["execution_id"] for entry in entries if "execution_id" in entry.details}

@@ -23,10 +23,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 class Launch(Tool):
     spec = ToolSpec(
-        "launch", "Launches.",
+        "launch",
+        "Launches.",
         {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]},
-        effect=Effect.ONCE, risk=Risk.HIGH,
-    )  # fmt: skip
+        effect=Effect.ONCE,
+        risk=Risk.HIGH,
+    )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         return f"launched to {arguments['target']}"

@@ -27,9 +27,7 @@ from tools_app.types import ToolCall
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECRET = 'canary/42 "Quoted" & more'
-SPELLINGS = (
-    SECRET, json.dumps(SECRET)[1:-1], quote(SECRET, safe=""), b64encode(SECRET.encode()).decode(), "canary",
-)  # fmt: skip
+SPELLINGS = (SECRET, json.dumps(SECRET)[1:-1], quote(SECRET, safe=""), b64encode(SECRET.encode()).decode(), "canary")
 
 
 class Echo(FakeServer):
@@ -90,11 +88,20 @@ def test_a_secret_that_a_skill_uses_is_found_nowhere(
     with Echo() as server:
         monkeypatch.setattr(settings, "KOMAND_SKILL_ALLOW_PRIVATE", [server.address])
         store_credential("crm", SECRET, owner_id=rig.owner.pk)
-        registry.register({
-            "skillId": "lookup", "name": "Lookup", "version": "1.0.0", "publisherId": "acme",
-            "inputSchema": {"type": "object", "properties": {"way": {"type": "string"}}, "required": ["way"]},
-            "http": {"method": "GET", "url": server.url + "/{{input.way}}", "headers": {"X-Key": "{{credential:crm}}"}},
-        })  # fmt: skip
+        registry.register(
+            {
+                "skillId": "lookup",
+                "name": "Lookup",
+                "version": "1.0.0",
+                "publisherId": "acme",
+                "inputSchema": {"type": "object", "properties": {"way": {"type": "string"}}, "required": ["way"]},
+                "http": {
+                    "method": "GET",
+                    "url": server.url + "/{{input.way}}",
+                    "headers": {"X-Key": "{{credential:crm}}"},
+                },
+            }
+        )
         registry.install("default", "lookup", owner_id=rig.owner.pk)
         calls = tuple(ToolCall(way, "skill__lookup", json.dumps({"way": way})) for way in ("good", "fail"))
         script = rig.agent(Reply(("Looking. ",), tool_calls=calls), Reply(("Done.",)), autonomy="full")

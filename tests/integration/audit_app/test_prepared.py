@@ -34,8 +34,9 @@ def test_rows_are_those_of_each_value() -> None:
 def test_objects_are_as_django_reads_them(django_assert_num_queries) -> None:
     query = PreparedObjects(
         lambda action, place: AuditEntry.objects.filter(action=action, agent_id__gt=place).order_by("agent_id"),
-        "an action", "a place",
-    )  # fmt: skip
+        "an action",
+        "a place",
+    )
     written = [entry(agent_id=name, details={"n": [1, None]}) for name in ("a", "b", "c")]
     entry("B", agent_id="b")
     with django_assert_num_queries(2):
@@ -63,8 +64,10 @@ def test_related_objects_come_along(django_assert_num_queries) -> None:
 def test_an_update_changes_what_matches_and_counts_it() -> None:
     update = PreparedUpdate(
         lambda row, at, who: (AuditEntry.objects.filter(pk=row), {"at": at, "request_id": F("agent_id"), "actor": who}),
-        uuid4(), datetime(2001, 2, 3, tzinfo=UTC), "somebody",
-    )  # fmt: skip
+        uuid4(),
+        datetime(2001, 2, 3, tzinfo=UTC),
+        "somebody",
+    )
     one, other = entry(agent_id="x"), entry(agent_id="y")
     later = NOW + timedelta(days=1)
     assert update.run(one.pk, later, "user:2") == 1

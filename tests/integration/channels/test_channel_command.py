@@ -49,8 +49,9 @@ def test_adding_again_replaces_what_the_files_name(tmp_path: Path, capsys: pytes
     account = ChannelAccount.objects.get()
     assert account.config == {}
     assert accounts.make_adapter(account).account.secrets == {
-        "bot_token": TOKEN, "webhook_secret": "another-secret-of-ours",
-    }  # fmt: skip
+        "bot_token": TOKEN,
+        "webhook_secret": "another-secret-of-ours",
+    }
 
 
 @pytest.mark.parametrize(

@@ -91,20 +91,38 @@ def things():
     execution = make_execution(run, status="Completed", output="{}")
     now = run.created_at
     approval = Approval.objects.create(
-        execution=execution, run_id=run.pk, digest="0", reason="why", created_at=now, expires_at=now,
-    )  # fmt: skip
+        execution=execution, run_id=run.pk, digest="0", reason="why", created_at=now, expires_at=now
+    )
     file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=run.pk, agent_id="default")
     return {
-        "caller": RestCaller(admin), "session": session.key, "run": run.pk, "execution": execution.pk,
-        "approval": approval.pk, "file": file.id,
-    }  # fmt: skip
+        "caller": RestCaller(admin),
+        "session": session.key,
+        "run": run.pk,
+        "execution": execution.pk,
+        "approval": approval.pk,
+        "file": file.id,
+    }
 
 
 READS = [
-    "sessions", "sessions/{session}", "sessions/{session}/history", "sessions/{session}/artifacts", "runs/{run}",
-    "tools/executions/{execution}", "approvals", "approvals/{approval}", "agents", "agents/default",
-    "agents/default/skills", "skills", "api-keys", "credentials", "mcp/servers", "control", "audit",
-]  # fmt: skip
+    "sessions",
+    "sessions/{session}",
+    "sessions/{session}/history",
+    "sessions/{session}/artifacts",
+    "runs/{run}",
+    "tools/executions/{execution}",
+    "approvals",
+    "approvals/{approval}",
+    "agents",
+    "agents/default",
+    "agents/default/skills",
+    "skills",
+    "api-keys",
+    "credentials",
+    "mcp/servers",
+    "control",
+    "audit",
+]
 WRITES = [
     ("POST", "agents", {"agentId": "second", "name": "Second", "mcpServers": ["files"], "budgets": {"costPerHour": 1}}),
     ("PUT", "agents/second", {"name": "2nd"}),

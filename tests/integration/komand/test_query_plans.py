@@ -67,14 +67,20 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "heads of the watched timelines": lambda session: timeline.list_heads([session.id, uuid4()]),
     "news of the watched timelines": lambda session: timeline.list_news({session.id: 0, uuid4(): 3}),
     "where a viewer resumes": lambda session: [
-        timeline.find_last(session.id, "run.started", until=9), timeline.list_events_of_run(uuid4(), until=9),
-        timeline.list_events(session.id, after=1), timeline.has_ended(uuid4()),
+        timeline.find_last(session.id, "run.started", until=9),
+        timeline.list_events_of_run(uuid4(), until=9),
+        timeline.list_events(session.id, after=1),
+        timeline.has_ended(uuid4()),
     ],
     "the sidebar": lambda session: [
-        sessions.list_sessions(session.owner), agents.list_busy([session.id]), sessions.count_sessions(session.owner),
+        sessions.list_sessions(session.owner),
+        agents.list_busy([session.id]),
+        sessions.count_sessions(session.owner),
     ],
     "a session's page": lambda session: [
-        sessions.list_turns(session), sessions.list_turns(session, before=(7, 0)), agents.list_open_runs(session.id),
+        sessions.list_turns(session),
+        sessions.list_turns(session, before=(7, 0)),
+        agents.list_open_runs(session.id),
         list(Turn.objects.filter(session=session, run_id=uuid4()).order_by("ordinal", "part")),
         tools.list_executions_of([new_id()]),
     ],
@@ -83,7 +89,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "what was not delivered": lambda session: list(Delivery.objects.filter(status="expired")[:50]),
     "what a request did": lambda session: list(AuditEntry.objects.exclude(request_id="").filter(request_id="r-1")),
     "the history of a run": lambda session: StoredConversations().history(agents.list_open_runs(session.id)[0]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", POLLERS)

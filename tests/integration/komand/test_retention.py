@@ -77,9 +77,13 @@ def make_step() -> Callable[..., Step]:
     def make(days: float, **fields: object) -> Step:
         now = ago(days)
         run = Run.objects.create(
-            conversation_id=uuid4(), ordinal=0, agent=agent, actor="user:1", created_at=now,
+            conversation_id=uuid4(),
+            ordinal=0,
+            agent=agent,
+            actor="user:1",
+            created_at=now,
             **{"status": "completed", "ended_at": now, "conversation_told": True, **fields},
-        )  # fmt: skip
+        )
         return Step.objects.create(
             id=first_id_at(now),
             run=run,
@@ -106,15 +110,27 @@ def test_what_channels_bring_goes_in_its_time() -> None:
     for days in (6, 8, 31, 91):
         at = ago(days)
         message = InboundMessage.objects.create(
-            id=first_id_at(at), account=account, message_id=f"m-{days}", sender_id="s", chat_id="c", raw="{}",
-            reason="no_text", sent_at=at, received_at=at,
-        )  # fmt: skip
+            id=first_id_at(at),
+            account=account,
+            message_id=f"m-{days}",
+            sender_id="s",
+            chat_id="c",
+            raw="{}",
+            reason="no_text",
+            sent_at=at,
+            received_at=at,
+        )
         InboundKey.objects.create(id=first_id_at(at), account=account, key=f"m-{days}", message=message)
         for status in ("sent", "pending"):
             Delivery.objects.create(
-                dedupe_key=f"{status}-{days}", account=account, lane="l", status=status, ready_at=at, expires_at=at,
+                dedupe_key=f"{status}-{days}",
+                account=account,
+                lane="l",
+                status=status,
+                ready_at=at,
+                expires_at=at,
                 created_at=at,
-            )  # fmt: skip
+            )
     call_command("prune")
     assert set(InboundMessage.objects.values_list("message_id", "raw")) == {
         ("m-6", "{}"),

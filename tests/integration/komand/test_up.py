@@ -146,7 +146,11 @@ def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over_also_by_uvicorn(o
 def test_a_part_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "manage.py", "up", "--data-dir", str(tmp_path / "data"), "--port", "0"],
-        cwd=ROOT, env=clean_environment(KOMAND_RUN_SLOTS="many"), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=clean_environment(KOMAND_RUN_SLOTS="many"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert found.returncode == 1
     assert "KOMAND_RUN_SLOTS must be a whole number" in found.stdout

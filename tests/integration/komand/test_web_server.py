@@ -51,8 +51,10 @@ def start(folder: Path) -> Iterator[Serving]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.komand.flooding", str(listener.fileno()), str(STALL_SECONDS)],
-            cwd=ROOT, env=clean_environment(KOMAND_DATA_DIR=str(folder)), pass_fds=[listener.fileno()],
-        )  # fmt: skip
+            cwd=ROOT,
+            env=clean_environment(KOMAND_DATA_DIR=str(folder)),
+            pass_fds=[listener.fileno()],
+        )
         serving = Serving(listener.getsockname()[1], process)
         try:
             with serving.connect() as client:

@@ -146,12 +146,16 @@ def test_a_run_without_words_waits_for_them(caller: AgentCaller) -> None:
 @pytest.mark.parametrize(
     ("is_interactive", "status", "expected"),
     [
-        (True, RunStatus.COMPLETED, "running"), (True, RunStatus.FAILED, "running"),
-        (False, RunStatus.COMPLETED, "completed"), (False, RunStatus.FAILED, "failed"),
-        (False, RunStatus.TIMED_OUT, "failed"), (False, RunStatus.CANCELLED, "running"),
-        (False, RunStatus.WAITING, "running"), (False, None, "created"),
+        (True, RunStatus.COMPLETED, "running"),
+        (True, RunStatus.FAILED, "running"),
+        (False, RunStatus.COMPLETED, "completed"),
+        (False, RunStatus.FAILED, "failed"),
+        (False, RunStatus.TIMED_OUT, "failed"),
+        (False, RunStatus.CANCELLED, "running"),
+        (False, RunStatus.WAITING, "running"),
+        (False, None, "created"),
     ],
-)  # fmt: skip
+)
 def test_a_status_is_that_of_the_last_turn_and_is_found_by_it(
     alice: Any, caller: AgentCaller, is_interactive: bool, status: RunStatus | None, expected: str
 ) -> None:

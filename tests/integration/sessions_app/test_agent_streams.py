@@ -216,9 +216,15 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> type[Launch]:
     ],
 )
 async def test_a_request_for_approval_is_decided_by_a_signal(
-    rig: EngineRig, caller: AgentCaller, launch: type[Launch], settings: Any,
-    text: str, decision: str, launched: list[str], outcome: str,
-) -> None:  # fmt: skip
+    rig: EngineRig,
+    caller: AgentCaller,
+    launch: type[Launch],
+    settings: Any,
+    text: str,
+    decision: str,
+    launched: list[str],
+    outcome: str,
+) -> None:
     settings.KOMAND_APPROVERS = "owners"
     await in_db(wants_to_launch, rig)
     run = (await in_db(caller.start, "go"))["id"]
@@ -316,8 +322,12 @@ async def test_a_socket_carries_messages_and_signals(rig: EngineRig, caller: Age
         await until_seen(lambda frames: any(frame.get("type") == "ack" for frame in frames))
     told = [frame for frame in seen if "type" in frame]
     assert [(frame["type"], frame.get("requestId")) for frame in told] == [
-        ("pong", None), ("error", 1), ("error", None), ("error", None), ("ack", "r-2"),
-    ]  # fmt: skip
+        ("pong", None),
+        ("error", 1),
+        ("error", None),
+        ("error", None),
+        ("ack", "r-2"),
+    ]
     assert stored([frame for frame in seen if "t" in frame]) == await in_db(caller.messages, run)
 
 

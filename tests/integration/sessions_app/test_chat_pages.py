@@ -68,9 +68,17 @@ def _long_session(owner, exchanges: int) -> Session:
             Turn(session=session, run=run, ordinal=run.ordinal, part=0, role="user", content="q", created_at=now)
         )
         rows.append(
-            Turn(session=session, run=run, ordinal=run.ordinal, part=1, role="assistant", content=answer,
-                 is_answer=True, created_at=now)
-        )  # fmt: skip
+            Turn(
+                session=session,
+                run=run,
+                ordinal=run.ordinal,
+                part=1,
+                role="assistant",
+                content=answer,
+                is_answer=True,
+                created_at=now,
+            )
+        )
     Turn.objects.bulk_create(rows)
     return session
 

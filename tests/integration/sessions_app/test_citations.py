@@ -90,9 +90,17 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
     session, run_id = turn.session, turn.run_id
     answer = RestCaller(rig.owner).get(f"sessions/{session.key}/history").data[-1]
     assert answer["citations"] == [
-        {"id": ID, "number": 1, "uri": "memory:car", "title": "car", "quote": TEXT, "offset": 10, "length": 38,
-         "sourceOffset": None},
-    ]  # fmt: skip
+        {
+            "id": ID,
+            "number": 1,
+            "uri": "memory:car",
+            "title": "car",
+            "quote": TEXT,
+            "offset": 10,
+            "length": 38,
+            "sourceOffset": None,
+        }
+    ]
     (*_, shown) = of_transcript(*load(run_id))["output"]
     assert shown["content"][0]["annotations"] == [
         {"type": "url_citation", "start_index": 10, "end_index": 48, "url": "memory:car", "title": "car"}
@@ -130,9 +138,15 @@ def test_an_attached_file_can_be_cited(rig: EngineRig) -> None:
     rig.wait(rig.send("look").run_id)
     asked, account = Turn.objects.get(role="user"), ChannelAccount.objects.create(channel="fake", account_id="a")
     file = Attachment.objects.create(
-        turn=asked, account=account, kind="file", filename="cars.txt", status="stored", text="Red cars.",
-        until=timezone.now(), created_at=timezone.now(),
-    )  # fmt: skip
+        turn=asked,
+        account=account,
+        kind="file",
+        filename="cars.txt",
+        status="stored",
+        text="Red cars.",
+        until=timezone.now(),
+        created_at=timezone.now(),
+    )
     rig.agent(Reply((f"Cars [{file.pk}]",)))
     rig.wait(rig.send("what does it say?").run_id)
     (citation,) = selectors.citations_of(Turn.objects.filter(is_answer=True).latest("ordinal"))

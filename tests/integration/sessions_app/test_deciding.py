@@ -31,10 +31,15 @@ def request_of(owner: User) -> Approval:
         run, status="Pending", tool="launch", arguments={"target": "moon", "token": "hunter2"}, risk="high"
     )
     return Approval.objects.create(
-        execution=row, run_id=run.pk, digest=digest_of(row), reason="The call is of high risk.",
-        run_pattern="launch", pattern="launch(target=moon)", created_at=timezone.now(),
+        execution=row,
+        run_id=run.pk,
+        digest=digest_of(row),
+        reason="The call is of high risk.",
+        run_pattern="launch",
+        pattern="launch(target=moon)",
+        created_at=timezone.now(),
         expires_at=timezone.now() + timedelta(minutes=15),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

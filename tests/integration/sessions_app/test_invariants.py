@@ -155,9 +155,13 @@ def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
     ToolExecution.objects.filter(pk=execution.pk).update(status="Pending", ring_at=None, attempts=0)
     now = timezone.now()
     InputRequest.objects.create(
-        execution=execution, run_id=execution.run_id, session_id=execution.session_id, question="Which?",
-        created_at=now, expires_at=now + timedelta(hours=1),
-    )  # fmt: skip
+        execution=execution,
+        run_id=execution.run_id,
+        session_id=execution.session_id,
+        question="Which?",
+        created_at=now,
+        expires_at=now + timedelta(hours=1),
+    )
     assert [str(found) for found in find_violations() if "nothing will move" in found.text] == []
 
 

@@ -66,8 +66,12 @@ async def test_both_kinds_of_clients_are_greeted_and_offered_the_tools(key: str,
         listed = await mcp.list_tools()
         answer = await mcp.call_tool("list_sessions", {})
     assert [tool.name for tool in listed.tools] == [
-        "list_agents", "ask_agent", "get_run", "list_sessions", "get_session_history",
-    ]  # fmt: skip
+        "list_agents",
+        "ask_agent",
+        "get_run",
+        "list_sessions",
+        "get_session_history",
+    ]
     assert [tool.name for tool in listed.tools if not tool.annotations.read_only_hint] == ["ask_agent"]
     assert answer.structured_content == {"sessions": []}
 

@@ -32,9 +32,17 @@ OWNED = {
 # Everybody may read agents and skills, operators every approval and MCP server; who may change them: test_rest_agents,
 # test_rest_skills, test_approvals, test_rest_mcp.
 OPEN = {
-    "agent-detail", "agent-grant", "agent-skill", "agent-skill-list", "approval-decide", "approval-detail",
-    "mcp-server-approve", "mcp-server-detail", "mcp-server-refresh", "skill-detail",
-}  # fmt: skip
+    "agent-detail",
+    "agent-grant",
+    "agent-skill",
+    "agent-skill-list",
+    "approval-decide",
+    "approval-detail",
+    "mcp-server-approve",
+    "mcp-server-detail",
+    "mcp-server-refresh",
+    "skill-detail",
+}
 CASES = [(name, method) for name, (_, _, methods) in OWNED.items() for method in methods]
 
 
@@ -49,9 +57,14 @@ def alices():
     file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=None, agent_id="")
     credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk)
     return {
-        "user": alice, "session": session.key, "run": run.pk, "execution": execution.pk, "api_key": key.pk,
-        "credential": credential.name, "artifact": file.id,
-    }  # fmt: skip
+        "user": alice,
+        "session": session.key,
+        "run": run.pk,
+        "execution": execution.pk,
+        "api_key": key.pk,
+        "credential": credential.name,
+        "artifact": file.id,
+    }
 
 
 def _call(caller: RestCaller, name: str, method: str, object_id: object):

@@ -34,8 +34,11 @@ def test_login_by_address_or_name_gives_a_working_token(alice, name):
     answer = _login(name)
     assert answer.status == 200
     assert answer.data["user"] == {
-        "id": str(alice.pk), "name": "Alice Adams", "email": "alice@example.org", "initials": "AA",
-    }  # fmt: skip
+        "id": str(alice.pk),
+        "name": "Alice Adams",
+        "email": "alice@example.org",
+        "initials": "AA",
+    }
     assert RestCaller(bearer=answer.data["token"]).get("sessions").status == 200
 
 

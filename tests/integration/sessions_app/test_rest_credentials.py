@@ -29,9 +29,11 @@ def test_a_credential_is_stored_listed_and_deleted(alice):
 
 def test_no_answer_holds_the_value(alice):
     answers = [
-        alice.put("credentials/weather", {"value": VALUE}), alice.get("credentials"), alice.get("credentials/weather"),
+        alice.put("credentials/weather", {"value": VALUE}),
+        alice.get("credentials"),
+        alice.get("credentials/weather"),
         RestCaller(make_user("op", is_staff=True)).get("audit"),
-    ]  # fmt: skip
+    ]
     assert all(answer.status == 200 for answer in answers)
     assert not any(VALUE in repr(answer) for answer in answers)
 

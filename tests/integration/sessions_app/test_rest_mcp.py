@@ -12,9 +12,11 @@ from tools_app.models import McpServer
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 SERVER = {
-    "name": "srv", "command": sys.executable, "arguments": ["-S", BAD, "fine"],
+    "name": "srv",
+    "command": sys.executable,
+    "arguments": ["-S", BAD, "fine"],
     "environment": {"PLAIN": "in the clear", "KEY": "{{credential:SRV}}"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture

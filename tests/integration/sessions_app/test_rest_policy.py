@@ -88,9 +88,14 @@ def test_only_operators_approve_calls_in_advance(alice, staff):
 def test_a_standing_permission_is_shown_and_taken_back(alice, staff):
     session = make_session(alice.user)
     grants.make_grant(
-        "launch(target=moon)", agent_id="default", run_id=None, approval_id=uuid4(), actor="user:1",
-        session_id=session.pk, session_key=session.key,
-    )  # fmt: skip
+        "launch(target=moon)",
+        agent_id="default",
+        run_id=None,
+        approval_id=uuid4(),
+        actor="user:1",
+        session_id=session.pk,
+        session_key=session.key,
+    )
     (grant,) = staff.get("agents/default").data["grants"]
     assert (grant["pattern"], grant["grantedBy"]) == ("launch(target=moon)", "user:1")
     path = f"agents/default/grants/{grant['grantId']}"
@@ -125,9 +130,14 @@ def test_one_agent_is_stopped_by_its_id(staff):
 def test_while_stopped_nothing_is_tried_again(alice, staff):
     session = make_session(alice.user, turns=1)
     run = Run.objects.create(
-        conversation_id=session.pk, ordinal=0, agent=session.agent, status="failed", actor="user:1",
-        created_at=session.created_at, ended_at=session.created_at,
-    )  # fmt: skip
+        conversation_id=session.pk,
+        ordinal=0,
+        agent=session.agent,
+        status="failed",
+        actor="user:1",
+        created_at=session.created_at,
+        ended_at=session.created_at,
+    )
     staff.post("control/stop")
     answer = alice.post(f"runs/{run.pk}/retry")
     assert (answer.status, answer.meta["code"]) == (503, "stopped")

@@ -158,9 +158,12 @@ def test_a_failed_run_is_retried_as_a_new_one_and_a_good_one_is_not(api, alice):
 def test_a_tool_execution_has_exactly_the_promised_fields(api, alice):
     session = make_session(alice)
     done = make_execution(
-        make_run(session), status="Completed", output='{"text": "hi"}',
-        started_at=session.created_at, completed_at=session.created_at,
-    )  # fmt: skip
+        make_run(session),
+        status="Completed",
+        output='{"text": "hi"}',
+        started_at=session.created_at,
+        completed_at=session.created_at,
+    )
     data = api.get(f"tools/executions/{done.pk}").data
     assert set(data) == {"executionId", "status", "output", "error", "completedAt", "duration", "receipt"}
     assert (data["executionId"], data["status"], data["output"]) == (str(done.pk), "Completed", '{"text": "hi"}')

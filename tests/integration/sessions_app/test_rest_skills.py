@@ -8,11 +8,17 @@ from tests.support.rest import RestCaller, make_agent, make_user
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 MANIFEST = {
-    "skillId": "crm-lookup", "name": "CRM", "version": "1.0.0", "publisherId": "acme", "description": "Finds people.",
-    "category": "CRM", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"},
+    "skillId": "crm-lookup",
+    "name": "CRM",
+    "version": "1.0.0",
+    "publisherId": "acme",
+    "description": "Finds people.",
+    "category": "CRM",
+    "inputSchema": {"type": "object"},
+    "outputSchema": {"type": "object"},
     "requiredPermissions": ["crm:read", {"resource": "crm", "access": "write", "scope": None}],
     "declaredToolAccess": ["database"],
-}  # fmt: skip
+}
 READ = {"resource": "crm", "access": "read", "scope": None}
 WRITE = {"resource": "crm", "access": "write", "scope": None}
 

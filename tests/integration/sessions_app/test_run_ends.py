@@ -22,10 +22,8 @@ def caller() -> AgentCaller:
 @pytest.mark.parametrize("at_work", [True, False])
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [
-        ("completed", MessageType.COMPLETE), ("failed", MessageType.COMPLETE), ("cancelled", MessageType.TERMINATED),
-    ],
-)  # fmt: skip
+    [("completed", MessageType.COMPLETE), ("failed", MessageType.COMPLETE), ("cancelled", MessageType.TERMINATED)],
+)
 def test_the_last_message_of_an_ended_run_is_the_one_that_closes_it(
     caller: AgentCaller, status: str, kind: MessageType, at_work: bool
 ) -> None:

@@ -33,9 +33,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 # Where the access of each surface is tested. A new surface must be listed.
 TESTED = {
-    "openai": "here", "signalr": "here", "komand": "test_rest_access", "chat": "test_chat_pages, test_chat_live",
-    "mcp": "test_mcp_surface", "threads": "test_threads", "agents": "test_agent_runs",
-}  # fmt: skip
+    "openai": "here",
+    "signalr": "here",
+    "komand": "test_rest_access",
+    "chat": "test_chat_pages, test_chat_live",
+    "mcp": "test_mcp_surface",
+    "threads": "test_threads",
+    "agents": "test_agent_runs",
+}
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
     "v1/models": [],
@@ -52,10 +57,17 @@ OPENAI: dict[str, list[tuple[str, str, Any]]] = {
         ("POST", "v1/responses", {"model": "default", "input": "x", "metadata": {"session_id": "{session}"}}),
     ],
     "v1/chat/completions": [
-        ("POST", "v1/chat/completions",
-         {"model": "default", "messages": [{"role": "user", "content": "x"}], "metadata": {"session_id": "{session}"}}),
+        (
+            "POST",
+            "v1/chat/completions",
+            {
+                "model": "default",
+                "messages": [{"role": "user", "content": "x"}],
+                "metadata": {"session_id": "{session}"},
+            },
+        )
     ],
-}  # fmt: skip
+}
 HUB = settings.KOMAND_HUB_PATHS[0]
 SIGNALR: dict[Any, list[tuple[str, str, Any]]] = {
     signalr.Negotiate: [],
@@ -111,12 +123,12 @@ def world() -> Iterator[World]:
     )
     connection = connections.negotiate(_principal(alice))
     alices = {
-        "session": session.key, "response": f"resp_{run.pk.hex}", "approval": str(approval.pk),
+        "session": session.key,
+        "response": f"resp_{run.pk.hex}",
+        "approval": str(approval.pk),
         "token": connection.token,
-    }  # fmt: skip
-    missing = {
-        "session": str(uuid4()), "response": f"resp_{uuid4().hex}", "approval": str(uuid4()), "token": "x" * 32,
-    }  # fmt: skip
+    }
+    missing = {"session": str(uuid4()), "response": f"resp_{uuid4().hex}", "approval": str(uuid4()), "token": "x" * 32}
     yield World(alices, missing, alice, bob, carol)
     connections.forget(connection)
     close_pool()

@@ -29,9 +29,10 @@ OWNED = {
 }
 CASES = [(name, method) for name, (_, methods) in OWNED.items() for method in methods]
 BODIES = {
-    "user-message": {"input_text": "hi"}, "message-list": {"role": "USER", "content": {"text": "hi"}},
+    "user-message": {"input_text": "hi"},
+    "message-list": {"role": "USER", "content": {"text": "hi"}},
     "thread-detail": {"title": "x"},
-}  # fmt: skip
+}
 
 
 def call(user: Any, method: str, path: str, body: Any = None) -> Any:
@@ -50,9 +51,14 @@ def alices() -> dict[str, Any]:
     run = make_run(session)
     now = session.created_at
     opinion = Feedback.objects.create(
-        user=alice, session=session, target_type="THREAD", target_id=session.pk, rating="UP", created_at=now,
+        user=alice,
+        session=session,
+        target_type="THREAD",
+        target_id=session.pk,
+        rating="UP",
+        created_at=now,
         updated_at=now,
-    )  # fmt: skip
+    )
     key = create_api_key(alice, "script").row
     return {"user": alice, "thread": session.pk, "run": run.pk, "feedback": opinion.pk, "key": key.pk}
 

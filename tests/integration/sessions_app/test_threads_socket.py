@@ -116,9 +116,11 @@ async def test_whoever_proves_who_they_are_is_greeted(alice: User, way: str) -> 
         greeting = await socket.read()
     assert greeting.pop("connection_id")
     assert greeting == {
-        "type": "system", "event": "connection_established", "user_id": str(user_uuid(alice.pk)),
+        "type": "system",
+        "event": "connection_established",
+        "user_id": str(user_uuid(alice.pk)),
         "tenant_id": str(TENANT),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -151,9 +153,12 @@ async def test_a_new_title_is_told_to_its_owner_alone(alice: User) -> None:
         await in_db(rename_session, own, "Roses")
         told, told_to_bob = await hers.read(), await his.read()
     assert told == {
-        "type": "notification", "channel": channel_of(alice), "event": "THREAD_TITLE_CHANGED",
-        "thread_id": str(own.pk), "title": "Roses",
-    }  # fmt: skip
+        "type": "notification",
+        "channel": channel_of(alice),
+        "event": "THREAD_TITLE_CHANGED",
+        "thread_id": str(own.pk),
+        "title": "Roses",
+    }
     assert (told_to_bob["thread_id"], told_to_bob["title"]) == (str(foreign.pk), "Bob's plans")
 
 
@@ -165,8 +170,10 @@ async def test_only_who_subscribes_is_told_and_until_they_unsubscribe(alice: Use
         await in_db(rename_session, session, "Not yet")
         assert (await other.read())["title"] == "Not yet"
         assert await socket.ask(action="subscribe", channel=channel) == {
-            "type": "system", "event": "subscribed", "channel": channel,
-        }  # fmt: skip
+            "type": "system",
+            "event": "subscribed",
+            "channel": channel,
+        }
         await in_db(rename_session, session, "Now")
         assert (await socket.read())["title"] == "Now"
         assert (await socket.ask(action="unsubscribe", channel=channel))["event"] == "unsubscribed"

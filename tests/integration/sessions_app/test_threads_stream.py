@@ -46,9 +46,13 @@ async def follower() -> AsyncIterator[None]:
 def say(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:
     fields = {"input_text": text, "output_language": None}
     body = {
-        "system_managed": False, "parent_path_part_id": None, "agent_id": "default", "title": "T",
-        "path_part_name": None, "message_for_title": None,
-    }  # fmt: skip
+        "system_managed": False,
+        "parent_path_part_id": None,
+        "agent_id": "default",
+        "title": "T",
+        "path_part_name": None,
+        "message_for_title": None,
+    }
     session = access_session(rig.owner, thread_id) if thread_id else commands.open_thread(rig.owner, body)
     return commands.send_message(rig.owner, session, fields, "")
 
@@ -103,9 +107,7 @@ async def test_the_frames_of_an_answer_are_as_they_were(rig: EngineRig) -> None:
     call = ToolCall("call_1", "calculator", json.dumps({"expression": "17*23"}))
     broken = ToolCall("call_2", "calculator", json.dumps({"expression": "1/0"}))
     await in_db(
-        rig.agent,
-        Reply(("Let me see.",), reasoning="A product.", tool_calls=(call, broken)),
-        Reply(("It is 391.",)),
+        rig.agent, Reply(("Let me see.",), reasoning="A product.", tool_calls=(call, broken)), Reply(("It is 391.",))
     )
     accepted = await in_db(say, rig, "what is 17*23?")
     await over(rig, accepted)

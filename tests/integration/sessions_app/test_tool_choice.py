@@ -120,12 +120,23 @@ def test_the_choice_comes_over_rest_and_belongs_to_the_message(rig: EngineRig) -
 @pytest.mark.parametrize(
     "wrong",
     [
-        None, "none", ["echo"], {}, {"mode": "all"}, {"mode": ["list"]}, {"mode": "list"}, {"names": ["echo"]},
-        {"mode": "none", "names": ["echo"]}, {"mode": "list", "names": "echo"}, {"mode": "list", "names": [1]},
-        {"mode": "list", "names": [""]}, {"mode": "list", "names": ["a\0"]},
-        {"mode": "list", "names": ["a"] * 101}, {"mode": "inherit", "more": 1},
+        None,
+        "none",
+        ["echo"],
+        {},
+        {"mode": "all"},
+        {"mode": ["list"]},
+        {"mode": "list"},
+        {"names": ["echo"]},
+        {"mode": "none", "names": ["echo"]},
+        {"mode": "list", "names": "echo"},
+        {"mode": "list", "names": [1]},
+        {"mode": "list", "names": [""]},
+        {"mode": "list", "names": ["a\0"]},
+        {"mode": "list", "names": ["a"] * 101},
+        {"mode": "inherit", "more": 1},
     ],
-)  # fmt: skip
+)
 def test_nonsense_is_400_and_stores_nothing(rig: EngineRig, wrong: Any) -> None:
     for field in ("tools", "mcpServers"):
         answer = post(rig, **{field: wrong})

@@ -89,10 +89,18 @@ def plan():
         with transaction.atomic():
             planned = services.plan_executions(
                 [ToolCall(f"call_{index}", name, arguments) for index, (name, arguments) in enumerate(calls)],
-                run_id=run_id or uuid4(), session_id=uuid4(), session_key="WebChat:web:7", agent_id="default",
-                actor="user:7", step=step, text_length=12, policy=policy or AgentPolicy(), on_done="test.done",
-                on_done_queue="runs", **options,
-            )  # fmt: skip
+                run_id=run_id or uuid4(),
+                session_id=uuid4(),
+                session_key="WebChat:web:7",
+                agent_id="default",
+                actor="user:7",
+                step=step,
+                text_length=12,
+                policy=policy or AgentPolicy(),
+                on_done="test.done",
+                on_done_queue="runs",
+                **options,
+            )
             if emit:
                 audit.emit(planned.facts)
         return planned.executions

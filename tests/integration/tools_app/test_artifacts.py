@@ -37,9 +37,14 @@ def write(session, path="out/a.txt", data=b"hello", **fields):
 
 def call(tool, session, **arguments):
     context = ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=session, agent_id="default", actor="user:1", effect_key="k",
+        execution_id=uuid4(),
+        run_id=uuid4(),
+        session_id=session,
+        agent_id="default",
+        actor="user:1",
+        effect_key="k",
         timeout_seconds=10,
-    )  # fmt: skip
+    )
     return tool.run(arguments, context)
 
 
@@ -58,8 +63,12 @@ def test_a_file_that_keeps_others_is_put_beside_them(session, folder):
     put = partial(write, session, "files/Report.pdf", keeps_others=True)
     paths = [put(data=data).path for data in (b"1", b"2", b"1", b"3", b"2")]
     assert paths == [
-        "files/Report.pdf", "files/Report (2).pdf", "files/Report.pdf", "files/Report (3).pdf", "files/Report (2).pdf",
-    ]  # fmt: skip
+        "files/Report.pdf",
+        "files/Report (2).pdf",
+        "files/Report.pdf",
+        "files/Report (3).pdf",
+        "files/Report (2).pdf",
+    ]
     assert write(session, "files/report.pdf", b"1", keeps_others=True).path == "files/report (4).pdf"
     assert read_artifact(session, "files/Report.pdf")[1] == b"1" and len(blobs(folder, session)) == 4
 

@@ -117,7 +117,7 @@ SPENT = AgentPolicy("full", agent_id="default", budgets=Budgets(0))
         ),
         pytest.param(FULL, leave(1), Story("allow", None, "Unknown", "outcome is unknown"), id="unknown"),
     ],
-)  # fmt: skip
+)
 def test_the_log_tells_what_became_of_a_call(plan, make_tool, policy, act, story):
     def run(arguments, context):
         if story.end == "Failed":

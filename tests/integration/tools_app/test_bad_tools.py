@@ -30,10 +30,19 @@ def deep():
 
 @pytest.mark.parametrize(
     "make",
-    [recursive, deep, lambda: b"\x00\xff", lambda: {"a": b"x"}, lambda: float("nan"), lambda: {"a": float("inf")},
-     lambda: {(1, 2): 3}, lambda: iter([1]), lambda: Exception("as a value")],
+    [
+        recursive,
+        deep,
+        lambda: b"\x00\xff",
+        lambda: {"a": b"x"},
+        lambda: float("nan"),
+        lambda: {"a": float("inf")},
+        lambda: {(1, 2): 3},
+        lambda: iter([1]),
+        lambda: Exception("as a value"),
+    ],
     ids=["recursive", "deep", "bytes", "bytes inside", "nan", "infinity", "keys", "iterator", "exception"],
-)  # fmt: skip
+)
 def test_a_value_that_is_no_json_is_a_fault_of_the_tool(plan, make_tool, make):
     make_tool(lambda arguments, context: make())
     (execution,) = plan(("act", "{}"))

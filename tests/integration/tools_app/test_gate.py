@@ -28,11 +28,30 @@ def test_a_denied_call_says_who_what_and_why(plan):
 @pytest.mark.parametrize(
     "name",
     [
-        "\u0435cho", "echo\u200b", "ECHO", "echo ", "echo\n", "\uff45cho", "echo\0", "../echo", "echo(text=x)", "*",
-        "mcp__", "__class__", "echo" * 100_000, "", "\ud800", "\U000e0065cho", "e\u0301cho",
-        "skill__\0", "skill__\ud800", "mcp__files__\0read", "skill__" + "x" * 100_000, "skill__weather'--",
+        "\u0435cho",
+        "echo\u200b",
+        "ECHO",
+        "echo ",
+        "echo\n",
+        "\uff45cho",
+        "echo\0",
+        "../echo",
+        "echo(text=x)",
+        "*",
+        "mcp__",
+        "__class__",
+        "echo" * 100_000,
+        "",
+        "\ud800",
+        "\U000e0065cho",
+        "e\u0301cho",
+        "skill__\0",
+        "skill__\ud800",
+        "mcp__files__\0read",
+        "skill__" + "x" * 100_000,
+        "skill__weather'--",
     ],
-)  # fmt: skip
+)
 def test_a_name_that_only_looks_like_a_tool_is_none(plan, name):
     (execution,) = plan((name, '{"text": "x"}'), policy=FULL)
     assert execution.status is ExecutionStatus.FAILED

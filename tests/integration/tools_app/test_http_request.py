@@ -43,9 +43,14 @@ def serve(settings):
 
 def call(url, *, actor="user:1", seconds=10, **arguments):
     context = ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id="default", actor=actor,
-        effect_key="effect-key-7", timeout_seconds=seconds,
-    )  # fmt: skip
+        execution_id=uuid4(),
+        run_id=uuid4(),
+        session_id=uuid4(),
+        agent_id="default",
+        actor=actor,
+        effect_key="effect-key-7",
+        timeout_seconds=seconds,
+    )
     return TOOL.run({"url": url, **arguments}, context)
 
 
@@ -128,9 +133,17 @@ def test_nobody_uses_the_credential_of_somebody_else(serve, credential, actor):
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Host": "evil"}, {"Content-Length": "1"}, {"Transfer-Encoding": "chunked"}, {"a b": "c"}, {"x": "a\r\nY: b"},
-     {"x": "ü"}, {"": "x"}, {"Proxy-Authorization": "x"}],
-)  # fmt: skip
+    [
+        {"Host": "evil"},
+        {"Content-Length": "1"},
+        {"Transfer-Encoding": "chunked"},
+        {"a b": "c"},
+        {"x": "a\r\nY: b"},
+        {"x": "ü"},
+        {"": "x"},
+        {"Proxy-Authorization": "x"},
+    ],
+)
 def test_headers_that_say_too_much_are_refused(serve, headers):
     server = serve({"/": mirror})
     with pytest.raises(ToolError):
@@ -162,10 +175,12 @@ def test_risk_and_effect_go_by_the_method(arguments, risk, effect):
 
 
 def test_other_bytes_come_as_base64_and_much_is_cut(serve):
-    server = serve({
-        "/b": answer(bytes(range(256)), content_type="image/png"),
-        "/long": answer(b"a" * (MAX_BYTES + 5), content_type="text/plain"),
-    })  # fmt: skip
+    server = serve(
+        {
+            "/b": answer(bytes(range(256)), content_type="image/png"),
+            "/long": answer(b"a" * (MAX_BYTES + 5), content_type="text/plain"),
+        }
+    )
     picture = call(f"http://{server.pair}/b")
     assert (picture["encoding"], base64.b64decode(picture["body"])) == ("base64", bytes(range(256)))
     long = call(f"http://{server.pair}/long", max_characters=100)

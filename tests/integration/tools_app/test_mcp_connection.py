@@ -97,10 +97,7 @@ def test_a_process_is_given_its_own_variables_and_folder_alone(caller: Caller) -
 
 @pytest.mark.parametrize(
     ("how", "seconds", "problem"),
-    [
-        ("dies", 30, "its process ended"),
-        ("hang", 1, "it did not answer within 1 seconds"),
-    ],
+    [("dies", 30, "its process ended"), ("hang", 1, "it did not answer within 1 seconds")],
 )
 def test_a_server_that_does_not_greet_is_given_up(
     loop: LoopThread, tmp_path: Path, how: str, seconds: int, problem: str

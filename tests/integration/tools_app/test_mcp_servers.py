@@ -133,8 +133,12 @@ def test_a_tool_that_changes_is_taken_away_until_it_is_approved_anew():
         servers.approve_tools(server, ["other"])
     actions = AuditEntry.objects.filter(action__startswith="Mcp").order_by("at").values_list("action", flat=True)
     assert list(actions) == [
-        "McpServerCreated", "McpToolsListed", "McpServerUpdated", "McpToolsListed", "McpToolsApproved",
-    ]  # fmt: skip
+        "McpServerCreated",
+        "McpToolsListed",
+        "McpServerUpdated",
+        "McpToolsListed",
+        "McpToolsApproved",
+    ]
 
 
 def test_tools_that_come_later_wait_and_those_that_go_are_not_offered():

@@ -16,9 +16,14 @@ pytestmark = pytest.mark.django_db
 
 def call(tool, arguments, *, actor="user:1", agent_id="default"):
     context = ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id=agent_id, actor=actor, effect_key="k",
+        execution_id=uuid4(),
+        run_id=uuid4(),
+        session_id=uuid4(),
+        agent_id=agent_id,
+        actor=actor,
+        effect_key="k",
         timeout_seconds=10,
-    )  # fmt: skip
+    )
     return tool.run(arguments, context)
 
 

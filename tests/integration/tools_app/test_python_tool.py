@@ -60,9 +60,15 @@ def test_a_mistake_is_told_as_python_tells_it(code, said):
 
 @pytest.mark.parametrize(
     "code",
-    ["open('/etc/passwd')", "open('/proc/1/environ')", f"open({str(Path(__file__))!r})", "import os; os.listdir('/')",
-     "import os; os.symlink('/etc/passwd', 'a'); open('a').read()", "open('/tmp/komand-escape', 'w')"],
-)  # fmt: skip
+    [
+        "open('/etc/passwd')",
+        "open('/proc/1/environ')",
+        f"open({str(Path(__file__))!r})",
+        "import os; os.listdir('/')",
+        "import os; os.symlink('/etc/passwd', 'a'); open('a').read()",
+        "open('/tmp/komand-escape', 'w')",
+    ],
+)
 def test_it_reaches_no_file_elsewhere(code):
     ran = run(code)
     assert ran.exit_code == 1 and ran.stdout == ""
@@ -80,9 +86,15 @@ def test_it_reaches_no_network():
 
 
 @pytest.mark.parametrize(
-    "code", ["import os; os.fork()", "import subprocess; subprocess.run(['true'])", "import os; os.system('true')",
-             "import ctypes; ctypes.CDLL(None)", "import os; os.kill(os.getppid(), 9)"],
-)  # fmt: skip
+    "code",
+    [
+        "import os; os.fork()",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.system('true')",
+        "import ctypes; ctypes.CDLL(None)",
+        "import os; os.kill(os.getppid(), 9)",
+    ],
+)
 def test_it_starts_and_stops_no_other_process(code):
     ran = run(code)
     assert (ran.exit_code, ran.stdout) == (1, "")

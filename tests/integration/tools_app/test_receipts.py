@@ -138,8 +138,11 @@ def test_all_receipts_are_checked_and_old_rows_are_counted_apart(ended, capsys):
     call_command("verify_receipts", "--json")
     report = json.loads(capsys.readouterr().out)
     assert {name: report[name] for name in ("checked", "good", "none", "bad")} == {
-        "checked": 2, "good": 1, "none": 1, "bad": [],
-    }  # fmt: skip
+        "checked": 2,
+        "good": 1,
+        "none": 1,
+        "bad": [],
+    }
 
 
 def test_keys_rotate_without_voiding_what_was_given_out(ended, settings):

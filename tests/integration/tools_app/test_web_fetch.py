@@ -44,9 +44,14 @@ def _nothing_is_kept(settings):
 
 def fetch(url, *, seconds=10, agent_id="default", **arguments):
     context = ToolContext(
-        execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(), agent_id=agent_id, actor="user:1",
-        effect_key="key", timeout_seconds=seconds,
-    )  # fmt: skip
+        execution_id=uuid4(),
+        run_id=uuid4(),
+        session_id=uuid4(),
+        agent_id=agent_id,
+        actor="user:1",
+        effect_key="key",
+        timeout_seconds=seconds,
+    )
     return WebFetch().run({"url": url, **arguments}, context)
 
 
@@ -56,10 +61,17 @@ def test_a_page_is_read(serve):
     result = fetch(f"http://{server.pair}/a")
     text = f"# Öffnungszeiten\n\nMo [more](http://{server.pair}/b)"
     assert result == {
-        "url": f"http://{server.pair}/a", "status": 200, "title": "Shop", "text": text, "offset": 0,
-        "next_offset": None, "characters": len(text), "truncated": False, "bytes": len(body),
+        "url": f"http://{server.pair}/a",
+        "status": 200,
+        "title": "Shop",
+        "text": text,
+        "offset": 0,
+        "next_offset": None,
+        "characters": len(text),
+        "truncated": False,
+        "bytes": len(body),
         "sources": [{"uri": f"http://{server.pair}/a", "title": "Shop", "quote": text, "offset": 0}],
-    }  # fmt: skip
+    }
 
 
 def test_a_long_text_is_cut_where_the_call_says(serve):

@@ -239,17 +239,24 @@ def test_errors_are_told_as_the_client_expects(run: Run) -> None:
     found = run("errors")
     statuses = {name: problem.get("status") for name, problem in found.items()}
     assert statuses == {
-        "unknownRun": 404, "unknownAgent": 404, "unknownKey": 400, "process": 501, "analytics": 501, "advance": 501,
-        "unauthorized": 401, "unknownSignal": 400,
-    }  # fmt: skip
+        "unknownRun": 404,
+        "unknownAgent": 404,
+        "unknownKey": 400,
+        "process": 501,
+        "analytics": 501,
+        "advance": 501,
+        "unauthorized": 401,
+        "unknownSignal": 400,
+    }
     assert found["unknownRun"]["kind"] == "ZenoClientNotFoundError"
 
 
 def test_runs_are_listed_and_searched(run: Run) -> None:
     found = run("lists")
     assert [page["items"][0]["id"] for page in (found["all"], found["next"])] == [
-        found["second"]["id"], found["first"]["id"],
-    ]  # fmt: skip
+        found["second"]["id"],
+        found["first"]["id"],
+    ]
     assert found["renamed"]["title"] == "Gamma" and found["hits"]["hits"][0]["id"] == found["first"]["id"]
 
 

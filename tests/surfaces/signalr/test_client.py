@@ -166,9 +166,13 @@ def test_a_failing_model_is_told(run: Run) -> None:
 
 def test_what_cannot_be_done_is_an_error_of_the_call(run: Run) -> None:
     calls = [
-        ["SendMessage", "nobody", "hi"], ["SendMessage", "default", ""], ["SendMessage", "default"], ["Nothing"],
-        ["Resume", "WebChat:default:999999"], ["Resume", 7],
-    ]  # fmt: skip
+        ["SendMessage", "nobody", "hi"],
+        ["SendMessage", "default", ""],
+        ["SendMessage", "default"],
+        ["Nothing"],
+        ["Resume", "WebChat:default:999999"],
+        ["Resume", 7],
+    ]
     errors = run("refused", calls=calls)["errors"]
     assert all(errors), errors
     assert "nobody" in errors[0] and "Nothing" in errors[3]

@@ -20,8 +20,10 @@ def test_an_hour_is_stacked_from_its_foot_in_percent_of_the_busiest():
     hours = _hours(rows, NOW)
     assert hours[-1].count == 2 and hours[-2].count == 4
     assert [(part.tone, part.top, part.height) for part in hours[-1].parts] == [
-        ("success", 75.0, 25.0), ("danger", 50.0, 25.0), ("info", 50.0, 0.0),
-    ]  # fmt: skip
+        ("success", 75.0, 25.0),
+        ("danger", 50.0, 25.0),
+        ("info", 50.0, 0.0),
+    ]
 
 
 def test_the_hour_a_day_ago_is_left_out():

@@ -17,9 +17,12 @@ def at(seconds: float) -> datetime:
 
 def run(status="completed", started=1.0, ended=10.0) -> Run:
     return Run(
-        id=uuid4(), status=status, created_at=START, started_at=None if started is None else at(started),
+        id=uuid4(),
+        status=status,
+        created_at=START,
+        started_at=None if started is None else at(started),
         ended_at=None if ended is None else at(ended),
-    )  # fmt: skip
+    )
 
 
 def step(index, begin, end, **fields) -> Step:
@@ -28,16 +31,24 @@ def step(index, begin, end, **fields) -> Step:
 
 def call(step_index, call_index, begin, end, status="Completed") -> ToolExecution:
     return ToolExecution(
-        id=uuid4(), step=step_index, call_index=call_index, tool="echo", status=status, created_at=at(begin),
-        started_at=at(begin), completed_at=None if end is None else at(end),
-    )  # fmt: skip
+        id=uuid4(),
+        step=step_index,
+        call_index=call_index,
+        tool="echo",
+        status=status,
+        created_at=at(begin),
+        started_at=at(begin),
+        completed_at=None if end is None else at(end),
+    )
 
 
 def test_bars_lie_where_things_happened():
     story = timeline.build(run(), [step(0, 1, 3)], [call(0, 0, 4, 9, "Failed")], [], now=at(99))
     assert [(bar.label, bar.left, bar.width, bar.tone) for bar in story.bars] == [
-        ("Queued", 0.0, 10.0, "quiet"), ("Step 1 · model", 10.0, 20.0, "model"), ("echo", 40.0, 50.0, "danger"),
-    ]  # fmt: skip
+        ("Queued", 0.0, 10.0, "quiet"),
+        ("Step 1 · model", 10.0, 20.0, "model"),
+        ("echo", 40.0, 50.0, "danger"),
+    ]
     assert story.length == "10.0 s"
 
 

@@ -21,10 +21,23 @@ def said(text: str, *calls: ToolCall, index: int = 0, finish: str = "stop") -> S
 
 def ran(call: ToolCall, status: ExecutionStatus, *, step: int = 0, index: int = 0) -> ExecutionView:
     return ExecutionView(
-        id=UUID(int=index), run_id=UUID(int=1), session_id=UUID(int=2), agent_id="default", step=step, call_index=index,
-        call_id=call.id, tool=call.name, arguments={}, status=status, output="{}", error=None, timeout_seconds=60,
-        created_at=datetime.now(UTC), started_at=None, completed_at=None,
-    )  # fmt: skip
+        id=UUID(int=index),
+        run_id=UUID(int=1),
+        session_id=UUID(int=2),
+        agent_id="default",
+        step=step,
+        call_index=index,
+        call_id=call.id,
+        tool=call.name,
+        arguments={},
+        status=status,
+        output="{}",
+        error=None,
+        timeout_seconds=60,
+        created_at=datetime.now(UTC),
+        started_at=None,
+        completed_at=None,
+    )
 
 
 DONE, RUNNING, FAILED = ExecutionStatus.COMPLETED, ExecutionStatus.RUNNING, ExecutionStatus.FAILED

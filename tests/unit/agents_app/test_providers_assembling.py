@@ -74,9 +74,19 @@ def test_broken_data_ends_the_stream(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [3, None, [], {}, {"choices": None}, {"choices": [None]}, {"choices": [{"delta": None}]},
-            {"choices": [{"delta": {"content": 3, "tool_calls": 3}}], "usage": 3}, {"usage": {"prompt_tokens": "x"}}],
-)  # fmt: skip
+    "odd",
+    [
+        3,
+        None,
+        [],
+        {},
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{"delta": None}]},
+        {"choices": [{"delta": {"content": 3, "tool_calls": 3}}], "usage": 3},
+        {"usage": {"prompt_tokens": "x"}},
+    ],
+)
 def test_odd_but_harmless_chunks_are_passed_over(odd: Any) -> None:
     assert assembled(json.dumps(odd).encode(), chunk({"content": "x"}, "stop"))[1].text == "x"
 

@@ -53,9 +53,25 @@ def test_a_sum_is_found_and_written_as_the_calculator_wants_it(text: str, expres
 
 @pytest.mark.parametrize(
     "text",
-    ["hello", "I have 3 apples.", "call me at 10:30", "on 2026-03-01", "version 1.2.3", "5", "-", "a - b", "3(4)x",
-     "I was there a long time ago", "once upon a day", "007", "((((((((", "1" * 400 + "+1", "", "/demo"],
-)  # fmt: skip
+    [
+        "hello",
+        "I have 3 apples.",
+        "call me at 10:30",
+        "on 2026-03-01",
+        "version 1.2.3",
+        "5",
+        "-",
+        "a - b",
+        "3(4)x",
+        "I was there a long time ago",
+        "once upon a day",
+        "007",
+        "((((((((",
+        "1" * 400 + "+1",
+        "",
+        "/demo",
+    ],
+)
 def test_what_is_no_sum_and_no_question_of_time_wants_no_tool(text: str) -> None:
     assert told(text) == []
 
@@ -119,11 +135,13 @@ def test_whatever_it_does_not_understand_it_says_so() -> None:
 def test_it_answers_from_the_results_of_its_tools() -> None:
     calls = (ToolCall("a", "calculator", '{"expression": "17*23"}'), ToolCall("b", "web_fetch", '{"url": "http://x"}'))
     history = [
-        Message("user", "earlier 1+1"), Message("assistant", "2"), Message("user", "17*23 and http://x"),
+        Message("user", "earlier 1+1"),
+        Message("assistant", "2"),
+        Message("user", "17*23 and http://x"),
         Message("assistant", "", calls),
         Message("tool", '{"expression": "17*23", "result": "391"}', tool_call_id="a"),
         Message("tool", "[Failed] The address is not public.", tool_call_id="b"),
-    ]  # fmt: skip
+    ]
     decision = decide(history, TOOLS)
     assert not decision.wishes
     assert "**391**" in decision.text and "could not do it. [Failed] The address is not public." in decision.text

@@ -6,9 +6,11 @@ from tools_app.types import ToolCall, ToolSpec
 def test_a_history_with_a_tool_round_is_encoded_as_the_protocol_wants_it() -> None:
     call = ToolCall("c1", "echo", '{"text":"x"}')
     messages = (
-        Message("system", "Be brief."), Message("user", "echo x"),
-        Message("assistant", "", (call,)), Message("tool", "x", tool_call_id="c1"),
-    )  # fmt: skip
+        Message("system", "Be brief."),
+        Message("user", "echo x"),
+        Message("assistant", "", (call,)),
+        Message("tool", "x", tool_call_id="c1"),
+    )
     body = encode_request(ModelRequest("", messages), model="m", asks_for_usage=True)
     function = {"name": "echo", "arguments": '{"text":"x"}'}
     assert body == {

@@ -34,10 +34,20 @@ def test_what_cannot_be_seen_is_spelled_out(text, shown):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (None, "–"), (0, "0 ms"), (0.0426, "43 ms"), (0.9999, "1.0 s"), (1, "1.0 s"), (59.94, "59.9 s"),
-        (59.96, "1 min"), (60, "1 min"), (250, "4 min 10 s"), (3599.6, "1 h"), (7500, "2 h 5 min"), (86_400, "24 h"),
+        (None, "–"),
+        (0, "0 ms"),
+        (0.0426, "43 ms"),
+        (0.9999, "1.0 s"),
+        (1, "1.0 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min"),
+        (60, "1 min"),
+        (250, "4 min 10 s"),
+        (3599.6, "1 h"),
+        (7500, "2 h 5 min"),
+        (86_400, "24 h"),
     ],
-)  # fmt: skip
+)
 def test_a_length_of_time_is_told_in_its_unit(seconds, text):
     assert duration(seconds) == text
 

@@ -7,14 +7,34 @@ _WORDS = st.sampled_from(
 )
 _BLOCKS = st.sampled_from(
     [
-        "# Heading\n", "## Another\n\n", "- one\n- two\n", "- [x] done\n- [ ] not\n\n", "1. first\n\n2. second\n\n",
-        "> quoted\n> more\n\n", "> lazy\ngoes on\n\n", "```python\nx = 1\n\ny = 2\n```\n", "~~~\n```\n~~~\n\n", "---\n",
-        "| a | b |\n|---|--:|\n| 1 | 2 |\n\n", "    indented\n\n    code\n\n", "Title\n===\n\n",
+        "# Heading\n",
+        "## Another\n\n",
+        "- one\n- two\n",
+        "- [x] done\n- [ ] not\n\n",
+        "1. first\n\n2. second\n\n",
+        "> quoted\n> more\n\n",
+        "> lazy\ngoes on\n\n",
+        "```python\nx = 1\n\ny = 2\n```\n",
+        "~~~\n```\n~~~\n\n",
+        "---\n",
+        "| a | b |\n|---|--:|\n| 1 | 2 |\n\n",
+        "    indented\n\n    code\n\n",
+        "Title\n===\n\n",
         "- outer\n  - inner\n\n    words\n",
-        "* * *\n", "+ plus\n", "<div>raw</div>\n\n", "\n", "\n\n", "a | b\n",
-        "```\nnever closed\n", "#", "-", "- ", "\t", "\\\n",
+        "* * *\n",
+        "+ plus\n",
+        "<div>raw</div>\n\n",
+        "\n",
+        "\n\n",
+        "a | b\n",
+        "```\nnever closed\n",
+        "#",
+        "-",
+        "- ",
+        "\t",
+        "\\\n",
     ]
-)  # fmt: skip
+)
 _LINES = st.builds(lambda words, end: words + end, _WORDS, st.sampled_from(["\n", "\n\n", " ", "", "\r\n"]))
 
 

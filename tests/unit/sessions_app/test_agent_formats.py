@@ -27,9 +27,7 @@ stored_types = st.sampled_from([int(kind) for kind in MessageType if kind not in
 
 
 def compacts(types: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
-    optional = {
-        "m": names, "w": names.filter(lambda name: name != MAIN), "d": details, "ts": st.integers(1, 2**41),
-    }  # fmt: skip
+    optional = {"m": names, "w": names.filter(lambda name: name != MAIN), "d": details, "ts": st.integers(1, 2**41)}
     return st.fixed_dictionaries({"t": types}, optional=optional)
 
 
@@ -74,8 +72,12 @@ def test_a_message_without_time_has_the_readers(ts: int | None) -> None:
 
 def test_what_is_not_on_the_wire_is_filled_in() -> None:
     assert to_agent_message({"t": 7, "d": None}, "run-1", NOW) == {
-        "type": 7, "timestamp": NOW, "workflow_run_id": "run-1", "message": "", "workstream_id": MAIN,
-    }  # fmt: skip
+        "type": 7,
+        "timestamp": NOW,
+        "workflow_run_id": "run-1",
+        "message": "",
+        "workstream_id": MAIN,
+    }
 
 
 def test_what_says_nothing_is_not_sent() -> None:

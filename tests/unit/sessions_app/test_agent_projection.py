@@ -23,17 +23,29 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "step.completed": {"text_length": 5},
     "message.completed": {"turn_id": "t2", "state": "complete", "text_length": 5},
     "tool.requested": {
-        "execution_id": "e1", "call_id": "c1", "call_index": 0, "tool": "echo", "arguments": {"text": "x"},
+        "execution_id": "e1",
+        "call_id": "c1",
+        "call_index": 0,
+        "tool": "echo",
+        "arguments": {"text": "x"},
     },
     "tool.completed": {"execution_id": "e1", "call_id": "c1", "tool": "echo", "output": "{}", "duration_ms": 7},
     "tool.failed": {"execution_id": "e1", "call_id": "c1", "tool": "echo", "status": "Failed", "error": "no"},
     "approval.requested": {
-        "approval_id": "a1", "execution_id": "e1", "tool": "launch", "arguments": {"target": "moon"},
-        "reason": "Risky.", "choices": ["allow_once", "allow_run", "deny"],
+        "approval_id": "a1",
+        "execution_id": "e1",
+        "tool": "launch",
+        "arguments": {"target": "moon"},
+        "reason": "Risky.",
+        "choices": ["allow_once", "allow_run", "deny"],
     },
     "approval.decided": {"approval_id": "a1", "tool": "launch", "status": "denied", "decision": "deny", "note": "No."},
     "input.requested": {
-        "request_id": "q1", "execution_id": "e1", "question": "Which?", "options": ["red"], "allows_text": False,
+        "request_id": "q1",
+        "execution_id": "e1",
+        "question": "Which?",
+        "options": ["red"],
+        "allows_text": False,
     },
     "warning.raised": {"kind": "prompt_injection", "tool": "web_fetch", "action": "warn"},
     "citations.added": {"turn_id": "t2", "citations": [{"id": "1", "uri": "https://example.org"}]},
@@ -42,11 +54,17 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "batch.progress": {"batch_id": "b1", "tool": "echo", "items": [{"id": "1", "status": "error"}], "started_at": 5},
     "workstream.launched": {"workstream_id": "research", "launch_id": "l1", "run_id": str(OTHER), "agent_id": "a"},
     "workstream.ended": {"workstream_id": "research", "launch_id": "l1", "status": "canceled", "summary": "Enough."},
-}  # fmt: skip
+}
 SILENT = {
-    "session.created", "session.bound", "session.renamed", "run.queued", "run.started", "signal.received",
-    "delivery.sent", "delivery.failed",
-}  # fmt: skip
+    "session.created",
+    "session.bound",
+    "session.renamed",
+    "run.queued",
+    "run.started",
+    "signal.received",
+    "delivery.sent",
+    "delivery.failed",
+}
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
 WORDS = Words(
     {"t1": TurnWords("hello"), "t2": TurnWords("Hi there"), "bad": TurnWords("Half", "It broke.", "model_error")},
@@ -183,9 +201,11 @@ def test_a_question_carries_what_the_client_sent_and_what_it_answers() -> None:
     words = Words({"t1": TurnWords("red", answers="q1")})
     (question,) = Timeline().see("message.received", words=words)
     assert question["d"] == {
-        "event_class": "user_content", "ack": "m-1", "metadata": {"id": "m-1"},
+        "event_class": "user_content",
+        "ack": "m-1",
+        "metadata": {"id": "m-1"},
         "request_input_response": {"request_id": "q1"},
-    }  # fmt: skip
+    }
     (other,) = Timeline().see("message.received", message_id="t1", note=None)
     assert "ack" not in other["d"]
 
@@ -250,8 +270,11 @@ def test_plans_are_whole_and_number_their_tasks_from_one() -> None:
 def test_a_batch_counts_its_items() -> None:
     (batch,) = Timeline().see("batch.progress")
     assert {key: batch["d"][key] for key in ("total", "completed", "succeeded", "failed")} == {
-        "total": 1, "completed": 1, "succeeded": 0, "failed": 1,
-    }  # fmt: skip
+        "total": 1,
+        "completed": 1,
+        "succeeded": 0,
+        "failed": 1,
+    }
 
 
 def test_a_written_file_is_named() -> None:

@@ -79,10 +79,13 @@ def test_tools_are_only_ever_taken_away(shown: dict[str, Any], expected: list[st
 
 
 def test_user_input_names_what_it_answers() -> None:
-    said = requests.read_user_input({
-        "message": "allow_once", "client_message_id": "m-1",
-        "metadata": {"request_input_response": {"request_id": "r"}, "tool_approval_response": {"decision": "deny"}},
-    })  # fmt: skip
+    said = requests.read_user_input(
+        {
+            "message": "allow_once",
+            "client_message_id": "m-1",
+            "metadata": {"request_input_response": {"request_id": "r"}, "tool_approval_response": {"decision": "deny"}},
+        }
+    )
     assert (said.text, said.ack, said.request_id, said.decision) == ("allow_once", "m-1", "r", "deny")
 
 

@@ -11,11 +11,23 @@ from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 APPROVAL = ApprovalView(
-    id=UUID("01a1fefa-7249-744c-86af-50fafb1b0f57"), execution_id=uuid4(), run_id=uuid4(), session_id=uuid4(),
-    agent_id="default", tool="launch", arguments={"target": "moon"}, risk="high", reason="The call is of high risk.",
-    status=ApprovalStatus.PENDING, decided_by="", note="", created_at=NOW, expires_at=NOW, decided_at=None,
+    id=UUID("01a1fefa-7249-744c-86af-50fafb1b0f57"),
+    execution_id=uuid4(),
+    run_id=uuid4(),
+    session_id=uuid4(),
+    agent_id="default",
+    tool="launch",
+    arguments={"target": "moon"},
+    risk="high",
+    reason="The call is of high risk.",
+    status=ApprovalStatus.PENDING,
+    decided_by="",
+    note="",
+    created_at=NOW,
+    expires_at=NOW,
+    decided_at=None,
     pattern="launch(target=moon)",
-)  # fmt: skip
+)
 
 
 def prompt(approval: ApprovalView = APPROVAL, change: Change | None = None, **options: object) -> str:

@@ -56,14 +56,16 @@ def test_a_file_name_is_its_last_part_as_people_see_it(given, clean):
 
 
 def test_each_file_is_told():
-    told = describe([
-        Described("file", "a.txt", "text/plain", 1200, "stored", "hello", 5),
-        Described("file", "b.txt", "text/plain", 9, "stored", "he", 5),
-        Described("image", "", "image/png", 250_000, "stored"),
-        Described("sticker", "👍", "", None, "skipped"),
-        Described("file", "c.zip", "", None, "failed", error="it has more than 20 MB"),
-        Described("file", "d.txt", "", None, "waiting"),
-    ]).split("\n\n")  # fmt: skip
+    told = describe(
+        [
+            Described("file", "a.txt", "text/plain", 1200, "stored", "hello", 5),
+            Described("file", "b.txt", "text/plain", 9, "stored", "he", 5),
+            Described("image", "", "image/png", 250_000, "stored"),
+            Described("sticker", "👍", "", None, "skipped"),
+            Described("file", "c.zip", "", None, "failed", error="it has more than 20 MB"),
+            Described("file", "d.txt", "", None, "waiting"),
+        ]
+    ).split("\n\n")
     assert told == [
         "[Attached file a.txt (text/plain, 1.2 kB)]\n<<<\nhello\n>>>",
         "[Attached file b.txt (text/plain, 9 bytes); the first 2 of 5 characters]\n<<<\nhe\n>>>",

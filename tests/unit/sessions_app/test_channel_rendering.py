@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.channels.adapters.telegram.dialect import TelegramHtml
-from sessions_app.channels.rendering.renderer import (
-    FILENAME,
-    MarkdownSource,
-    PlainText,
-    close_open_marks,
-    render,
-)
+from sessions_app.channels.rendering.renderer import FILENAME, MarkdownSource, PlainText, close_open_marks, render
 from sessions_app.channels.rendering.splitter import is_grapheme_border, utf16_length
 
 TELEGRAM = TelegramHtml()
@@ -135,11 +129,25 @@ class _Balanced(HTMLParser):
 
 PIECES = st.sampled_from(
     [
-        "**bold**", "*it*", "`co < de`", "[link text](https://e.org)", "word", "😀👨‍👩‍👧", "🇩🇪🇫🇷",
-        "\n\n", "\n", "- item\n", "> quote\n", "```py\ncode & more\n```\n", "<b>", "&amp;", "ä́",
-        "| a | b |\n|---|---|\n| 1 | 2 |\n", "a sentence. Another! ",
+        "**bold**",
+        "*it*",
+        "`co < de`",
+        "[link text](https://e.org)",
+        "word",
+        "😀👨‍👩‍👧",
+        "🇩🇪🇫🇷",
+        "\n\n",
+        "\n",
+        "- item\n",
+        "> quote\n",
+        "```py\ncode & more\n```\n",
+        "<b>",
+        "&amp;",
+        "ä́",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "a sentence. Another! ",
     ]
-)  # fmt: skip
+)
 
 
 @given(st.lists(PIECES, max_size=60).map(" ".join), st.integers(30, 400))
@@ -161,8 +169,11 @@ def test_every_part_fits_is_well_formed_and_nothing_is_lost(markdown, limit):
 def test_a_grapheme_has_no_border_inside(cluster):
     text = f"a{cluster}b"
     assert [index for index in range(len(text) + 1) if is_grapheme_border(text, index)] == [
-        0, 1, len(text) - 1, len(text),
-    ]  # fmt: skip
+        0,
+        1,
+        len(text) - 1,
+        len(text),
+    ]
 
 
 @pytest.mark.parametrize(

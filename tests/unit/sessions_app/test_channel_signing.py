@@ -18,8 +18,12 @@ OTHER = make_secret()
 
 def check(**changed) -> bool:
     given = {
-        "message_id": "msg_1", "timestamp": AT, "signatures": signature_of("msg_1", AT, BODY), "body": BODY, "now": NOW,
-    }  # fmt: skip
+        "message_id": "msg_1",
+        "timestamp": AT,
+        "signatures": signature_of("msg_1", AT, BODY),
+        "body": BODY,
+        "now": NOW,
+    }
     return is_signed(changed.pop("keys", [SECRET]), **{**given, **changed})
 
 
@@ -49,18 +53,32 @@ def test_it_is_too_old_or_from_the_future_after(offset):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"keys": []}, {"keys": [""]}, {"keys": ["whsec_"]}, {"keys": [OTHER]},
-        {"signatures": ""}, {"signatures": "v1"}, {"signatures": "v1,"}, {"signatures": "v1,***"},
+        {"keys": []},
+        {"keys": [""]},
+        {"keys": ["whsec_"]},
+        {"keys": [OTHER]},
+        {"signatures": ""},
+        {"signatures": "v1"},
+        {"signatures": "v1,"},
+        {"signatures": "v1,***"},
         {"signatures": signature_of("msg_1", AT, BODY).replace("v1,", "v1a,")},
         {"signatures": signature_of("msg_1", AT, BODY).replace("v1,", "V1,")},
         {"signatures": signature_of("msg_1", AT, BODY)[:-2]},
         {"signatures": signature_of("msg_2", AT, BODY)},
         {"signatures": signature_of("msg_1", AT, BODY, OTHER)},
-        {"timestamp": ""}, {"timestamp": "now"}, {"timestamp": AT + ".0"}, {"timestamp": "-" + AT}, {"timestamp": "٣"},
-        {"timestamp": "9" * 400}, {"message_id": ""}, {"message_id": "msg.1"},
-        {"body": BODY + b" "}, {"body": BODY.decode().encode("utf-16")}, {"body": b""},
+        {"timestamp": ""},
+        {"timestamp": "now"},
+        {"timestamp": AT + ".0"},
+        {"timestamp": "-" + AT},
+        {"timestamp": "٣"},
+        {"timestamp": "9" * 400},
+        {"message_id": ""},
+        {"message_id": "msg.1"},
+        {"body": BODY + b" "},
+        {"body": BODY.decode().encode("utf-16")},
+        {"body": b""},
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_not(changed):
     assert check(**changed) is False
 

@@ -21,8 +21,10 @@ from sessions_app.conversation.citations import (
 from tools_app.executions.result_sources import Source
 
 IDS = [uuid5(UUID(int=0), str(number)) for number in range(5)]
-KNOWN = {one: Source(one, f"https://s{number}.example/", f"Page {number}", "quote", number)
-         for number, one in enumerate(IDS[:3])}  # fmt: skip
+KNOWN = {
+    one: Source(one, f"https://s{number}.example/", f"Page {number}", "quote", number)
+    for number, one in enumerate(IDS[:3])
+}
 A, B, C, UNKNOWN = (str(one) for one in IDS[:4])
 
 MARKERS = st.lists(st.sampled_from(IDS), min_size=1, max_size=3).map(lambda ids: f"[{', '.join(map(str, ids))}]")

@@ -19,9 +19,15 @@ A, B = (UUID(int=1), "chat"), (UUID(int=1), "other")
 
 def verdict(fate, capabilities=CHAT, *, tries=1, repeatable=False, wait=None, left=3600.0):
     return decide(
-        fate, capabilities, tries=tries, is_repeatable=repeatable, retry_after_seconds=wait, now=NOW,
-        expires_at=NOW + timedelta(seconds=left), chance=1.0,
-    )  # fmt: skip
+        fate,
+        capabilities,
+        tries=tries,
+        is_repeatable=repeatable,
+        retry_after_seconds=wait,
+        now=NOW,
+        expires_at=NOW + timedelta(seconds=left),
+        chance=1.0,
+    )
 
 
 @pytest.mark.parametrize(

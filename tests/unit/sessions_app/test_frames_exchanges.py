@@ -24,20 +24,47 @@ def _turn(role: str, content: str = "", **fields: Any) -> Turn:
 
 def _execution(status: ExecutionStatus = ExecutionStatus.COMPLETED, **fields: Any) -> ExecutionView:
     values = {
-        "id": CALL, "run_id": RUN, "session_id": uuid4(), "agent_id": "default", "step": 0, "call_index": 0,
-        "call_id": "c", "tool": "echo", "arguments": {"text": "a"}, "status": status, "output": '{"text":"a"}',
-        "error": None, "timeout_seconds": 5, "created_at": NOW, "started_at": NOW, "completed_at": NOW,
+        "id": CALL,
+        "run_id": RUN,
+        "session_id": uuid4(),
+        "agent_id": "default",
+        "step": 0,
+        "call_index": 0,
+        "call_id": "c",
+        "tool": "echo",
+        "arguments": {"text": "a"},
+        "status": status,
+        "output": '{"text":"a"}',
+        "error": None,
+        "timeout_seconds": 5,
+        "created_at": NOW,
+        "started_at": NOW,
+        "completed_at": NOW,
         "duration_seconds": 0.4,
-    }  # fmt: skip
+    }
     return ExecutionView(**{**values, **fields})
 
 
 def _run(status: RunStatus, waiting_on: WaitingOn | None = None, **fields: Any) -> RunView:
     values = {
-        "id": RUN, "conversation_id": uuid4(), "agent_id": "default", "ordinal": 3, "status": status,
-        "waiting_on": waiting_on, "fence": 1, "crashes": 0, "error_code": "", "error_message": "", "retry_at": None,
-        "request_id": "", "actor": "user:1", "usage": Usage(), "created_at": NOW, "started_at": None, "ended_at": None,
-    }  # fmt: skip
+        "id": RUN,
+        "conversation_id": uuid4(),
+        "agent_id": "default",
+        "ordinal": 3,
+        "status": status,
+        "waiting_on": waiting_on,
+        "fence": 1,
+        "crashes": 0,
+        "error_code": "",
+        "error_message": "",
+        "retry_at": None,
+        "request_id": "",
+        "actor": "user:1",
+        "usage": Usage(),
+        "created_at": NOW,
+        "started_at": None,
+        "ended_at": None,
+    }
     return RunView(**{**values, **fields})
 
 

@@ -108,9 +108,12 @@ def test_what_a_text_cites_is_told_when_its_message_closes_also_behind_words_tha
     text = f"Red [{source}]."
     cited = Citation(source, 1, "https://x.example/", "X", "", 4, 38)
     facts = [
-        *deltas("Rot", []), fact("message.reset"), *deltas(text, []),
-        fact("citations.added", citations=[cited.to_dict()]), fact("message.completed", text_length=len(text)),
-    ]  # fmt: skip
+        *deltas("Rot", []),
+        fact("message.reset"),
+        *deltas(text, []),
+        fact("citations.added", citations=[cited.to_dict()]),
+        fact("message.completed", text_length=len(text)),
+    ]
     events = told(facts)
     (added,) = [event for event in events if event["type"] == "response.output_text.annotation.added"]
     (done,) = [event for event in events if event["type"] == "response.output_item.done"]
@@ -128,9 +131,11 @@ def test_a_whole_completion_carries_its_citations_as_annotations() -> None:
     cited = Citation(UUID(int=7), 1, "https://x.example/", "X", "", 4, 38)
     (choice,) = Completion(RUN, "default", 0).whole("…", "stop", Usage(), [cited])["choices"]
     assert choice["message"]["annotations"] == [
-        {"type": "url_citation",
-         "url_citation": {"start_index": 4, "end_index": 42, "url": "https://x.example/", "title": "X"}},
-    ]  # fmt: skip
+        {
+            "type": "url_citation",
+            "url_citation": {"start_index": 4, "end_index": 42, "url": "https://x.example/", "title": "X"},
+        }
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,23 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def execution(arguments: dict[str, Any], output: str | None = None) -> ExecutionView:
     status = ExecutionStatus.COMPLETED if output else ExecutionStatus.PENDING
     return ExecutionView(
-        id=EXECUTION, run_id=RUN, session_id=UUID(int=3), agent_id="default", step=0, call_index=0, call_id="c",
-        tool="ask_user", arguments=arguments, status=status, output=output, error=None, timeout_seconds=60,
-        created_at=NOW, started_at=None, completed_at=None,
-    )  # fmt: skip
+        id=EXECUTION,
+        run_id=RUN,
+        session_id=UUID(int=3),
+        agent_id="default",
+        step=0,
+        call_index=0,
+        call_id="c",
+        tool="ask_user",
+        arguments=arguments,
+        status=status,
+        output=output,
+        error=None,
+        timeout_seconds=60,
+        created_at=NOW,
+        started_at=None,
+        completed_at=None,
+    )
 
 
 def html_of(call: Any) -> str:

@@ -133,8 +133,12 @@ def test_a_pressed_button_is_an_action():
 
 
 def test_membership_stop_and_migration_are_told():
-    change = {"chat": {"id": 5, "type": "private"}, "from": {"id": 5, "first_name": "Z"}, "date": 1,
-              "new_chat_member": {"status": "kicked"}}  # fmt: skip
+    change = {
+        "chat": {"id": 5, "type": "private"},
+        "from": {"id": 5, "first_name": "Z"},
+        "date": 1,
+        "new_chat_member": {"status": "kicked"},
+    }
     assert isinstance(read({"update_id": 1, "my_chat_member": change}), ChatNoted)
     assert read({"update_id": 1, "my_chat_member": change}).note == "chat_left"
     stop = {"chat": {"id": 5, "type": "private"}, "draft_id": 3}

@@ -22,9 +22,24 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 def execution(status: ExecutionStatus) -> ExecutionView:
     return ExecutionView(
-        CALL, RUN, UUID(int=2), "default", 0, 0, "call_1", "echo", {"text": "x"}, status, '{"text": "x"}', "why", 60,
-        NOW, NOW, NOW, 0.5,
-    )  # fmt: skip
+        CALL,
+        RUN,
+        UUID(int=2),
+        "default",
+        0,
+        0,
+        "call_1",
+        "echo",
+        {"text": "x"},
+        status,
+        '{"text": "x"}',
+        "why",
+        60,
+        NOW,
+        NOW,
+        NOW,
+        0.5,
+    )
 
 
 @pytest.mark.parametrize("status", list(ExecutionStatus))
@@ -53,7 +68,7 @@ def test_the_real_client_reads_the_parts_of_every_outcome(status: ExecutionStatu
         {"unknown": 1},
         7,
     ],
-)  # fmt: skip
+)
 def test_details_that_clients_cannot_read_are_refused(details: object) -> None:
     assert problem_of({}, details)
 
@@ -73,10 +88,14 @@ def test_foreign_ids_can_be_read_back() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"n": 3}', ""), ('```json\n{"n": 3}\n```', ""), ("three", "valid JSON"), ("[3]", "object"),
-        ('{"n": "3"}', "n"), ("{}", "n is missing"),
+        ('{"n": 3}', ""),
+        ('```json\n{"n": 3}\n```', ""),
+        ("three", "valid JSON"),
+        ("[3]", "object"),
+        ('{"n": "3"}', "n"),
+        ("{}", "n is missing"),
     ],
-)  # fmt: skip
+)
 def test_an_answer_is_the_object_that_was_asked_for_or_says_what_is_wrong(text: str, problem: str) -> None:
     value, found = read_answer(text, SCHEMA)
     assert (problem in found) if problem else (value == {"n": 3} and not found)

@@ -53,9 +53,7 @@ def types(seen: list[Seen]) -> list[str]:
 
 
 def test_text_comes_with_its_place_and_the_position_behind_it(run):
-    assert run.text(2, 0, "Hi") == [
-        Seen("text.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hi"}, "2.1-2"),
-    ]
+    assert run.text(2, 0, "Hi") == [Seen("text.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hi"}, "2.1-2")]
 
 
 def test_kept_events_carry_their_number_and_time(run):

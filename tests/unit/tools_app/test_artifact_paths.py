@@ -15,13 +15,46 @@ def test_an_ordinary_path_stays_as_it_is(path):
 @pytest.mark.parametrize(
     "path",
     [
-        "", "out", "out/", "/out/a", "etc/passwd", "../out/a", "out/../a", "out/..", "out/./a", "out//a", "out/a/",
-        "out\\a", "out/a\\..\\b", "C:/out/a", "out/a:b", "out/a\0.txt", "out/a\n", "out/a\x1b[2J", "out/a\u202egnp.exe",
-        "out/a\u200b", "out/ a", "out/a ", "out/a.", "out/con", "out/NUL.txt", "out/com1", "out/" + "a" * 101,
-        "out/" + "a/" * 9 + "b", "out/" + "a/" * 120, "out/\ud800", "out/a*", "out/<a>", 'out/"a"', "out/a|b", "OUT/a",
-        "file:///out/a", "out/%00\x7f", "～/out/a",
+        "",
+        "out",
+        "out/",
+        "/out/a",
+        "etc/passwd",
+        "../out/a",
+        "out/../a",
+        "out/..",
+        "out/./a",
+        "out//a",
+        "out/a/",
+        "out\\a",
+        "out/a\\..\\b",
+        "C:/out/a",
+        "out/a:b",
+        "out/a\0.txt",
+        "out/a\n",
+        "out/a\x1b[2J",
+        "out/a\u202egnp.exe",
+        "out/a\u200b",
+        "out/ a",
+        "out/a ",
+        "out/a.",
+        "out/con",
+        "out/NUL.txt",
+        "out/com1",
+        "out/" + "a" * 101,
+        "out/" + "a/" * 9 + "b",
+        "out/" + "a/" * 120,
+        "out/\ud800",
+        "out/a*",
+        "out/<a>",
+        'out/"a"',
+        "out/a|b",
+        "OUT/a",
+        "file:///out/a",
+        "out/%00\x7f",
+        "～/out/a",
     ],
-)  # fmt: skip
+)
 def test_a_path_that_could_be_anything_else_is_refused_with_the_reason(path):
     with pytest.raises(BadPathError) as error:
         checked(path)
@@ -40,12 +73,14 @@ def test_percent_signs_mean_nothing():
 @pytest.mark.parametrize(
     ("path", "second"),
     [
-        ("files/a.txt", "files/a (2).txt"), ("a", "a (2)"), (".hidden", ".hidden (2)"),
+        ("files/a.txt", "files/a (2).txt"),
+        ("a", "a (2)"),
+        (".hidden", ".hidden (2)"),
         ("x/a.tar.gz", "x/a.tar (2).gz"),
         ("out/" + "a" * 96 + ".txt", "out/" + "a" * 92 + " (2).txt"),
         ("a." + "b" * 90, "a." + "b" * 90 + " (2)"),
     ],
-)  # fmt: skip
+)
 def test_one_more_file_of_a_name_has_a_number(path, second):
     assert numbered(path, 2) == second
     assert not path.startswith(("out/", "files/")) or checked(second) == second

@@ -69,9 +69,23 @@ def test_more_findings_make_it_surer_up_to_a_hundred():
 
 @pytest.mark.parametrize(
     "piece",
-    ["ignore ", "ignore all ", "send ", "send password ", "do not tell ", "<|im", "![](https://", '{ "name" : "',
-     "\u200b\u200b\u200bx", "A" * 4000 + " ", "\ufdfa", "a", "\n", "print your "],
-)  # fmt: skip
+    [
+        "ignore ",
+        "ignore all ",
+        "send ",
+        "send password ",
+        "do not tell ",
+        "<|im",
+        "![](https://",
+        '{ "name" : "',
+        "\u200b\u200b\u200bx",
+        "A" * 4000 + " ",
+        "\ufdfa",
+        "a",
+        "\n",
+        "print your ",
+    ],
+)
 def test_no_text_makes_it_slow(piece):
     text = (piece * 100_000)[:100_000]
     with costs_less_than(1.0):  # a tenth of it on a quiet machine; one that backtracks takes minutes

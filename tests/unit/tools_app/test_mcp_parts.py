@@ -85,10 +85,7 @@ def test_public_names_are_short_plain_and_each_its_own():
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\n\nb"),
         ({"content": [{"type": "text", "text": "7"}], "structuredContent": {"n": 7}}, {"n": 7}),
         ({"content": []}, ""),
-        (
-            {"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "words"}}]},
-            "file:///a\nwords",
-        ),
+        ({"content": [{"type": "resource", "resource": {"uri": "file:///a", "text": "words"}}]}, "file:///a\nwords"),
         (
             {"content": [{"type": "image", "data": "QUJD", "mimeType": "image/png"}]},
             {"attachments": [{"type": "image", "mime_type": "image/png", "bytes": 3}]},

@@ -8,17 +8,24 @@ from tools_app.types import Target, ToolSpec
 
 TEXTS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 REQUEST = ToolSpec(
-    "http_request", "Asks.",
-    {"type": "object", "required": ["url"], "properties": {
-        "url": {"type": "string"}, "method": {"type": "string", "enum": ["GET", "POST"], "default": "GET"},
-    }},
+    "http_request",
+    "Asks.",
+    {
+        "type": "object",
+        "required": ["url"],
+        "properties": {
+            "url": {"type": "string"},
+            "method": {"type": "string", "enum": ["GET", "POST"], "default": "GET"},
+        },
+    },
     targets={"url": Target.URL},
-)  # fmt: skip
+)
 WRITE = ToolSpec(
-    "write_file", "Writes.",
+    "write_file",
+    "Writes.",
     {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
     targets={"path": Target.PATH},
-)  # fmt: skip
+)
 OTHER = ToolSpec("mcp__web__go", "Goes.", {"type": "object", "properties": {"where": {"type": "string"}, "n": {}}})
 
 
@@ -78,7 +85,7 @@ def write(path):
         ("mcp__web__go(n=5)", Call(OTHER, {"n": 5}), True),
         ('mcp__web__go(*"n":true*)', Call(OTHER, {"n": True}), True),
     ],
-)  # fmt: skip
+)
 def test_to_permit_every_spelling_has_to_fit(pattern, call, permits):
     assert parse(pattern).permits(call) is permits
 
@@ -135,10 +142,21 @@ def test_a_digest_stands_for_the_very_arguments():
 @pytest.mark.parametrize(
     "text",
     [
-        "", "a b", "say(", "say()", "say(x", "say)x(", "(x)", "\u0441ay", "say\0", "x" * 121, "say(#12)",
-        f"say({'x' * 1000})", "a;b",
+        "",
+        "a b",
+        "say(",
+        "say()",
+        "say(x",
+        "say)x(",
+        "(x)",
+        "\u0441ay",
+        "say\0",
+        "x" * 121,
+        "say(#12)",
+        f"say({'x' * 1000})",
+        "a;b",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_pattern_is_told(text):
     with pytest.raises(PatternError):
         parse(text)

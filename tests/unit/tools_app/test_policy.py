@@ -12,9 +12,13 @@ from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, Risk, Target, ToolSpec
 
 FETCH = ToolSpec(
-    "fetch", "Fetches.", {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
-    effect=Effect.READ, risk=Risk.LOW, targets={"url": Target.URL},
-)  # fmt: skip
+    "fetch",
+    "Fetches.",
+    {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+    effect=Effect.READ,
+    risk=Risk.LOW,
+    targets={"url": Target.URL},
+)
 STORE = ToolSpec(
     "store", "Stores.", {"type": "object", "properties": {"path": {"type": "string"}}}, targets={"path": Target.PATH}
 )
@@ -26,9 +30,15 @@ def spec(effect=Effect.ONCE):
 
 def judge(policy, arguments=None, *, risk=Risk.HIGH, tool=None, session=None, actor="user:1", **situation):
     return decide(
-        tool or spec(), arguments or {}, risk, policy, actor, session or SessionPolicy(), Situation(**situation),
+        tool or spec(),
+        arguments or {},
+        risk,
+        policy,
+        actor,
+        session or SessionPolicy(),
+        Situation(**situation),
         follow=os.path.normpath,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,9 +200,14 @@ def test_a_tool_that_no_arguments_could_save_is_not_offered(lists):
 RANK = {Allow: 0, Ask: 1, Deny: 2}
 LISTS = st.lists(st.sampled_from(["mail", "m*", "*", "mail(to=ann)", "mail(to=b*)", "echo"]), max_size=2).map(tuple)
 POLICIES = st.builds(
-    AgentPolicy, autonomy=st.sampled_from(["readonly", "supervised", "full"]), allowed=LISTS, denied=LISTS,
-    always_ask=LISTS, auto_approve=LISTS, workspace=st.just("/w"),
-)  # fmt: skip
+    AgentPolicy,
+    autonomy=st.sampled_from(["readonly", "supervised", "full"]),
+    allowed=LISTS,
+    denied=LISTS,
+    always_ask=LISTS,
+    auto_approve=LISTS,
+    workspace=st.just("/w"),
+)
 
 
 @given(POLICIES, POLICIES, st.sampled_from(list(Risk)), st.sampled_from(["ann", "bob"]), st.sampled_from(list(Effect)))

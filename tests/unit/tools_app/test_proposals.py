@@ -22,7 +22,7 @@ from tools_app.types import ToolSpec
         (request("http://b.net:8080/x", method="POST"), *["http_request(method=POST, url=http://b.net:8080/*)"] * 2),
         (write("./out//a*.txt"), *[r"write_file(path=out/a\*.txt)"] * 2),
     ],
-)  # fmt: skip
+)
 def test_the_patterns_are_the_narrowest_that_are_of_use(call, run, always):
     proposal = propose(call)
     assert (proposal.run, proposal.always) == (run, always)

@@ -15,9 +15,16 @@ from tools_app.types import ExecutionStatus, result_text, without_receipt
 KEY, OLDER = "a long and random key", "an older one"
 AT = datetime(2026, 3, 4, 5, 6, 7, 891011, tzinfo=UTC)
 CALL = CallFacts(
-    execution_id=UUID(int=7), run_id=UUID(int=8), tool="echo", arguments={"text": "hi", "n": 1}, status="Completed",
-    text='{"text": "hi"}', created_at=AT, started_at=AT + timedelta(seconds=1), completed_at=AT + timedelta(seconds=2),
-)  # fmt: skip
+    execution_id=UUID(int=7),
+    run_id=UUID(int=8),
+    tool="echo",
+    arguments={"text": "hi", "n": 1},
+    status="Completed",
+    text='{"text": "hi"}',
+    created_at=AT,
+    started_at=AT + timedelta(seconds=1),
+    completed_at=AT + timedelta(seconds=2),
+)
 CHANGES = {
     "run_id": UUID(int=9),
     "tool": "echo2",

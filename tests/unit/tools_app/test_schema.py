@@ -161,10 +161,13 @@ def test_a_strangers_schema_loses_its_regular_expressions_and_keeps_its_names():
 @pytest.mark.parametrize(
     "rule",
     [
-        {"$ref": "http://example.com/"}, {"properties": {"a": {"$ref": {"b": 1}}}}, {"type": "banana"},
-        {"properties": {"a": {"minimum": "x"}}}, {"multipleOf": 0},
+        {"$ref": "http://example.com/"},
+        {"properties": {"a": {"$ref": {"b": 1}}}},
+        {"type": "banana"},
+        {"properties": {"a": {"minimum": "x"}}},
+        {"multipleOf": 0},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_schema_of_its_own_is_refused(rule):
     with pytest.raises(ValueError, match="the schema"):
         schema.fit_foreign(rule)

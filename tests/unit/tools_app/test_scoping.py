@@ -47,8 +47,7 @@ def test_a_scope_is_stored_as_json(scope):
 
 
 @pytest.mark.parametrize(
-    ("words", "scope"),
-    [([], INHERIT), (["inherit"], INHERIT), (["none"], NONE), (["a", "none"], only("a", "none"))],
+    ("words", "scope"), [([], INHERIT), (["inherit"], INHERIT), (["none"], NONE), (["a", "none"], only("a", "none"))]
 )
 def test_how_a_setting_is_read(words, scope):
     assert of_setting(words) == scope

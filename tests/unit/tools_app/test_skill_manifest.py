@@ -19,10 +19,14 @@ def manifest(**fields):
 
 def test_a_manifest_as_the_documentation_shows_it_is_read():
     read = manifest(
-        description="Looks customers up.", inputSchema={"type": "object", "properties": {"id": {"type": "string"}}},
-        outputSchema={"type": "object"}, declaredToolAccess=["database"], isVerified=True, signatureHash=None,
+        description="Looks customers up.",
+        inputSchema={"type": "object", "properties": {"id": {"type": "string"}}},
+        outputSchema={"type": "object"},
+        declaredToolAccess=["database"],
+        isVerified=True,
+        signatureHash=None,
         requiredPermissions=["crm:read", {"resource": "crm", "access": "write", "scope": None}],
-    )  # fmt: skip
+    )
     assert (read.kind, read.version, read.declared_tool_access) == (Kind.DECLARED, "1.2.0", ("database",))
     assert read.required == (Permission("crm", "read"), Permission("crm", "write"))
 
@@ -30,8 +34,10 @@ def test_a_manifest_as_the_documentation_shows_it_is_read():
 def test_an_http_skill_needs_its_host_and_its_credentials():
     read = manifest(http=HTTP, requiredPermissions=["crm:read"])
     assert [str(permission) for permission in read.required] == [
-        "crm:read", "network:outbound:api.example.com", "credential:use:crm",
-    ]  # fmt: skip
+        "crm:read",
+        "network:outbound:api.example.com",
+        "credential:use:crm",
+    ]
     assert (read.kind, read.effect, read.risk) == (Kind.HTTP, Effect.READ, Risk.MEDIUM)
 
 
@@ -49,17 +55,35 @@ def test_an_mcp_skill_needs_its_tool_and_instructions_need_nothing():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"skillId": "CRM"}, {"skillId": "a--b"}, {"skillId": "x" * 58}, {"skillId": None}, {"name": ""},
-        {"version": "1.2"}, {"version": "01.2.3"}, {"version": "1.2.3 "}, {"publisherId": "a b"}, {"extra": 1},
-        {"inputSchema": {"type": "string"}}, {"inputSchema": {"type": 7}}, {"inputSchema": []},
+        {"skillId": "CRM"},
+        {"skillId": "a--b"},
+        {"skillId": "x" * 58},
+        {"skillId": None},
+        {"name": ""},
+        {"version": "1.2"},
+        {"version": "01.2.3"},
+        {"version": "1.2.3 "},
+        {"publisherId": "a b"},
+        {"extra": 1},
+        {"inputSchema": {"type": "string"}},
+        {"inputSchema": {"type": 7}},
+        {"inputSchema": []},
         {"inputSchema": {"type": "object", "properties": {"timeout_seconds": {}}}},
         {"inputSchema": {"type": "object", "properties": {"a": {"$ref": "https://evil.example/x"}}}},
-        {"outputSchema": {"type": "nothing"}}, {"requiredPermissions": ["crm"]}, {"requiredPermissions": [{"a": 1}]},
-        {"http": {**HTTP, "url": "https://{{input.h}}/"}}, {"http": {"method": "TRACE", "url": "https://a.example"}},
-        {"http": HTTP, "mcp": {"server": "a", "tool": "b"}}, {"instruction": {"body": ""}}, {"timeoutSeconds": 0},
-        {"description": "a\0b"}, {"description": "\ud800"}, {"risk": "none"}, {"description": "x" * 600_000},
+        {"outputSchema": {"type": "nothing"}},
+        {"requiredPermissions": ["crm"]},
+        {"requiredPermissions": [{"a": 1}]},
+        {"http": {**HTTP, "url": "https://{{input.h}}/"}},
+        {"http": {"method": "TRACE", "url": "https://a.example"}},
+        {"http": HTTP, "mcp": {"server": "a", "tool": "b"}},
+        {"instruction": {"body": ""}},
+        {"timeoutSeconds": 0},
+        {"description": "a\0b"},
+        {"description": "\ud800"},
+        {"risk": "none"},
+        {"description": "x" * 600_000},
     ],
-)  # fmt: skip
+)
 def test_a_manifest_that_cannot_be_used_is_refused_in_words(fields):
     with pytest.raises(InvalidInput) as caught:
         manifest(**fields)

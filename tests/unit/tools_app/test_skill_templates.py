@@ -104,9 +104,12 @@ def test_truth_values_and_numbers_are_written_as_json_writes_them():
 
 def test_credentials_are_named_once_and_filled_in_where_they_may_stand():
     template = HttpTemplate(
-        "POST", BASE, query={"k": "{{credential:a}}"}, headers={"Authorization": "Bearer {{credential:b.c-d}}"},
+        "POST",
+        BASE,
+        query={"k": "{{credential:a}}"},
+        headers={"Authorization": "Bearer {{credential:b.c-d}}"},
         json_body={"deep": ["{{credential:a}}"]},
-    )  # fmt: skip
+    )
     check_template(template)
     assert template.credentials == ("a", "b.c-d")
     request = render(template, {}, {"a": "1&2", "b.c-d": "token"})

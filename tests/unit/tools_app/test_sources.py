@@ -14,8 +14,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=8,
 )
-LISTED = st.fixed_dictionaries({"sources": JSON | st.lists(JSON | st.dictionaries(
-    st.sampled_from(["uri", "title", "quote", "offset", "cite"]), JSON, max_size=5))})  # fmt: skip
+LISTED = st.fixed_dictionaries(
+    {
+        "sources": JSON
+        | st.lists(
+            JSON | st.dictionaries(st.sampled_from(["uri", "title", "quote", "offset", "cite"]), JSON, max_size=5)
+        )
+    }
+)
 PASSAGE = {"uri": "https://a.example/x", "title": "Shop", "quote": "It costs 3.", "offset": 7}
 
 

@@ -39,11 +39,22 @@ def test_a_url_has_one_spelling(text, authority, path):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "example.com", "https://", "https:///path", "https://user@example.com/", "https://a:b@example.com/",
-        "https://example.com\\@evil.example/", "https://exam ple.com/", "https://example.com/\n", "\thttps://example.com",
-        "https://example.com:99999/", "https://[::1/", "mailto:a@example.com", "https://a..b/",
+        "",
+        "example.com",
+        "https://",
+        "https:///path",
+        "https://user@example.com/",
+        "https://a:b@example.com/",
+        "https://example.com\\@evil.example/",
+        "https://exam ple.com/",
+        "https://example.com/\n",
+        "\thttps://example.com",
+        "https://example.com:99999/",
+        "https://[::1/",
+        "mailto:a@example.com",
+        "https://a..b/",
     ],
-)  # fmt: skip
+)
 def test_what_may_be_read_in_two_ways_is_no_url(text):
     assert read_url(text) is None
 
@@ -51,14 +62,26 @@ def test_what_may_be_read_in_two_ways_is_no_url(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "https://user:secret@evil.example/", "https:\\\\evil.example\\x", "evil.example/x", "//evil.example/x",
-        " https://evil.\texample/", "HTTPS://EVIL.EXAMPLE.:443", "https:////evil.example/", "https://good.example@evil.example",
-        "http://evil.example?@good.example/", "http://evil.example#@good.example/", "https://good.example\\@evil.example",
-        "https://ev%69l.example/", "https://evil.example%2f@good.example/", "http:evil.example",
+        "https://user:secret@evil.example/",
+        "https:\\\\evil.example\\x",
+        "evil.example/x",
+        "//evil.example/x",
+        " https://evil.\texample/",
+        "HTTPS://EVIL.EXAMPLE.:443",
+        "https:////evil.example/",
+        "https://good.example@evil.example",
+        "http://evil.example?@good.example/",
+        "http://evil.example#@good.example/",
+        "https://good.example\\@evil.example",
+        "https://ev%69l.example/",
+        "https://evil.example%2f@good.example/",
+        "http:evil.example",
         "https://evil.example is nice",
-        "https://evil.example%00.good.example", "https://\uff45vil.example/", "https://evil\u3002example/",
+        "https://evil.example%00.good.example",
+        "https://\uff45vil.example/",
+        "https://evil\u3002example/",
     ],
-)  # fmt: skip
+)
 def test_a_rule_that_refuses_sees_through_them(text):
     assert "evil.example" in [url.host for url in suspect_urls(text)]
 

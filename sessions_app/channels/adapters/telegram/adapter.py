@@ -70,9 +70,11 @@ class Telegram(ChannelAdapter):
             raise InvalidInput("Telegram: webhook_secret has 16 to 256 letters, digits, _ or -.", code="bad_account")
         config = account.config
         self._bot = Bot(
-            token["id"], str(config.get("bot_username", "")).removeprefix("@"), bool(config.get("read_all_groups")),
+            token["id"],
+            str(config.get("bot_username", "")).removeprefix("@"),
+            bool(config.get("read_all_groups")),
             frozenset(str(known) for known in config.get("known_bots", ())),
-        )  # fmt: skip
+        )
         self._base = str(config.get("api_url") or API).rstrip("/")
         self._client: httpx2.AsyncClient | None = None
 
@@ -93,12 +95,27 @@ class Telegram(ChannelAdapter):
         pause = float(self.account.config.get("chat_seconds", _PRIVATE_SECONDS if is_private else _GROUP_SECONDS))
         drafts = ("native" if is_private else "edit") if self.account.config.get("drafts", True) else "none"
         return Capabilities(
-            drafts=drafts, draft_seconds=_DRAFT_SECONDS if is_private else pause,
-            draft_keep_seconds=25.0 if is_private else None, typing=True, typing_seconds=4.0, buttons=True,
-            button_bytes=64, attachments_in=True, attachments_out=True, file_bytes=50 * MIB, file_in_bytes=20 * MIB,
-            max_text=MAX_TEXT, text_unit="utf16", edit_sent=True, threads=True, groups=True,
-            proactive="after the person wrote", dialect="Telegram HTML", chat_seconds=pause, account_rate=30.0,
-        )  # fmt: skip
+            drafts=drafts,
+            draft_seconds=_DRAFT_SECONDS if is_private else pause,
+            draft_keep_seconds=25.0 if is_private else None,
+            typing=True,
+            typing_seconds=4.0,
+            buttons=True,
+            button_bytes=64,
+            attachments_in=True,
+            attachments_out=True,
+            file_bytes=50 * MIB,
+            file_in_bytes=20 * MIB,
+            max_text=MAX_TEXT,
+            text_unit="utf16",
+            edit_sent=True,
+            threads=True,
+            groups=True,
+            proactive="after the person wrote",
+            dialect="Telegram HTML",
+            chat_seconds=pause,
+            account_rate=30.0,
+        )
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
         return render(markdown, _DIALECT, MAX_TEXT, takes_files=True)

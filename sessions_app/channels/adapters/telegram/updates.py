@@ -26,17 +26,37 @@ Json = Mapping[str, Any]
 _CHAT_TYPES = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
 # What messages that nobody wrote are about.
 _SERVICE = (
-    "new_chat_members", "left_chat_member", "new_chat_title", "new_chat_photo", "delete_chat_photo", "pinned_message",
-    "group_chat_created", "supergroup_chat_created", "channel_chat_created", "message_auto_delete_timer_changed",
-    "migrate_from_chat_id", "forum_topic_created", "forum_topic_edited", "forum_topic_closed", "forum_topic_reopened",
-    "video_chat_started", "video_chat_ended", "video_chat_scheduled", "video_chat_participants_invited",
-)  # fmt: skip
+    "new_chat_members",
+    "left_chat_member",
+    "new_chat_title",
+    "new_chat_photo",
+    "delete_chat_photo",
+    "pinned_message",
+    "group_chat_created",
+    "supergroup_chat_created",
+    "channel_chat_created",
+    "message_auto_delete_timer_changed",
+    "migrate_from_chat_id",
+    "forum_topic_created",
+    "forum_topic_edited",
+    "forum_topic_closed",
+    "forum_topic_reopened",
+    "video_chat_started",
+    "video_chat_ended",
+    "video_chat_scheduled",
+    "video_chat_participants_invited",
+)
 # What people send that has neither words nor a file.
 _UNREADABLE = ("location", "contact", "poll", "dice", "game", "story", "checklist")
 _FILES = {
-    "animation": "video", "document": "file", "voice": "voice", "audio": "audio", "video": "video",
-    "video_note": "video", "sticker": "sticker",
-}  # fmt: skip
+    "animation": "video",
+    "document": "file",
+    "voice": "voice",
+    "audio": "audio",
+    "video": "video",
+    "video_note": "video",
+    "sticker": "sticker",
+}
 
 _LARGEST_FILE = 2**53  # ids and sizes have so many bits at most
 
@@ -88,18 +108,29 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
     native = f"{chat.id}:{int(message['message_id'])}"
     is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or is_command(text)
     return Incoming(
-        message_id=native, sender_id=str(sender["id"] if sender else author["id"]), sender_name=_name(message),
-        text=text, sent_at=_moment(message["date"]), chat=chat, keys=(key, f"message:{native}"),
-        is_addressed=is_addressed, mentions_bot=addressing.mentions or is_reply,
-        is_from_bot=bool(author.get("is_bot")) and not sender, chat_title=str(message["chat"].get("title") or ""),
+        message_id=native,
+        sender_id=str(sender["id"] if sender else author["id"]),
+        sender_name=_name(message),
+        text=text,
+        sent_at=_moment(message["date"]),
+        chat=chat,
+        keys=(key, f"message:{native}"),
+        is_addressed=is_addressed,
+        mentions_bot=addressing.mentions or is_reply,
+        is_from_bot=bool(author.get("is_bot")) and not sender,
+        chat_title=str(message["chat"].get("title") or ""),
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
-        event_id=key.removeprefix("update:"), attachments=_attachments(message), album_id=_album(message, chat),
+        event_id=key.removeprefix("update:"),
+        attachments=_attachments(message),
+        album_id=_album(message, chat),
         unreadable=next((kind for kind in _UNREADABLE if kind in message), ""),
         metadata={
-            "telegramChatId": chat.id, "userId": str(author.get("id", "")),
-            "languageCode": author.get("language_code"), "mediaGroupId": message.get("media_group_id"),
+            "telegramChatId": chat.id,
+            "userId": str(author.get("id", "")),
+            "languageCode": author.get("language_code"),
+            "mediaGroupId": message.get("media_group_id"),
         },
-    )  # fmt: skip
+    )
 
 
 def _read_press(query: Json, key: str, bot: Bot) -> Happening:
@@ -108,9 +139,14 @@ def _read_press(query: Json, key: str, bot: Bot) -> Happening:
         return Ignored("press_without_message")
     chat, who = _chat(message), query["from"]
     return Press(
-        action_id=str(query["data"]), sender_id=str(who["id"]), sender_name=_person(who), chat=chat,
-        message_id=f"{chat.id}:{message['message_id']}", press_id=str(query["id"]), keys=(key,),
-    )  # fmt: skip
+        action_id=str(query["data"]),
+        sender_id=str(who["id"]),
+        sender_name=_person(who),
+        chat=chat,
+        message_id=f"{chat.id}:{message['message_id']}",
+        press_id=str(query["id"]),
+        keys=(key,),
+    )
 
 
 def _read_membership(change: Json, key: str, bot: Bot) -> Happening:

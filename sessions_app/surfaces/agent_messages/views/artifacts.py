@@ -68,9 +68,14 @@ class ArtifactContent(AgentsView):
         path = artifact_names.own_path(run.id, path)
         known = artifacts.find_artifact(run.session.id, path)
         view = artifacts.write_artifact(
-            run.session.id, path, told["content"].encode(), run_id=None, agent_id="", media_type=known.media_type,
+            run.session.id,
+            path,
+            told["content"].encode(),
+            run_id=None,
+            agent_id="",
+            media_type=known.media_type,
             expected_sha256=told["generation"],
-        )  # fmt: skip
+        )
         details = {"path": view.path, "source": "user_edit", "generation": view.sha256}
         session_writes.post(run.session, message_types.update("", "artifact_updated", **details))
         return Response({"path": view.path, "generation": view.sha256})
@@ -107,8 +112,13 @@ class FileUrl(AgentsView):
             raise NotFound("Files lie in the folders of agent runs: agents/<run>/<path>.", code="no_such_file")
         run = self.agent_run(run_id)
         if use == "upload-url":
-            return Response({**signed_for_upload(request, run, path), "id": named, "mime_type": body.get("mime_type")
-                             or "application/octet-stream"})  # fmt: skip
+            return Response(
+                {
+                    **signed_for_upload(request, run, path),
+                    "id": named,
+                    "mime_type": body.get("mime_type") or "application/octet-stream",
+                }
+            )
         disposition = _disposition(body.get("disposition"))
         view = artifacts.find_artifact(run.session.id, path)
         shown = signed(request, run, view.path, disposition, str(body.get("name") or ""))

@@ -15,9 +15,13 @@ from sessions_app.surfaces.agent_messages.wire_format import MessageType
 
 _WORTH_COMPRESSING = 3000  # bytes
 _POSTED = {
-    "timestamp": "number", "workflow_run_id": "text", "type": "number", "message": "text", "details": "object",
+    "timestamp": "number",
+    "workflow_run_id": "text",
+    "type": "number",
+    "message": "text",
+    "details": "object",
     "workstream_id": "text",
-}  # fmt: skip
+}
 _LONGEST_NAME = 120
 
 

@@ -22,11 +22,24 @@ from sessions_app.surfaces.agent_messages.views.base import AgentsView
 
 _PROCESS = ("process_id", "process_definition")
 _STATUS = {
-    "status": "text", "activity_state": "text", "title": "text", "topic": "text", "lessons_learned": "list",
-    "properties": "object", "content": "text", "disabled_mcp_collections": "list", "tool_approval_mode": "text",
-    "model": "text", "effort": "text", "archive_state": "text", "archived_at": "text", "archive_version": "number",
-    "last_archive_error": "text", "sequence": "number", "process_state": "object",
-}  # fmt: skip
+    "status": "text",
+    "activity_state": "text",
+    "title": "text",
+    "topic": "text",
+    "lessons_learned": "list",
+    "properties": "object",
+    "content": "text",
+    "disabled_mcp_collections": "list",
+    "tool_approval_mode": "text",
+    "model": "text",
+    "effort": "text",
+    "archive_state": "text",
+    "archived_at": "text",
+    "archive_version": "number",
+    "last_archive_error": "text",
+    "sequence": "number",
+    "process_state": "object",
+}
 _REMEMBERED = ("properties", "disabled_mcp_collections", "tool_approval_mode")
 
 

@@ -25,9 +25,16 @@ class TokenIssue(AgentsView):
 def _claims(principal: Principal, base_url: str) -> dict[str, Any]:
     user, account = principal.user, {"id": ACCOUNT, "name": "Komand"}
     return {
-        "iss": base_url, "name": user.get_full_name() or user.username, "email": user.email,
-        "type": "apikey" if principal.kind == "api_key" else "user", "user_id": f"user:{user.pk}",
-        "account": account, "accounts": [account], "account_roles": [],
-        "project": {"id": PROJECT, "name": "Default", "account": ACCOUNT}, "project_roles": [], "apps": [],
+        "iss": base_url,
+        "name": user.get_full_name() or user.username,
+        "email": user.email,
+        "type": "apikey" if principal.kind == "api_key" else "user",
+        "user_id": f"user:{user.pk}",
+        "account": account,
+        "accounts": [account],
+        "account_roles": [],
+        "project": {"id": PROJECT, "name": "Default", "account": ACCOUNT},
+        "project_roles": [],
+        "apps": [],
         "endpoints": {"studio": base_url, "store": base_url, "token": base_url},
-    }  # fmt: skip
+    }

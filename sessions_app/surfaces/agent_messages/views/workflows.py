@@ -37,10 +37,14 @@ class WorkflowRuns(AgentsView):
         if body.get("document_id") or body.get("rule_id") or body.get("event_name"):
             return [], None  # nothing here is started by documents
         query = {
-            "status": _STATUSES.get(str(status).lower(), ""), "limit": str(int(min(size, _MOST))),
-            "interaction": body.get("interaction"), "since": body.get("start"), "until": body.get("end"),
-            "started_by": body.get("initiated_by"), "cursor": body.get("next_page_token"),
-        }  # fmt: skip
+            "status": _STATUSES.get(str(status).lower(), ""),
+            "limit": str(int(min(size, _MOST))),
+            "interaction": body.get("interaction"),
+            "since": body.get("start"),
+            "until": body.get("end"),
+            "started_by": body.get("initiated_by"),
+            "cursor": body.get("next_page_token"),
+        }
         asked = {name: str(said) for name, said in query.items() if said}
         runs, _, cursor = run_search.list_runs(self.principal.user, asked)
         return runs, cursor
@@ -71,8 +75,9 @@ class Execute(AgentsView):
             raise InvalidInput("vars is an object.", code="invalid_value", param="vars")
         data = variables.get("data", variables)
         wanted = {
-            "interaction": variables.get("interaction", name), "data": data,
+            "interaction": variables.get("interaction", name),
+            "data": data,
             "interactive": bool(variables.get("interactive", False)),
-        }  # fmt: skip
+        }
         run = commands.start(self.principal, wanted, request.headers.get("Idempotency-Key", ""))
         return Response([{"run_id": run.id, "workflow_id": f"{agent_runs.WORKFLOW}{run.id}"}])

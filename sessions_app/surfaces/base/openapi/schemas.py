@@ -52,8 +52,10 @@ def record(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), open_e
     """An object with exactly these fields. optional: those that may be absent; open_ended: there may be others."""
     maybe = set(optional)
     schema: dict[str, Any] = {
-        "type": "object", "properties": dict(fields), "required": [name for name in fields if name not in maybe],
-    }  # fmt: skip
+        "type": "object",
+        "properties": dict(fields),
+        "required": [name for name in fields if name not in maybe],
+    }
     return schema if open_ended else {**schema, "additionalProperties": False}
 
 

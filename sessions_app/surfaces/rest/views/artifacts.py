@@ -39,9 +39,14 @@ class SessionArtifacts(KomandView):
             raise UnsupportedMediaType(kind)
         media_type = "" if kind == _NO_TYPE else kind
         stored = artifacts.write_artifact(
-            session.id, asked["path"], _body(request), run_id=None, agent_id="", media_type=media_type,
+            session.id,
+            asked["path"],
+            _body(request),
+            run_id=None,
+            agent_id="",
+            media_type=media_type,
             keeps_others=not asked["replace"],
-        )  # fmt: skip
+        )
         return ok(responses.artifact(stored, session.key))
 
 

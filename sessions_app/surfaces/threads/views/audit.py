@@ -27,9 +27,12 @@ class _AuditView(ThreadsView):
         asked = self.query(AuditQuery).validated_data
         actor = asked["actor_user_id"]
         wanted = EntryFilter(
-            action=asked["kind"], actor=f"user:{user_id_of(actor) or 'nobody'}" if actor else "",
-            session_id=asked["subject_path_part_id"], since=asked["since"], until=asked["until"],
-        )  # fmt: skip
+            action=asked["kind"],
+            actor=f"user:{user_id_of(actor) or 'nobody'}" if actor else "",
+            session_id=asked["subject_path_part_id"],
+            since=asked["since"],
+            until=asked["until"],
+        )
         return wanted, asked
 
 

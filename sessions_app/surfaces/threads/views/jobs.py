@@ -58,9 +58,12 @@ class ThreadDiagnostics(ThreadsView):
         generations = dict(counted)
         traces = [
             responses.trace(
-                run, self.principal.user, len(tools.list_executions(run.id)), generations.get(run.id, 0),
+                run,
+                self.principal.user,
+                len(tools.list_executions(run.id)),
+                generations.get(run.id, 0),
                 models.get(run.id, ""),
             )
             for run in views
-        ]  # fmt: skip
+        ]
         return Response({"final": all(run.status.is_terminal for run in views), "traces": traces})

@@ -22,9 +22,13 @@ class MessageList(_MessagesView):
     def get(self, request: Request, thread_id: str) -> Response:
         session, asked = self.thread(thread_id), self.query(MessageQuery).validated_data
         wanted = Wanted(
-            asked["limit"], asked["offset"], (asked["role"] or "").lower(), asked["before"],
-            asked["sort_dir"] == "DESC", asked["with_details"],
-        )  # fmt: skip
+            asked["limit"],
+            asked["offset"],
+            (asked["role"] or "").lower(),
+            asked["before"],
+            asked["sort_dir"] == "DESC",
+            asked["with_details"],
+        )
         messages, total = queries.list_messages(session, wanted)
         return Response(responses.page([self.shape(message, session) for message in messages], total, asked))
 

@@ -65,7 +65,8 @@ class UserMessage(ThreadsView):
         key = request.headers.get("Idempotency-Key", "")
         accepted = commands.send_message(user, session, self.body(UserMessageBody), key)
         told = {
-            "workflow_id": workflow_id(session.id), "user_message_id": str(accepted.turn_id),
+            "workflow_id": workflow_id(session.id),
+            "user_message_id": str(accepted.turn_id),
             "message_id": str(accepted.run_id),
-        }  # fmt: skip
+        }
         return Response(told, status=202)

@@ -20,10 +20,12 @@ OURS = st.lists(
     st.builds(Message, st.sampled_from(["system", "user", "assistant"]), TEXT)
     | st.builds(Message, st.just("assistant"), TEXT, st.lists(CALLS, max_size=2).map(tuple))
     | st.builds(
-        Message, st.just("tool"), TEXT | st.sampled_from(['{"x": 1}', "[Failed] no", "[Unknown] maybe"]),
+        Message,
+        st.just("tool"),
+        TEXT | st.sampled_from(['{"x": 1}', "[Failed] no", "[Unknown] maybe"]),
         tool_call_id=st.sampled_from("abcd"),
     )
-)  # fmt: skip
+)
 
 
 @st.composite

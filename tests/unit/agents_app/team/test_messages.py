@@ -49,9 +49,13 @@ def test_the_vocabulary_is_closed(word: str) -> None:
     for known, make in (
         (set(Role), lambda: TextMessage(word, "x")),  # type: ignore[arg-type]
         (set(StopReason), lambda: TextMessage(Role.USER, "x", word)),  # type: ignore[arg-type]
-        ({*MessageType, ""}, lambda: Message.from_dict(
-            {"type": word, "role": "user", "content": {}, "tools": [], "tool": {"id": "1", "name": "x"}})),
-    ):  # fmt: skip
+        (
+            {*MessageType, ""},
+            lambda: Message.from_dict(
+                {"type": word, "role": "user", "content": {}, "tools": [], "tool": {"id": "1", "name": "x"}}
+            ),
+        ),
+    ):
         if word not in known:
             with pytest.raises(ValueError, match="valid"):
                 make()
@@ -67,9 +71,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (call.stop_reason, call.content, TextMessage(Role.USER, "x").stop_reason) == ("tool", None, None)
     assert (result.role, result.stop_reason) == ("tool_result", "tool")
     assert call.to_dict() == {
-        "type": "tool_call", "role": "assistant", "stop_reason": "tool",
+        "type": "tool_call",
+        "role": "assistant",
+        "stop_reason": "tool",
         "tools": [{"type": "tool", "id": "1", "name": "echo", "input": {"text": "x"}}],
-    }  # fmt: skip
+    }
 
 
 def test_a_message_without_a_type_is_a_text() -> None:
@@ -92,11 +98,15 @@ def test_success_and_error_go_by_the_keys_of_the_content(content: dict[str, Any]
 @pytest.mark.parametrize(
     "data",
     [
-        {}, {"role": "user"}, {"content": "x"}, {"type": "tool_call", "role": "assistant"},
-        {"type": "tool_result", "content": {}}, {"type": "tool_result", "tool": {"id": "1"}, "content": {}},
+        {},
+        {"role": "user"},
+        {"content": "x"},
+        {"type": "tool_call", "role": "assistant"},
+        {"type": "tool_result", "content": {}},
+        {"type": "tool_result", "tool": {"id": "1"}, "content": {}},
         {"type": "tool_result", "tool": {"id": "1", "name": "x", "input": [1]}, "content": {}},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Message.from_dict(data)

@@ -19,15 +19,31 @@ from tools_app.types import ExecutionStatus, ExecutionView
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 RESULTS = st.builds(
-    RobotResult, TEXT, st.lists(MESSAGES, max_size=3).map(tuple), st.lists(MESSAGES, max_size=2).map(tuple),
+    RobotResult,
+    TEXT,
+    st.lists(MESSAGES, max_size=3).map(tuple),
+    st.lists(MESSAGES, max_size=2).map(tuple),
     st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - bounds
-    prompt=st.none() | TEXT, history=st.none() | st.lists(JSON, max_size=2), raw=JSON, stop_reason=st.none() | TEXT,
-    duration=st.none() | st.floats(0, 1e6), input_tokens=st.none() | st.integers(0), delegated_by=st.none() | TEXT,
-)  # fmt: skip
+    prompt=st.none() | TEXT,
+    history=st.none() | st.lists(JSON, max_size=2),
+    raw=JSON,
+    stop_reason=st.none() | TEXT,
+    duration=st.none() | st.floats(0, 1e6),
+    input_tokens=st.none() | st.integers(0),
+    delegated_by=st.none() | TEXT,
+)
 EXPORTED = {
-    "robot_name", "output", "tool_calls", "created_at", "id", "checksum", "stop_reason", "duration", "input_tokens",
+    "robot_name",
+    "output",
+    "tool_calls",
+    "created_at",
+    "id",
+    "checksum",
+    "stop_reason",
+    "duration",
+    "input_tokens",
     "output_tokens",
-}  # fmt: skip
+}
 
 
 @given(RESULTS)
@@ -100,13 +116,43 @@ def test_a_reply_falls_back_to_thoughts_and_then_to_what_was_said_since_the_user
 
 def test_a_run_becomes_a_result_with_every_call_it_made() -> None:
     run = RunView(
-        UUID(int=1), UUID(int=2), "default", 0, RunStatus.COMPLETED, None, 1, 0, "", "", None, "", "user:1",
-        Usage(9, 9), NOW, NOW, NOW + timedelta(seconds=2),
-    )  # fmt: skip
+        UUID(int=1),
+        UUID(int=2),
+        "default",
+        0,
+        RunStatus.COMPLETED,
+        None,
+        1,
+        0,
+        "",
+        "",
+        None,
+        "",
+        "user:1",
+        Usage(9, 9),
+        NOW,
+        NOW,
+        NOW + timedelta(seconds=2),
+    )
     execution = ExecutionView(
-        UUID(int=3), run.id, UUID(int=2), "default", 0, 0, "call_1", "echo", {"text": "x"}, ExecutionStatus.COMPLETED,
-        '{"text": "x"}', None, 10, NOW, NOW, NOW, receipt="kr1.x",
-    )  # fmt: skip
+        UUID(int=3),
+        run.id,
+        UUID(int=2),
+        "default",
+        0,
+        0,
+        "call_1",
+        "echo",
+        {"text": "x"},
+        ExecutionStatus.COMPLETED,
+        '{"text": "x"}',
+        None,
+        10,
+        NOW,
+        NOW,
+        NOW,
+        receipt="kr1.x",
+    )
     steps = (StepView(0, "Let me see.", (), "tool_calls"), StepView(1, "Done.", (), "stop", usage=Usage(5, 3)))
     result = result_of(RunTranscript(run, steps, (execution,), "Done."))
     assert (result.robot_name, result.id, result.reply, result.is_stopped) == ("default", str(run.id), "Done.", True)
