@@ -1,4 +1,4 @@
-"""Runs a command that does not outlive the process that started it: `lifeline.py SUPERVISOR_PID SIGNAL COMMAND…`.
+"""Runs a command that does not outlive the process that started it: `parent_death.py SUPERVISOR_PID SIGNAL COMMAND…`.
 
 A script of its own, run before the command by `exec`: it needs no import of ours and costs some milliseconds. Only
 Linux can tie a process to its parent; elsewhere Python processes watch by themselves (komand.sd_notify).

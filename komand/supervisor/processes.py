@@ -14,7 +14,7 @@ from pathlib import Path
 
 from komand.supervisor.console import Screen
 
-LIFELINE = Path(__file__).with_name("lifeline.py")
+PARENT_DEATH = Path(__file__).with_name("parent_death.py")
 
 _FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
 _QUICK_DEATHS = 3
@@ -158,7 +158,7 @@ class Child:
                 sys.executable,
                 "-I",
                 "-S",
-                str(LIFELINE),
+                str(PARENT_DEATH),
                 str(os.getpid()),
                 str(int(self.spec.death_signal)),
                 *self.spec.command,

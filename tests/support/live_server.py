@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 import psutil
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _START_SECONDS = 60
 _GENEROUS = "100000/60"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xdist.scheduler import LoadScopeScheduling
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 
 
 class SharingScheduler(LoadScopeScheduling):

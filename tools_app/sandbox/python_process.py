@@ -21,7 +21,7 @@ from typing import Any
 
 MAX_OUTPUT_BYTES = 64 * 1024
 
-_INSIDE = Path(__file__).with_name("inside.py")
+_INSIDE = Path(__file__).with_name("child_program.py")
 _MEMORY_BYTES = 512 * 1024 * 1024
 _FILE_BYTES = 16 * 1024 * 1024
 _FILES = 32
