@@ -5,7 +5,7 @@ from typing import Protocol
 from uuid import UUID
 
 from agents_app.types import Message, RunTranscript, RunView
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 
 
 class Conversations(Protocol):
@@ -13,11 +13,11 @@ class Conversations(Protocol):
         """What was said before this run, oldest first. Synchronous, reads only."""
         ...
 
-    def words(self, run_id: UUID) -> Sequence[str]:
+    def user_turns(self, run_id: UUID) -> Sequence[str]:
         """The user turns that this run answers, oldest first."""
         ...
 
-    def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
+    def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
         """Store what the run said. Called inside the transaction that ends the run, in a savepoint of its own; a
         second call for the same run changes nothing. Returns the facts to emit (`message.completed`, …)."""
         ...

@@ -126,7 +126,9 @@ class Run(models.Model):
     ready_at = models.DateTimeField(null=True, help_text="When it may be claimed; null while parked.")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     active_seconds = models.FloatField(default=0.0)
-    words = models.IntegerField(default=1, help_text="User turns it answers: 1, more when steered, 0 for a retry.")
+    user_turn_count = models.IntegerField(
+        db_column="words", default=1, help_text="User turns it answers: 1, more when steered, 0 for a retry."
+    )
     answer = models.TextField(blank=True)
     error_code = models.CharField(max_length=60, blank=True)
     error_message = models.TextField(blank=True)
@@ -138,7 +140,9 @@ class Run(models.Model):
     options = models.JSONField(default=dict, blank=True, help_text="What its message asks of it (types.RunOptions).")
     actor = models.CharField(max_length=200)
     request_id = models.CharField(max_length=128, blank=True)
-    conversation_told = models.BooleanField(default=False, help_text="The conversation has stored this run's end.")
+    end_stored = models.BooleanField(
+        db_column="conversation_told", default=False, help_text="The conversation has stored this run's end."
+    )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -158,9 +162,7 @@ class Run(models.Model):
             # reaper: whose runs are being executed
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored
-            models.Index(
-                fields=["ended_at"], name="run_untold", condition=Q(conversation_told=False, ended_at__isnull=False)
-            ),
+            models.Index(fields=["ended_at"], name="run_untold", condition=Q(end_stored=False, ended_at__isnull=False)),
             # admin: runs that did not end well, found among the many that did
             models.Index(fields=["status", "id"], name="run_trouble", condition=ENDED_BADLY),
             # accept: how many wait in this session; page: what is open in it
@@ -195,7 +197,9 @@ class Step(models.Model):
     index = models.IntegerField()
     kind = models.CharField(max_length=12, default="think")
     fence = models.IntegerField()
-    words_seen = models.IntegerField(default=1, help_text="How many of the run's user turns the model was shown.")
+    turns_seen = models.IntegerField(
+        db_column="words_seen", default=1, help_text="How many of the run's user turns the model was shown."
+    )
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
     tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as the model sent them.")

@@ -12,7 +12,7 @@ def _old_steps() -> "QuerySet[Step] | None":
     if not settings.KOMAND_STEP_DAYS:
         return None
     old = Step.objects.filter(pk__lt=first_id_at(retention.days_ago(settings.KOMAND_STEP_DAYS)))
-    return old.filter(run__ended_at__isnull=False, run__conversation_told=True).order_by("pk")
+    return old.filter(run__ended_at__isnull=False, run__end_stored=True).order_by("pk")
 
 
 retention.register(retention.Expired("steps of ended runs", "KOMAND_STEP_DAYS", _old_steps))

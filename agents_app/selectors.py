@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Said, StepView, Usage, WaitingOn
-from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
@@ -40,7 +40,7 @@ def _run(run_id: UUID) -> Run:
     return run
 
 
-_WITH_AGENT = PreparedObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id), uuid4())
+_WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id), uuid4())
 
 
 def get_options(run_id: UUID) -> RunOptions:
@@ -68,7 +68,7 @@ def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
     return tuple(run_view(row) for row in _OPEN_OF.fetch(conversation_id))
 
 
-_OPEN_OF = PreparedObjects(
+_OPEN_OF = CompiledObjects(
     lambda conversation_id: (
         Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal")
     ),
@@ -86,7 +86,7 @@ def count_open_runs(conversation_id: UUID) -> int:
     return len(_OPEN_RUNS.rows(conversation_id))
 
 
-_OPEN_RUNS = PreparedQuery(
+_OPEN_RUNS = CompiledQuery(
     lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk"),
     uuid4(),
 )
@@ -153,5 +153,5 @@ def step_view(step: Step) -> StepView:
         finish_reason=step.finish_reason,
         reasoning=step.reasoning,
         usage=Usage(step.input_tokens, step.output_tokens),
-        words_seen=step.words_seen,
+        turns_seen=step.turns_seen,
     )

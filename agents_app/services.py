@@ -16,12 +16,12 @@ from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, look_what_for
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, refresh_waiting_on
 from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from audit_app.kernel import context
-from audit_app.kernel.compiled_queries import PreparedInsert
+from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -39,13 +39,14 @@ def start_run(
     ordinal: int,
     agent: Agent,
     actor: str,
-    words: int = 1,
+    user_turn_count: int = 1,
     session_policy: Mapping[str, Any] | None = None,
     options: RunOptions = DEFAULT_OPTIONS,
-) -> tuple[Run, list[Fact]]:
+) -> tuple[Run, list[NewEvent]]:
     """Store a queued run and ring for it after commit. In the caller's transaction, which emits the returned facts.
 
-    words: user turns it answers; session_policy: what its session forbids, from now on for this run. Raises Stopped
+    user_turn_count: user turns it answers; session_policy: what its session forbids, from now on for this run. Raises
+    Stopped
     while the agent may not act, IntegrityError when the ordinal is taken.
     """
     emergency_stop.check_running(agent.agent_id)
@@ -56,7 +57,7 @@ def start_run(
         agent=agent,
         actor=actor,
         request_id=context.request_id.get(),
-        words=words,
+        user_turn_count=user_turn_count,
         session_policy=dict(session_policy or {}),
         options=options.to_dict(),
         created_at=timezone.now(),
@@ -64,10 +65,10 @@ def start_run(
     _NEW_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
     queued = {"ordinal": ordinal, "agent_id": agent.agent_id}
-    return run, [fact_of(run, events.RUN_QUEUED, queued)]
+    return run, [event_of(run, events.RUN_QUEUED, queued)]
 
 
-_NEW_RUN = PreparedInsert(Run, ready_at=Now())  # by the database's clock, as whoever claims it sees it
+_NEW_RUN = CompiledInsert(Run, ready_at=Now())  # by the database's clock, as whoever claims it sees it
 
 
 def delay_run(run_id: UUID, seconds: float) -> bool:
@@ -117,7 +118,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
             policy=policy_of(run),
             session_policy=session_policy_of(run),
         )
-        look_what_for(run_id)
+        refresh_waiting_on(run_id)
         return decided
 
 
@@ -132,7 +133,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_serv
     answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
     if run is None or answered is None:
         return None
-    look_what_for(run_id)
+    refresh_waiting_on(run_id)
     nudge(ADVANCE, str(run_id), queue=QUEUE)
     return run, answered
 
@@ -140,11 +141,11 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_serv
 def steer_open_run(conversation_id: UUID) -> Run | None:
     """Give the conversation's last open run one more user turn, in the caller's transaction, which stores the turn.
 
-    Returns the run, its row locked and `words` counted up; None when no run is open (any more) or it is being stopped.
+    Returns the run, its row locked and `user_turn_count` counted up; None when no run is open or it is being stopped.
     """
     rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, cancel_requested_at=None)
     last = rows.order_by("-ordinal").values_list("id", flat=True).first()
-    if last is None or not rows.filter(pk=last).update(words=F("words") + 1):
+    if last is None or not rows.filter(pk=last).update(user_turn_count=F("user_turn_count") + 1):
         return None
     run = Run.objects.select_related("agent").get(pk=last)
     emergency_stop.check_running(run.agent.agent_id)
@@ -177,7 +178,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             agent=run.agent,
             actor=actor,
             ordinal=conversation_port.get().take_ordinal(run.conversation_id),
-            words=0,
+            user_turn_count=0,
             session_policy=run.session_policy,
             options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
         )

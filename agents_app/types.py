@@ -150,7 +150,7 @@ class Limits:
 class StepView:
     """One recorded think: the whole response of one model call.
 
-    index: place in the run, from 0; words_seen: how many of the run's user turns the model had been shown.
+    index: place in the run, from 0; turns_seen: how many of the run's user turns the model had been shown.
     """
 
     index: int
@@ -159,18 +159,18 @@ class StepView:
     finish_reason: str
     reasoning: str = ""
     usage: Usage = field(default_factory=Usage)
-    words_seen: int = 1
+    turns_seen: int = 1
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run.
 
-    words: the run's own user turns, oldest first; more than one when the run was steered. stopped, spent_out: why the
+    user_turns: the run's own user turns, oldest first; more than one when it was steered. stopped, budget_refusal: why the
     emergency stop, or the agent's budget of cost, lets it go no further; empty when they do.
     """
 
-    words: tuple[str, ...]
+    user_turns: tuple[str, ...]
     steps: tuple[StepView, ...]
     executions: tuple[ExecutionView, ...]
     limits: Limits
@@ -178,7 +178,7 @@ class Snapshot:
     tries: int = 0
     cancel_requested: bool = False
     stopped: str = ""
-    spent_out: str = ""
+    budget_refusal: str = ""
     last_error: str = ""
 
 

@@ -44,7 +44,7 @@ def declare(
 
 
 @dataclass(frozen=True)
-class Fact:
+class NewEvent:
     """A kept fact about to be written by `services.emit`.
 
     session_id: the conversation it belongs to; payload: JSON, keys as declared by the type; actor: `user:7`,

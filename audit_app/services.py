@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from audit_app import stream
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from audit_app.kernel import context, redact
-from audit_app.kernel.compiled_queries import PreparedInsert
+from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.models import AuditEntry, Event
 
 # One statement locks the head, counts on and returns the last numbers given out. `{greatest}` is MAX on SQLite.
@@ -24,18 +24,18 @@ _TAKE_NUMBERS = """
 """
 
 
-_EVENTS = PreparedInsert(Event)
-_ENTRIES = PreparedInsert(AuditEntry)
+_EVENTS = CompiledInsert(Event)
+_ENTRIES = CompiledInsert(AuditEntry)
 
 
-def emit(facts: Iterable[Fact]) -> list[Event]:
+def emit(facts: Iterable[NewEvent]) -> list[Event]:
     """Write kept events as the last write of the caller's transaction; audited types write their entry too.
 
     All facts given out for one session get consecutive `seq` and rising `ts`. After commit one hint per session
     tells the followers. The rows come back without ids. Must run inside `atomic`; raises what the database raises,
     never for a broker.
     """
-    by_session: dict[UUID, list[Fact]] = {}
+    by_session: dict[UUID, list[NewEvent]] = {}
     for fact in facts:
         by_session.setdefault(fact.session_id, []).append(fact)
     events: list[Event] = []
@@ -44,7 +44,7 @@ def emit(facts: Iterable[Fact]) -> list[Event]:
     return events
 
 
-def _append(session_id: UUID, facts: Sequence[Fact]) -> list[Event]:
+def _append(session_id: UUID, facts: Sequence[NewEvent]) -> list[Event]:
     now = datetime.now(UTC)
     seq, ts = _take_numbers(session_id, len(facts), int(now.timestamp() * 1000))
     first_seq, first_ts = seq - len(facts) + 1, ts - len(facts) + 1

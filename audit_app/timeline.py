@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from django.db.models import Q, QuerySet
 
 from audit_app.event_types import event_types
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.models import Event, TimelineHead
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
 
 
 @cache
-def _news_of(count: int) -> PreparedQuery:
+def _news_of(count: int) -> CompiledQuery:
     """Of so many sessions: an id and the place after which, by turns."""
 
     def build(*values: Any) -> QuerySet[Event, tuple[Any, ...]]:
@@ -97,7 +97,7 @@ def _news_of(count: int) -> PreparedQuery:
         newer = reduce(or_, (Q(session_id=session_id, seq__gt=seq) for session_id, seq in places))
         return Event.objects.filter(newer).order_by("session_id", "seq").values_list(*_FIELDS)
 
-    return PreparedQuery(build, *(value for number in range(count) for value in (uuid4(), 987_654_321 + number)))
+    return CompiledQuery(build, *(value for number in range(count) for value in (uuid4(), 987_654_321 + number)))
 
 
 def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:

@@ -18,7 +18,7 @@ django.setup()
 
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
-from sessions_app.live_view.watch import Seen  # noqa: E402
+from sessions_app.live_view.watch import SessionEvent  # noqa: E402
 from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402
@@ -26,12 +26,12 @@ from sessions_app.surfaces.chat.live_text import LiveTexts  # noqa: E402
 from sessions_app.surfaces.chat.projection import Projection  # noqa: E402
 from sessions_app.surfaces.openai.projection_completions import Completion  # noqa: E402
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents  # noqa: E402
-from sessions_app.surfaces.openai.responses import Asking  # noqa: E402
+from sessions_app.surfaces.openai.responses import ResponseContext  # noqa: E402
 from sessions_app.surfaces.signalr import protocol  # noqa: E402
 from sessions_app.surfaces.signalr.projection import HubProjection  # noqa: E402
 from sessions_app.surfaces.threads.projection import MessageEvents, lines_of  # noqa: E402
 
-Encoder = Callable[[Seen], bytes]
+Encoder = Callable[[SessionEvent], bytes]
 
 _TOKENS = 150
 # What the fake model sends, and an answer as models write them, in pieces of a word or so.
@@ -78,7 +78,7 @@ def completions() -> Encoder:
 
 
 def responses() -> Encoder:
-    events = ResponseEvents(Asking(_RUN, "default", 1_772_357_400, RunOptions()))
+    events = ResponseEvents(ResponseContext(_RUN, "default", 1_772_357_400, RunOptions()))
     return lambda fact: "".join(
         f"event: {event['type']}\ndata: {_json(event)}\n\n" for event in events.see(fact)
     ).encode()
@@ -94,12 +94,12 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
 }
 
 
-def facts_of(pieces: tuple[str, ...]) -> Iterator[Seen]:
+def facts_of(pieces: tuple[str, ...]) -> Iterator[SessionEvent]:
     """The pieces as a watcher shows them."""
     offset = 0
     for number, piece in enumerate(pieces):
         payload = {"offset": offset, "text": piece}
-        yield Seen("text.delta", _SESSION, _RUN, 0, payload, f"7.1-{number + 1}")
+        yield SessionEvent("text.delta", _SESSION, _RUN, 0, payload, f"7.1-{number + 1}")
         offset += len(piece)
 
 

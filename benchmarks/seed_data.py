@@ -98,7 +98,7 @@ def _run(session: Session, ordinal: int, at: datetime) -> Run:
         status=RunStatus.COMPLETED.value,
         answer=_ANSWER.format(number=ordinal),
         actor=f"user:{session.owner_id}",
-        conversation_told=True,
+        end_stored=True,
         created_at=at,
         started_at=at,
         ended_at=at,

@@ -29,7 +29,7 @@ from django.db.backends.signals import connection_created  # noqa: E402
 from agents_app.models import Run  # noqa: E402
 from agents_app.runs.worker import EngineThread  # noqa: E402
 from audit_app.kernel import nudges  # noqa: E402
-from sessions_app.services import Inbound, open_session, receive  # noqa: E402
+from sessions_app.services import NewMessage, open_session, receive  # noqa: E402
 
 _MESSAGES = 15  # the median leaves out those that the one-second chores fell into
 _SECONDS = 20
@@ -77,7 +77,7 @@ def count() -> dict[str, dict[str, float]]:
     counting = Counting()
     user = User.objects.get(username="bench")
     session = open_session(owner=user, title="Counted")
-    inbound = Inbound("WebChat", "default", str(user.pk), "", "[[tokens=20 rate=0]]")
+    inbound = NewMessage("WebChat", "default", str(user.pk), "", "[[tokens=20 rate=0]]")
     engine = EngineThread()
 
     def ring(task_name: str, args: tuple[str, ...], **_: Any) -> None:

@@ -33,10 +33,10 @@ def without_trailing_slash(path: str) -> str:
     return path
 
 
-def live_routes() -> list[Any]:
+def routes() -> list[Any]:
     """Of all surfaces whose requests wait or stream."""
     surfaces = (webhook, agents, komand, mcp, openai, signalr, threads, chat)
-    return [route for surface in surfaces for route in surface.live_routes]
+    return [route for surface in surfaces for route in surface.routes]
 
 
 def is_websocket(route: Any) -> bool:
@@ -47,7 +47,7 @@ class Application:
     """Routes by protocol. Starts this process's background loops with the first connection."""
 
     def __init__(self) -> None:
-        live = live_routes()
+        live = routes()
         websocket = [route for route in live if is_websocket(route)]
         http = [*(route for route in live if not is_websocket(route)), re_path("", cast(Any, django_application))]
         self._router = ProtocolTypeRouter(
@@ -69,7 +69,7 @@ class Application:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                sd_notify.tell_ready()
+                sd_notify.notify_ready()
                 sd_notify.show_life(liveness.is_stuck)
             else:
                 await background.stop()

@@ -46,7 +46,7 @@ def _bind_request(task: Any, **_: Any) -> None:
 
 @signals.worker_ready.connect
 def _tell_ready(**_: Any) -> None:
-    sd_notify.tell_ready()
+    sd_notify.notify_ready()
     sd_notify.show_life(liveness.is_stuck)
 
 

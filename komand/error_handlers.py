@@ -9,12 +9,12 @@ from django.views import defaults
 from rest_framework.exceptions import APIException
 
 from sessions_app.surfaces.agent_messages import errors as agents
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.openai import errors as openai
 from sessions_app.surfaces.rest import errors as komand
 from sessions_app.surfaces.threads import errors as threads
 
-Shape = Callable[[Failure], dict[str, Any]]
+Shape = Callable[[HttpError], dict[str, Any]]
 
 # The first prefix that fits.
 _SHAPES: tuple[tuple[str, Shape], ...] = (
@@ -37,7 +37,7 @@ def _shaped(request: HttpRequest, error: Exception) -> JsonResponse | None:
     shape = shape_of(request.path)
     if shape is None:
         return None
-    failure = failure_of(error)
+    failure = http_error_of(error)
     return JsonResponse(shape(failure), status=failure.status, headers=dict(failure.headers))
 
 

@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 _STARTED_BY = os.getppid()
 
 
-def tell_ready() -> None:
+def notify_ready() -> None:
     """Say that this process works now, in systemd's own protocol. Nothing happens without NOTIFY_SOCKET."""
     _tell("READY=1")
 

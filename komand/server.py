@@ -26,7 +26,7 @@ from twisted.logger import globalLogBeginner
 from audit_app import liveness
 from komand import asgi, background, error_handlers, sd_notify
 from sessions_app.surfaces.base.bodies import BodyTooLarge
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.rest import errors
 from tools_app import conf
 
@@ -104,7 +104,7 @@ def most_bytes(target: bytes) -> int:
 def too_large(target: bytes) -> bytes:
     """The answer to a body that is too long, in the shape of the surface that it was meant for."""
     shape = error_handlers.shape_of(target.decode("latin-1")) or errors.shape
-    body = json.dumps(shape(failure_of(BodyTooLarge()))).encode()
+    body = json.dumps(shape(http_error_of(BodyTooLarge()))).encode()
     return (
         b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
@@ -171,7 +171,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         self._port = reactor.adoptStreamPort(self._listener.fileno(), self._listener.family, self.http_factory)
         self._port.transport = EagerServer
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
-        reactor.callWhenRunning(sd_notify.tell_ready)
+        reactor.callWhenRunning(sd_notify.notify_ready)
         reactor.callWhenRunning(sd_notify.show_life, liveness.is_stuck)
         reactor.run(installSignalHandlers=True)
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
-from audit_app.kernel.compiled_queries import PreparedObjects
+from audit_app.kernel.compiled_queries import CompiledObjects
 from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app import selectors
 from sessions_app.approvals import permissions
@@ -22,8 +22,8 @@ from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
 _WITH_AGENT = Session.objects.select_related("agent").filter(deleted_at=None)
-_BY_ID = PreparedObjects(lambda session_id: _WITH_AGENT.filter(pk=session_id), uuid4())
-_BY_KEY = PreparedObjects(lambda key: _WITH_AGENT.filter(key=key), "the key of a session")
+_BY_ID = CompiledObjects(lambda session_id: _WITH_AGENT.filter(pk=session_id), uuid4())
+_BY_KEY = CompiledObjects(lambda key: _WITH_AGENT.filter(key=key), "the key of a session")
 
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:

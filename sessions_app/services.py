@@ -17,7 +17,7 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
 from sessions_app.conversation import notifications
-from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, Inbound
+from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage
 from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import fact_about, import_history, lock, open_new
@@ -27,7 +27,7 @@ __all__ = [
     "LONGEST_TEXT",
     "WEB_CHAT",
     "Accepted",
-    "Inbound",
+    "NewMessage",
     "bind_session",
     "cancel_session_runs",
     "delete_session",

@@ -6,7 +6,7 @@ from django.db import connection
 _LOCK_CLASS = 0x6B6D
 
 
-def alone(name: str) -> None:
+def serialize(name: str) -> None:
     """One transaction at a time goes on from here under this name, until it ends. On SQLite there is only one that
     writes anyway."""
     if connection.vendor == "postgresql":

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import NotFound
 from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
 from tools_app.types import (
@@ -55,8 +55,8 @@ def list_running(owner: UUID) -> frozenset[tuple[UUID, int]]:
 
 def find_waiting_for_loop() -> UUID | None:
     """The execution that has waited longest for an event loop; requests for approval do not wait for one."""
-    waiting = ToolExecution.objects.filter(status=ExecutionStatus.PENDING, runs_in_loop=True, ring_at__isnull=False)
-    return waiting.order_by("ring_at").values_list("id", flat=True).first()
+    waiting = ToolExecution.objects.filter(status=ExecutionStatus.PENDING, runs_in_loop=True, renudge_at__isnull=False)
+    return waiting.order_by("renudge_at").values_list("id", flat=True).first()
 
 
 def view(row: ToolExecution) -> ExecutionView:
@@ -141,7 +141,7 @@ def find_question(session_id: UUID) -> InputView | None:
     return input_view(InputRequest.objects.get(pk=found[0][0])) if found else None
 
 
-_QUESTIONS = PreparedQuery(
+_QUESTIONS = CompiledQuery(
     lambda session_id: (
         InputRequest.objects.filter(session_id=session_id, status=InputStatus.PENDING, expires_at__gt=Now())
         .order_by("id")

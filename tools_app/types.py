@@ -136,7 +136,7 @@ class ToolError(Exception):
     """A tool could not do what was asked. The message goes to the model."""
 
 
-class Declared(ABC):
+class BaseTool(ABC):
     """What every tool declares, however it is carried out."""
 
     spec: ToolSpec
@@ -155,7 +155,7 @@ class Declared(ABC):
         return None
 
 
-class Tool(Declared):
+class Tool(BaseTool):
     """One thing an agent can do. Stateless: one instance serves every call, in several processes."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class Tool(Declared):
         to read; any other exception is a fault of the tool, told to the model without its details."""
 
 
-class LoopTool(Declared):
+class AsyncTool(BaseTool):
     """A tool that mostly waits for another server: it runs on the event loop of a runs worker, where a connection can
     outlive the call, instead of in a process of its own. Never block in it; a cancelled task ends the call."""
 
@@ -182,7 +182,7 @@ class Question:
     allows_text: bool = True
 
 
-class PersonTool(Declared):
+class HumanTool(BaseTool):
     """A tool that a person carries out with their next message: the call waits for it in the database alone."""
 
     @abstractmethod
@@ -194,7 +194,7 @@ class PersonTool(Declared):
         """The JSON value that the model is told when the person wrote this."""
 
 
-AnyTool = Tool | LoopTool | PersonTool
+AnyTool = Tool | AsyncTool | HumanTool
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def cost_of(provider: ModelProvider, usage: Usage) -> float:
     return (usage.input_tokens * provider.input_price + usage.output_tokens * provider.output_price) / 1000
 
 
-def spent_out(agent: Agent) -> str:
+def budget_refusal(agent: Agent) -> str:
     """Why the agent's model is not asked now and when it will be, in words for the person; empty when it is."""
     limit = _limit(agent)
     if limit is None:

@@ -31,7 +31,7 @@ from agents_app.runs.writes import Spent
 from agents_app.types import Snapshot
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
-from audit_app.kernel.durable_writes import insist
+from audit_app.kernel.durable_writes import run_until_stored
 from audit_app.stream import StreamWriter
 from tools_app.policy import emergency_stop
 
@@ -121,10 +121,10 @@ class Engine:
                 drive.call.stop("cancelled")
             elif seen.is_stopped:
                 drive.call.stop("stopped")
-        for run in self._find_strays(held):
+        for run in self._orphaned_claims(held):
             await in_db(lease.release, run, self._owner, active_seconds=0.0)
 
-    def _find_strays(self, held: dict[UUID, Held]) -> list[Run]:
+    def _orphaned_claims(self, held: dict[UUID, Held]) -> list[Run]:
         """Twice seen and not driven: claims whose drive broke off, say because the database went away. Not one that is
         still being loaded, which was begun before it could be seen."""
         now, oldest_claim = self._loop.time(), min(self._claims, default=math.inf)
@@ -283,7 +283,7 @@ class Engine:
             return write(*args, **kwargs)
 
         try:
-            return await insist(attempt, gives_up=lambda: self._draining)
+            return await run_until_stored(attempt, gives_up=lambda: self._draining)
         except IntegrityError:
             if tries == 1:
                 raise

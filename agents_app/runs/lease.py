@@ -12,10 +12,10 @@ from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
 from agents_app.runs import cost_budget
 from agents_app.runs.next_step import defect
 from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
-from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery, CompiledUpdate
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -68,11 +68,11 @@ def claimable() -> QuerySet[Run]:
     return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
 
 
-_THIS_CLAIMABLE = PreparedQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
-_WITH_AGENT = PreparedObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
+_THIS_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
+_WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
 # What has begun goes first. Not by the order: null stands first in SQLite and last in PostgreSQL.
-_BEGUN_CLAIMABLE = PreparedQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
-_OLDEST_CLAIMABLE = PreparedQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
+_BEGUN_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
+_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 
 
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
@@ -115,7 +115,7 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
 
 
 # As `transitions.move` would: each message waits for it.
-_HOLD = PreparedUpdate(
+_HOLD = CompiledUpdate(
     lambda run_id, fence, owner: (
         Run.objects.filter(pk=run_id, status__in=OPEN, fence=fence, owner=None),
         {
@@ -142,7 +142,7 @@ def _hold(run: Run, owner: UUID) -> bool:
                 return False
             run.fence += 1
             if run.started_at is None:
-                audit.emit([fact_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
+                audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
             return True
     except IntegrityError:
         # Another run of the conversation became active between our look and our update: it comes first.
@@ -153,13 +153,13 @@ def load_snapshot(run: Run) -> Snapshot:
     """What `next_step` decides on, read from the recorded rows."""
     is_new = run.fence == 1  # nobody can have recorded anything yet
     return Snapshot(
-        words=tuple(conversation_port.get().words(run.id)),
+        user_turns=tuple(conversation_port.get().user_turns(run.id)),
         steps=() if is_new else selectors.list_steps(run.id),
         executions=() if is_new else tools.list_executions(run.id),
         limits=limits_of(run),
         active_seconds=run.active_seconds,
         cancel_requested=run.cancel_requested_at is not None,
-        spent_out=cost_budget.spent_out(run.agent),
+        budget_refusal=cost_budget.budget_refusal(run.agent),
     )
 
 
@@ -188,7 +188,7 @@ def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
         return given
 
 
-def take_from_dead(run: Run) -> bool:
+def recover_crashed(run: Run) -> bool:
     """The holder died: free its run for the next claim and count the crash; at the limit the run fails.
 
     run: as read, with its dead owner and its fence. False when someone was faster.

@@ -51,18 +51,18 @@ def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> 
 def own_messages(snapshot: Snapshot) -> Sequence[Message]:
     """What this run was asked, said and did so far, as messages: each user turn where the model was first shown it."""
     messages: list[Message] = []
-    words = [Message("user", text) for text in snapshot.words]
+    user_turns = [Message("user", text) for text in snapshot.user_turns]
     shown = 0
     for step in snapshot.steps:
-        messages += words[shown : step.words_seen]
-        shown = step.words_seen
+        messages += user_turns[shown : step.turns_seen]
+        shown = step.turns_seen
         messages.append(Message("assistant", step.text, step.tool_calls))
         messages += [
             Message("tool", execution.text_for_model, tool_call_id=execution.call_id)
             for execution in snapshot.executions
             if execution.step == step.index
         ]
-    return [*messages, *words[shown:]]
+    return [*messages, *user_turns[shown:]]
 
 
 class ModelCall:

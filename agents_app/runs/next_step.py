@@ -63,7 +63,7 @@ def next_step(snapshot: Snapshot) -> NextStep:
         return _think_or_stop(snapshot, 0)
     last = snapshot.steps[-1]
     if not last.tool_calls:
-        if len(snapshot.words) > last.words_seen:
+        if len(snapshot.user_turns) > last.turns_seen:
             return _think_or_stop(snapshot, last.index + 1)
         return _answer(last.text, last.finish_reason)
     if snapshot.stopped:
@@ -90,8 +90,8 @@ def stopped(why: str) -> Cancel:
 def _think_or_stop(snapshot: Snapshot, step: int) -> NextStep:
     if snapshot.stopped:
         return stopped(snapshot.stopped)
-    if snapshot.spent_out:
-        return Fail("budget_exhausted", snapshot.spent_out)
+    if snapshot.budget_refusal:
+        return Fail("budget_exhausted", snapshot.budget_refusal)
     if snapshot.active_seconds >= snapshot.limits.active_seconds:
         return out_of_time(snapshot)
     return Think(step, may_call_tools=_rounds(snapshot) < snapshot.limits.tool_rounds)

@@ -61,8 +61,8 @@ class Reaper:
             self._free_dead,
             emergency_stop.end_stopped,
             self._sweep_tools,
-            self._ring_forgotten,
-            self._tell_untold,
+            self._renudge,
+            self._store_missed_ends,
             *(partial(sweep, self._observer) for sweep in hooks.sweeps),
         ]
         for part in parts:
@@ -78,14 +78,14 @@ class Reaper:
         held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
         dead = self._observer.dead({run.owner for run in held if run.owner})
         for run in held:
-            if run.owner in dead and lease.take_from_dead(run):
+            if run.owner in dead and lease.recover_crashed(run):
                 logger.warning("run %s lost its worker %s; it goes on elsewhere", run.id, run.owner)
 
     def _sweep_tools(self) -> None:
         for run_id in tools.sweep(self._observer):
-            transitions.look_what_for(run_id)
+            transitions.refresh_waiting_on(run_id)
 
-    def _ring_forgotten(self) -> None:
+    def _renudge(self) -> None:
         """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost. What has begun goes
         first."""
         due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
@@ -95,10 +95,10 @@ class Reaper:
             for run_id in forgotten.values_list("id", flat=True)[:_AT_ONCE]:
                 self._ring(run_id)
 
-    def _tell_untold(self) -> None:
+    def _store_missed_ends(self) -> None:
         now, due = self._clock(), Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
         resting = [run_id for run_id, rest in self._rests.items() if rest.until > now]
-        untold = Run.objects.filter(conversation_told=False, ended_at__lt=due).exclude(pk__in=resting)
+        untold = Run.objects.filter(end_stored=False, ended_at__lt=due).exclude(pk__in=resting)
         found = list(untold.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
         for run_id in found:
             try:
@@ -122,7 +122,7 @@ class Reaper:
 def _tell(run_id: UUID) -> None:
     """Have the conversation store the end of a run, once."""
     with transaction.atomic():
-        if Run.objects.filter(pk=run_id, conversation_told=False).update(conversation_told=True):
+        if Run.objects.filter(pk=run_id, end_stored=False).update(end_stored=True):
             audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)))
 
 

@@ -9,7 +9,7 @@ from celery import shared_task
 from agents_app.runs import worker
 
 
-def ring_on_arrival(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
+def handle_on_receipt(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
     """A strategy (Celery's word for what a worker does with a message): ring where the message is received. Making a
     request of it and passing that to a pool costs several times what a bell is worth."""
 

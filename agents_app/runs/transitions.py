@@ -14,8 +14,8 @@ from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
 from audit_app import services as audit
-from audit_app.event_types import EventType, Fact
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.event_types import EventType, NewEvent
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
@@ -54,7 +54,7 @@ def end(
     code: str = "",
     message: str = "",
     said: Said | None = None,
-    told: Sequence[Fact] = (),
+    told: Sequence[NewEvent] = (),
     **changes: Any,
 ) -> bool:
     """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
@@ -76,7 +76,7 @@ def end(
         error_code=code,
         error_message=message,
         ended_at=Now(),
-        conversation_told=True,
+        end_stored=True,
         **changes,
     )
     if not ended:
@@ -85,14 +85,14 @@ def end(
     if to is not RunStatus.COMPLETED:  # which none of its calls can outlast
         facts += tools.cancel_executions(run.id, reason=message or "The run ended.")
     transcript = selectors.get_transcript(run.id, said=said)
-    facts += tell_conversation(transcript)
+    facts += store_run_end(transcript)
     payload = {"code": code, "message": message, "usage": asdict(transcript.run.usage)}
-    audit.emit([*facts, fact_of(run, _ENDS[to], payload)])
-    ring_next(run.conversation_id)
+    audit.emit([*facts, event_of(run, _ENDS[to], payload)])
+    nudge_next(run.conversation_id)
     return True
 
 
-def look_what_for(run_id: UUID) -> None:
+def refresh_waiting_on(run_id: UUID) -> None:
     """Someone decided or answered, or their time was over: note what a parked run waits on by now."""
     if tool_selectors.has_pending_approval(run_id):
         now_on = WaitingOn.APPROVAL
@@ -102,7 +102,7 @@ def look_what_for(run_id: UUID) -> None:
     Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=now_on)
 
 
-def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
+def store_run_end(transcript: RunTranscript) -> Sequence[NewEvent]:
     """Have the conversation store an ended run, which counts as told. A fault there makes it untold, for the sweeper to
     try again: the run still ends. A database that takes nothing is no such fault: then nothing of the end is written.
     """
@@ -115,18 +115,18 @@ def tell_conversation(transcript: RunTranscript) -> Sequence[Fact]:
         logger.exception(
             "the conversation could not store the end of run %s; the sweeper tries again", transcript.run.id
         )
-        Run.objects.filter(pk=transcript.run.id).update(conversation_told=False)
+        Run.objects.filter(pk=transcript.run.id).update(end_stored=False)
         return ()
 
 
-def ring_next(conversation_id: UUID) -> None:
+def nudge_next(conversation_id: UUID) -> None:
     """Ring for the first queued run of a conversation that has just become free."""
     for run_id, owner in _FIRST_OPEN.rows(conversation_id):
         if owner is None:
             nudge(ADVANCE, str(run_id), queue=QUEUE)
 
 
-_FIRST_OPEN = PreparedQuery(
+_FIRST_OPEN = CompiledQuery(
     lambda conversation_id: (
         Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").values_list("pk", "owner")[:1]
     ),
@@ -134,10 +134,10 @@ _FIRST_OPEN = PreparedQuery(
 )
 
 
-def fact_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: int | None = None) -> Fact:
+def event_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: int | None = None) -> NewEvent:
     """A fact about this run, told by its agent."""
     agent_id = run.agent.agent_id
-    return Fact(
+    return NewEvent(
         event_type,
         run.conversation_id,
         payload,

@@ -22,11 +22,11 @@ from agents_app.runs import cost_budget, hooks
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, fact_of, move
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
-from audit_app.event_types import Fact
-from audit_app.kernel.compiled_queries import PreparedInsert, PreparedQuery, PreparedUpdate
+from audit_app.event_types import NewEvent
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery, CompiledUpdate
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
 
@@ -47,12 +47,12 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
             claim.run.id, claim.fence, claim.owner, spent.active_seconds, usage.input_tokens, usage.output_tokens
         ):
             raise Fenced
-        seen = len(snapshot.words)
+        seen = len(snapshot.user_turns)
         step_row = Step(
             run_id=claim.run.id,
             index=index,
             fence=claim.fence,
-            words_seen=seen,
+            turns_seen=seen,
             text=response.text,
             reasoning=response.reasoning,
             tool_calls=[asdict(call) for call in response.tool_calls],
@@ -65,25 +65,26 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
         )
         _NEW_STEP.run([step_row])
         cost_budget.charge(claim.run.agent, claim.provider, response)
-        words, why_stopped, is_cancelled = _asked_now(claim, snapshot)
+        user_turns, why_stopped, is_cancelled = _asked_now(claim, snapshot)
         step = StepView(
             index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, seen
         )
         following = replace(
             snapshot,
-            words=words,
+            user_turns=user_turns,
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
-            cancel_requested=is_cancelled and (bool(response.tool_calls) or len(words) > seen),  # else it has answered
+            cancel_requested=is_cancelled
+            and (bool(response.tool_calls) or len(user_turns) > seen),  # else it has answered
             stopped=why_stopped,
-            spent_out=cost_budget.spent_out(claim.run.agent),
+            budget_refusal=cost_budget.budget_refusal(claim.run.agent),
         )
         decision = next_step(following)
         told = []
         if isinstance(decision, Think) or (response.tool_calls and not isinstance(decision, Act)):
             # Nothing else closes this step: the person went on, or the run ends instead of making its calls.
             said = {"text_length": len(response.text)}
-            told = [fact_of(claim.run, events.STEP_COMPLETED, said, step=index)]
+            told = [event_of(claim.run, events.STEP_COMPLETED, said, step=index)]
         return settle(claim, following, decision, told)
 
 
@@ -92,12 +93,14 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, 
     asked to end. Its row is locked: no further turn can come, and who asks it to end from now on sees it parked."""
     run, agent_id = claim.run, claim.run.agent.agent_id
     [(count, cancel_requested_at)] = _ASKED.rows(run.id)
-    words = snapshot.words if count == len(snapshot.words) else tuple(conversation_port.get().words(run.id))
-    return words, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
+    user_turns = (
+        snapshot.user_turns if count == len(snapshot.user_turns) else tuple(conversation_port.get().user_turns(run.id))
+    )
+    return user_turns, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
 
 
 # As `_hold` would, with what a recorded step leaves in its run's row.
-_HOLD_ON = PreparedUpdate(
+_HOLD_ON = CompiledUpdate(
     lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
         Run.objects.filter(pk=run_id, status__in=[RunStatus.RUNNING.value], fence=fence, owner=owner),
         {
@@ -118,13 +121,13 @@ _HOLD_ON = PreparedUpdate(
     987_654_322,
     987_654_323,
 )
-_NEW_STEP = PreparedInsert(Step)
-_ASKED = PreparedQuery(
-    lambda run_id: Run.objects.filter(pk=run_id).values_list("words", "cancel_requested_at"), uuid4()
+_NEW_STEP = CompiledInsert(Step)
+_ASKED = CompiledQuery(
+    lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at"), uuid4()
 )
 
 
-def settle(claim: Claim, snapshot: Snapshot, step: NextStep, told: Sequence[Fact] = ()) -> Snapshot | None:
+def settle(claim: Claim, snapshot: Snapshot, step: NextStep, told: Sequence[NewEvent] = ()) -> Snapshot | None:
     """Do what a decision asks of the database, in one transaction (the caller's, if there is one). told: facts of what
     led to it; they are the last to be written here as everywhere, behind the conversation's rows."""
     with transaction.atomic(savepoint=False):
@@ -141,8 +144,8 @@ def settle(claim: Claim, snapshot: Snapshot, step: NextStep, told: Sequence[Fact
                 _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason, said=said)
             case Cancel() | Fail():
                 last = snapshot.steps[-1] if snapshot.steps else None
-                words = last.text if last and not last.tool_calls else ""  # said before somebody joined
-                _end(claim, _status_after(step), answer=words, code=step.code, message=step.message, told=told)
+                partial = last.text if last and not last.tool_calls else ""  # said before somebody joined
+                _end(claim, _status_after(step), answer=partial, code=step.code, message=step.message, told=told)
         return None
 
 
@@ -179,7 +182,7 @@ def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str
             error_message=reason,
         )
         payload = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
-        audit.emit([fact_of(claim.run, events.RUN_WAITING, payload)])
+        audit.emit([event_of(claim.run, events.RUN_WAITING, payload)])
 
 
 def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:

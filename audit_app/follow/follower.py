@@ -9,7 +9,7 @@ from uuid import UUID
 
 from audit_app import timeline
 from audit_app.follow.items import START, CaughtUp, Hint, Item, LiveEntry, Position
-from audit_app.follow.stream_reader import Tail
+from audit_app.follow.stream_reader import StreamReader
 from audit_app.follow.subscription import Subscription
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
@@ -28,7 +28,7 @@ class _Session:
     seq: int | None = None
     hinted: int = 0
     runs: set[UUID] = field(default_factory=set)
-    wants_word: bool = False
+    wants_caught_up: bool = False
 
     @property
     def is_live(self) -> bool:
@@ -49,7 +49,7 @@ class Follower:
         self._moved: set[UUID] = set()
         self._has_moved = asyncio.Event()
         self._reads_begun = 0
-        self._tail = Tail(self._on_entries, self._on_hints, self._on_connected)
+        self._tail = StreamReader(self._on_entries, self._on_hints, self._on_connected)
         self._tasks: list[asyncio.Task[None]] = []
 
     def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
@@ -93,7 +93,7 @@ class Follower:
     def request_read(self, session_id: UUID) -> int:
         session = self._sessions.get(session_id)
         if session is not None:
-            session.wants_word = True
+            session.wants_caught_up = True
             self._mark_moved([session_id])
         return self._reads_begun + 1
 
@@ -161,7 +161,7 @@ class Follower:
             moved, self._moved = self._moved, set()
             self._reads_begun += 1
             read = self._reads_begun
-            waiting = {session_id for session_id in moved if self._wants_word(session_id)}
+            waiting = {session_id for session_id in moved if self._wants_caught_up(session_id)}
             try:
                 events = await in_db(timeline.list_news, self._positions(moved))
             except Exception as error:  # whatever it is: without this loop nobody sees anything
@@ -169,15 +169,15 @@ class Follower:
                 await asyncio.sleep(_POLL_SECONDS)
                 self._mark_moved(moved)
                 for session_id in waiting & self._sessions.keys():
-                    self._sessions[session_id].wants_word = True
+                    self._sessions[session_id].wants_caught_up = True
             else:
                 self._deliver_news(events, {session_id: CaughtUp(read) for session_id in waiting})
 
-    def _wants_word(self, session_id: UUID) -> bool:
+    def _wants_caught_up(self, session_id: UUID) -> bool:
         session = self._sessions.get(session_id)
-        if session is None or not session.wants_word:
+        if session is None or not session.wants_caught_up:
             return False
-        session.wants_word = False
+        session.wants_caught_up = False
         return True
 
     def _positions(self, session_ids: Iterable[UUID]) -> dict[UUID, int]:

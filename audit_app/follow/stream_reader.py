@@ -30,7 +30,7 @@ _WAKE_KEY_SECONDS = 3600
 RawEntries = Sequence[tuple[bytes, dict[bytes, bytes]]]
 
 
-class Tail:
+class StreamReader:
     """Calls `on_entries` and `on_hints` with what is new, each entry decoded once.
 
     While Valkey is away it keeps its positions and tries again; `on_connected` is called each time it has (again)

@@ -96,7 +96,7 @@ class _Objects:
         return found
 
 
-class PreparedQuery(_Prepared):
+class CompiledQuery(_Prepared):
     """A query of one column or several (`values_list`)."""
 
     def __init__(self, build: _Queries, *examples: Any) -> None:
@@ -106,7 +106,7 @@ class PreparedQuery(_Prepared):
         return [tuple(row) for row in self._fetch(values)[1]]
 
 
-class PreparedObjects(_Prepared, Generic[_M]):
+class CompiledObjects(_Prepared, Generic[_M]):
     """A query of whole rows, with those that `select_related` names. Nothing may be annotated or deferred."""
 
     def __init__(self, build: Callable[..., QuerySet[_M]], *examples: Any) -> None:
@@ -123,7 +123,7 @@ class PreparedObjects(_Prepared, Generic[_M]):
         return next(iter(self.fetch(*values)), None)
 
 
-class PreparedUpdate(_Prepared):
+class CompiledUpdate(_Prepared):
     """An update of one table. build: returns the rows and what is set (as `QuerySet.update` takes it)."""
 
     def __init__(self, build: Callable[..., tuple[QuerySet[Any], dict[str, Any]]], *examples: Any) -> None:
@@ -146,7 +146,7 @@ class PreparedUpdate(_Prepared):
 _ROWS_AT_ONCE = 20  # far below the 999 values that a statement may have everywhere
 
 
-class PreparedInsert(Generic[_M]):
+class CompiledInsert(Generic[_M]):
     """The insertion of new rows of one model, for which no signal is sent. Keys that the database makes up are not read
     back: give the model's rows their own where they matter.
 

@@ -16,14 +16,14 @@ T = TypeVar("T")
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 
 
-async def persist(write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def retry_until_stored(write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `write` returns, once the database takes it. It may be called again after it was stored: its row's guards
     must see to that. Raises what is no matter of the database being away."""
-    return await insist(partial(write, *args, **kwargs))
+    return await run_until_stored(partial(write, *args, **kwargs))
 
 
-async def insist(write: Callable[[], T], *, gives_up: Callable[[], bool] = lambda: False) -> T:
-    """As `persist`. gives_up: asked before each further try; when it is true, this raises why nothing was taken."""
+async def run_until_stored(write: Callable[[], T], *, gives_up: Callable[[], bool] = lambda: False) -> T:
+    """Call `write` until the database takes it. gives_up: asked before each further try; True raises the last error."""
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:

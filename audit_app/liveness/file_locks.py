@@ -18,7 +18,7 @@ class FileMark:
 
     def __init__(self, folder: Path, life_id: UUID, name: str) -> None:
         self._path = folder / str(life_id)
-        self._facts = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
+        self._events = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
         self._descriptor = self._make(0)
 
     def beat(self, count: int) -> None:
@@ -45,7 +45,7 @@ class FileMark:
         return descriptor
 
     def _write(self, descriptor: int, count: int) -> None:
-        os.pwrite(descriptor, json.dumps({**self._facts, "beat": count}).encode(), 0)
+        os.pwrite(descriptor, json.dumps({**self._events, "beat": count}).encode(), 0)
 
 
 class FileMarks:
@@ -60,14 +60,14 @@ class FileMarks:
         for life_id in ids:
             with self._opened(life_id) as descriptor:
                 if descriptor is not None:
-                    looks[life_id] = Look(_is_locked(descriptor), int(_facts(descriptor).get("beat", 0)))
+                    looks[life_id] = Look(_is_locked(descriptor), int(_events(descriptor).get("beat", 0)))
         return looks
 
     def list_processes(self) -> list[ProcessView]:
         views = []
         for life_id in sorted(self._ids()):
             with self._opened(life_id) as descriptor:
-                if descriptor is not None and (facts := _facts(descriptor)):
+                if descriptor is not None and (facts := _events(descriptor)):
                     alive = _is_locked(descriptor)
                     views.append(ProcessView(life_id, facts["name"], facts["pid"], facts["host"], alive))
         return views
@@ -108,7 +108,7 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def _facts(descriptor: int) -> dict[str, Any]:
+def _events(descriptor: int) -> dict[str, Any]:
     try:
         return dict(json.loads(os.pread(descriptor, 4096, 0)))
     except ValueError:  # read in the middle of a write: the next look will do

@@ -44,7 +44,7 @@ class PostgresMark:
     def __init__(self, life_id: UUID, name: str) -> None:
         self._id = life_id
         self._lock_key = life_id.int & (2**63 - 1)
-        self._facts = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
+        self._events = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
         self._connection: psycopg.Connection[Any] | None = None
         self._is_locked = False
         try:
@@ -54,7 +54,7 @@ class PostgresMark:
 
     def beat(self, count: int) -> None:
         try:
-            self._connected().execute(_BEAT, (*self._facts, count))
+            self._connected().execute(_BEAT, (*self._events, count))
             self._take_lock()
         except psycopg.Error:
             self._disconnect()

@@ -36,7 +36,7 @@ from audit_app.kernel.ids import new_id  # noqa: E402
 from benchmarks.seed_data import seed  # noqa: E402
 from sessions_app.channels.outbound import transitions as deliveries  # noqa: E402
 from sessions_app.models import Session  # noqa: E402
-from sessions_app.services import Inbound, receive  # noqa: E402
+from sessions_app.services import NewMessage, receive  # noqa: E402
 
 _SESSIONS, _TURNS = 30, 1000
 _WATCHED = 100
@@ -113,7 +113,7 @@ class Probe:
     def _send(self) -> None:
         session = self._sessions[self._sent % _SESSIONS]
         self._sent += 1
-        receive(Inbound("WebChat", "default", str(self._user.pk), "", "hello"), owner=self._user, session=session)
+        receive(NewMessage("WebChat", "default", str(self._user.pk), "", "hello"), owner=self._user, session=session)
 
     def _claim(self) -> None:
         claim = lease.claim(self._owner)

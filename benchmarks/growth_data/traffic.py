@@ -147,7 +147,7 @@ def _runs(month: Month, agent: str) -> None:
             "error_code": "CASE WHEN n.i % 10 = 0 THEN 'model_error' ELSE '' END",
             "actor": "'user:1'",
             "request_id": "'request-' || n.i",
-            "conversation_told": sql.true("1 = 1"),
+            "end_stored": sql.true("1 = 1"),
             "created_at": sql.time(month.ms("n.i")),
             "started_at": sql.time(month.ms("n.i", 20)),
             "ended_at": sql.time(month.ms("n.i", 3000)),

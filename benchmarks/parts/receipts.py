@@ -7,7 +7,7 @@ from uuid import UUID
 
 from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
-from tools_app.receipts.mac import CallFacts, find_fault, make_receipt, parse
+from tools_app.receipts.mac import CallState, find_fault, make_receipt, parse
 
 PART = "receipts"
 
@@ -45,8 +45,8 @@ def measure(scale: Scale) -> list[Figure]:
     ]
 
 
-def _call(characters: int) -> CallFacts:
-    return CallFacts(
+def _call(characters: int) -> CallState:
+    return CallState(
         UUID(int=1),
         UUID(int=2),
         "web_fetch",
@@ -59,7 +59,7 @@ def _call(characters: int) -> CallFacts:
     )
 
 
-def _check(receipt: str, call: CallFacts) -> None:
+def _check(receipt: str, call: CallState) -> None:
     found = parse(receipt)
     assert found and not find_fault(found, call, _KEYS)
 

@@ -39,7 +39,7 @@ def list_routes() -> list[Route]:
 
 
 def _live() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    for route in asgi.live_routes():
+    for route in asgi.routes():
         if not issubclass(route.callback.consumer_class, AsyncWebsocketConsumer):
             yield f"/{route.pattern}", route.callback, route.pattern.converters
 

@@ -122,7 +122,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
     list_select_related = False
     list_disable_select_all = False
-    search_fields = ("=provider_message_id", "=lane")
+    search_fields = ("=provider_message_id", "=ordering_key")
     search_help_text = "A run's id, or the platform's id of a message"
     actions = ("send_again",)
     fields = (

@@ -32,10 +32,10 @@ def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
 
 def may_decide(user: User | AnonymousUser, owner_id: int | None) -> bool:
     """owner_id: whose session the request is of; None when it is nobody's of ours."""
-    return bool(may_say(user, owner_id))
+    return bool(allowed_decisions(user, owner_id))
 
 
-def may_say(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
+def allowed_decisions(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
     """All that the user may say to a request, nothing when they have to wait for somebody else. owner_id: whose session
     the request is of; None when it is nobody's of ours."""
     if sees_all(user):
@@ -43,7 +43,7 @@ def may_say(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision,
     return _FOR_NOW if _owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS else ()
 
 
-def may_be_said_in(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
+def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
     """All that somebody in a chat of the account may say to a request of that session: its sender, or in a group, which
     nobody owns, those who are entitled by themselves. Nothing when there is no such person."""
     if is_alone:

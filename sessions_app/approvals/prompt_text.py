@@ -60,9 +60,9 @@ def outcome(approval: ApprovalView, name: str) -> str:
     return f"{said}{by}"
 
 
-def narrowed(approval: ApprovalView, may_say: Collection[Decision]) -> ApprovalView:
+def narrowed(approval: ApprovalView, allowed_decisions: Collection[Decision]) -> ApprovalView:
     """The request as it is put to somebody who may say no more than that."""
-    return replace(approval, choices=tuple(choice for choice in approval.choices if choice in may_say))
+    return replace(approval, choices=tuple(choice for choice in approval.choices if choice in allowed_decisions))
 
 
 def scope(pattern: str) -> str:

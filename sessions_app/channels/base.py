@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from audit_app.kernel.errors import AppError, Forbidden, InvalidInput
-from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import check_pattern
 
@@ -117,7 +117,7 @@ class Checked:
     learned: Mapping[str, Any] = field(default_factory=dict)
 
 
-class NotProven(Forbidden):
+class VerificationFailed(Forbidden):
     """The request does not prove where it comes from."""
 
     code = "not_proven"
@@ -147,7 +147,7 @@ class Unsupported(InvalidInput):
     code = "unsupported"
 
 
-class Fate(Enum):
+class SendCertainty(Enum):
     """What is known of a message that could not be sent in order."""
 
     NOT_SENT = "it was not sent, another try may do"
@@ -167,7 +167,7 @@ class SendError(AppError):
     def __init__(
         self,
         message: str,
-        fate: Fate,
+        fate: SendCertainty,
         *,
         retry_after_seconds: float | None = None,
         slows_account: bool = False,
@@ -248,13 +248,13 @@ class ChannelAdapter(ABC):
         return False
 
     @abstractmethod
-    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         """What happened, from a verified request. An odd shape is `Ignored`, unless the sender can read our answer.
 
         Raises WrongMediaType, NotReadable (no JSON, no UTF-8), WrongShape.
         """
 
-    def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
         """What the platform is answered when everything was taken in."""
         return Acknowledgement()
 

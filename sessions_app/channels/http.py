@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from sessions_app.channels.base import MIB, Fate, FetchError, SendError
+from sessions_app.channels.base import MIB, FetchError, SendCertainty, SendError
 from tools_app.network import ssrf_guard
 from tools_app.network.async_transport import AsyncGuardedTransport, ssl_context
 from tools_app.types import ToolError
@@ -50,15 +50,17 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
             await response.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
         host = httpx2.URL(url).host  # all of a URL that is no secret
-        raise SendError(f"No connection to {host} ({type(error).__name__}).", Fate.NOT_SENT) from None
+        raise SendError(f"No connection to {host} ({type(error).__name__}).", SendCertainty.NOT_SENT) from None
     except ssrf_guard.RefusedTargetError as error:
-        raise SendError(str(error), Fate.REFUSED) from None
+        raise SendError(str(error), SendCertainty.REFUSED) from None
     except ToolError as error:
-        raise SendError(str(error), Fate.NOT_SENT) from None
+        raise SendError(str(error), SendCertainty.NOT_SENT) from None
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
-        raise SendError("The address to send to is not valid.", Fate.REFUSED) from None
+        raise SendError("The address to send to is not valid.", SendCertainty.REFUSED) from None
     except httpx2.HTTPError as error:
-        raise SendError(f"The connection broke before an answer came ({type(error).__name__}).", Fate.UNKNOWN) from None
+        raise SendError(
+            f"The connection broke before an answer came ({type(error).__name__}).", SendCertainty.UNKNOWN
+        ) from None
 
 
 async def _read(response: httpx2.Response) -> bytes:
@@ -73,11 +75,13 @@ async def _read(response: httpx2.Response) -> bytes:
     return bytes(body[:_MOST_ANSWER_BYTES])
 
 
-def fate_of(status: int) -> Fate:
+def fate_of(status: int) -> SendCertainty:
     """What became of a message that was answered with this status, which is none of success."""
     if status in _TRY_AGAIN:
-        return Fate.NOT_SENT
-    return Fate.UNKNOWN if status >= 500 else Fate.REFUSED  # a server that breaks in its own way may have taken it
+        return SendCertainty.NOT_SENT
+    return (
+        SendCertainty.UNKNOWN if status >= 500 else SendCertainty.REFUSED
+    )  # a server that breaks in its own way may have taken it
 
 
 async def download(
@@ -89,7 +93,7 @@ async def download(
     try:
         async with client.stream("GET", url, headers=headers, follow_redirects=follow_redirects) as response:
             if not response.is_success:
-                is_final = fate_of(response.status_code) is Fate.REFUSED
+                is_final = fate_of(response.status_code) is SendCertainty.REFUSED
                 raise FetchError(f"it was answered with status {response.status_code}", is_final=is_final)
             got = 0
             async for piece in response.aiter_raw():

@@ -37,7 +37,7 @@ class Attachment:
 
 
 @dataclass(frozen=True)
-class Incoming:
+class ChannelMessage:
     """A message that somebody wrote. message_id: unique within the account; keys: by which the platform may repeat it;
     chat_title: what people call the group.
 
@@ -68,7 +68,7 @@ class Incoming:
 
 
 @dataclass(frozen=True)
-class Press:
+class ButtonPress:
     """A pressed button. press_id: names the press when it is acknowledged; message_id: the message with the button;
     reference: what acknowledging it needs beyond the ids, as JSON."""
 
@@ -83,7 +83,7 @@ class Press:
 
 
 @dataclass(frozen=True)
-class StopAsked:
+class StopRequest:
     """Somebody pressed the platform's own stop button of a draft, which is named as it was when it was shown."""
 
     chat: Chat
@@ -99,7 +99,7 @@ class ChatMoved:
 
 
 @dataclass(frozen=True)
-class ChatNoted:
+class ChatEvent:
     """Something to put on record about a chat, say that it blocked us; nobody answers it."""
 
     note: str
@@ -117,7 +117,7 @@ class Ignored:
     why: str
 
 
-Happening = Incoming | Press | StopAsked | ChatMoved | ChatNoted | Ignored
+ChannelEvent = ChannelMessage | ButtonPress | StopRequest | ChatMoved | ChatEvent | Ignored
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Button:
-    """What can be pressed below a message. action_id: at most `Capabilities.button_bytes`, comes back in a `Press`;
-    style: success | danger, or empty."""
+    """What can be pressed below a message. action_id: at most `Capabilities.button_bytes`, comes back in a
+    `ButtonPress`; style: success | danger, or empty."""
 
     label: str
     action_id: str

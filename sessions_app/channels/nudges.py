@@ -9,7 +9,7 @@ from audit_app.kernel import nudges
 _QUEUE = "runs"
 
 
-class Bell:
+class WorkerNudge:
     """task_name: the Celery task that rings it in another process."""
 
     def __init__(self, task_name: str) -> None:
@@ -20,24 +20,24 @@ class Bell:
         """ring: wakes a worker of this process; callable from any thread."""
         self._listeners.append(ring)
 
-    def unlisten(self, ring: Callable[[], None]) -> None:
+    def unsubscribe(self, ring: Callable[[], None]) -> None:
         if ring in self._listeners:
             self._listeners.remove(ring)
 
     def ring(self) -> None:
         """After commit, wake this process's worker, or one elsewhere if it has none."""
-        transaction.on_commit(self.ring_now, robust=True)
+        transaction.on_commit(self.send_now, robust=True)
 
-    def ring_now(self) -> None:
-        if not self.wake_here():
+    def send_now(self) -> None:
+        if not self.notify_local():
             nudges.send(self.task_name, (), queue=_QUEUE)
 
-    def wake_here(self) -> bool:
+    def notify_local(self) -> bool:
         """Wake this process's workers; False if it has none."""
         for wake in list(self._listeners):
             wake()
         return bool(self._listeners)
 
 
-deliveries = Bell("sessions.send_deliveries")
-files = Bell("sessions.fetch_files")
+deliveries = WorkerNudge("sessions.send_deliveries")
+files = WorkerNudge("sessions.fetch_files")

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.event_types import EventType, Fact
-from audit_app.kernel.compiled_queries import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.event_types import EventType, NewEvent
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
 from sessions_app import events
 from sessions_app.channels.outbound.outbox import plan_answer
 from sessions_app.conversation import citations
@@ -32,10 +32,10 @@ class StoredConversations:
         # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 
-    def words(self, run_id: UUID) -> Sequence[str]:
+    def user_turns(self, run_id: UUID) -> Sequence[str]:
         return [_with_files(content, attached) for content, attached in _WORDS.rows(run_id)]
 
-    def run_ended(self, transcript: RunTranscript) -> Sequence[Fact]:
+    def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
         run = transcript.run
         [session] = _SESSION.fetch(run.conversation_id)
         stored = _STORED.rows(session.id, run.ordinal)
@@ -66,13 +66,13 @@ class StoredConversations:
         completed = {**told, "text_length": len(answer.content)}
         return [
             *(
-                _fact(
+                _event(
                     events.CITATIONS_ADDED, session, run, step, {"turn_id": str(turn.id), "citations": turn.citations}
                 )
                 for step, turn in enumerate(said)
                 if turn.citations
             ),
-            _fact(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
+            _event(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
         ]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
@@ -81,8 +81,8 @@ class StoredConversations:
         return session.next_ordinal
 
 
-def _fact(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> Fact:
-    return Fact(
+def _event(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> NewEvent:
+    return NewEvent(
         event_type,
         session.id,
         payload,
@@ -94,21 +94,21 @@ def _fact(event_type: EventType, session: Session, run: RunView, step: int, payl
     )
 
 
-_SESSION = PreparedObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
-_STORED = PreparedQuery(
+_SESSION = CompiledObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
+_STORED = CompiledQuery(
     lambda session_id, ordinal: (
         Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
     ),
     uuid4(),
     987_654_321,
 )
-_NEW_TURNS = PreparedInsert(Turn)
-_TOUCH = PreparedUpdate(
+_NEW_TURNS = CompiledInsert(Turn)
+_TOUCH = CompiledUpdate(
     lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now}),
     uuid4(),
     datetime(2001, 2, 3, tzinfo=UTC),
 )
-_EARLIER = PreparedObjects(
+_EARLIER = CompiledObjects(
     lambda conversation_id, ordinal: (
         Turn.objects.filter(session_id=conversation_id, ordinal__lt=ordinal)
         .exclude(state="error")
@@ -118,7 +118,7 @@ _EARLIER = PreparedObjects(
     uuid4(),
     987_654_321,
 )
-_WORDS = PreparedQuery(
+_WORDS = CompiledQuery(
     lambda run_id: (
         Turn.objects.filter(run_id=run_id, role="user")
         .exclude(_IS_ANSWER)

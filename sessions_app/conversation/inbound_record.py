@@ -9,20 +9,20 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from audit_app.kernel.compiled_queries import PreparedInsert
+from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.kernel.ids import first_id_at, new_id
-from sessions_app.channels.messages import Attachment, Chat, Incoming
+from sessions_app.channels.messages import Attachment, ChannelMessage, Chat
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
 _MOST_FILES = 10
 
-_KEYS = PreparedInsert(InboundKey)
-_MESSAGES = PreparedInsert(InboundMessage)
+_KEYS = CompiledInsert(InboundKey)
+_MESSAGES = CompiledInsert(InboundMessage)
 
 
 @dataclass(frozen=True)
-class Arrival:
+class InboundRecord:
     """keys: by which the platform may deliver it again; row: not stored yet; files: not fetched yet; album_id: the same
     for all messages of an album; begins_album: no other message is to begin it, too."""
 
@@ -33,7 +33,7 @@ class Arrival:
     begins_album: bool = False
 
     @classmethod
-    def of_message(cls, account: ChannelAccount, incoming: Incoming, raw: bytes) -> Self:
+    def of_message(cls, account: ChannelAccount, incoming: ChannelMessage, raw: bytes) -> Self:
         chat = incoming.chat
         metadata = {
             **incoming.metadata,

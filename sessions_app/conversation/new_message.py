@@ -13,7 +13,7 @@ from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app.kernel import context
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.conversation.inbound_record import Arrival
+from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session
 
@@ -22,7 +22,7 @@ LONGEST_KEY = 512  # as `Session.key` holds it
 
 
 @dataclass(frozen=True)
-class Inbound:
+class NewMessage:
     """A message as it came in. channel: spelled as in the sources; message_id: the sender's own, unique per account;
     note: what the surface that takes it in keeps beside it, told with the fact that it came, not to the model."""
 
@@ -54,15 +54,15 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Message:
+class ValidatedMessage:
     """A checked message. key: unique over all callers, or None; digest: of what it says and where it goes."""
 
-    inbound: Inbound
+    inbound: NewMessage
     text: str
     owner: User | None
     key: str | None
     digest: str
-    arrival: Arrival | None = None
+    arrival: InboundRecord | None = None
     options: RunOptions = DEFAULT_OPTIONS
 
     @property
@@ -71,15 +71,15 @@ class Message:
         return context.actor.get() if self.owner else f"sender:{self.inbound.channel}:{author}"
 
 
-def checked(
-    inbound: Inbound,
+def validated(
+    inbound: NewMessage,
     owner: User | None,
     session: Session | None,
     idempotency_key: str,
-    arrival: Arrival | None,
+    arrival: InboundRecord | None,
     options: RunOptions,
     longest_text: int,
-) -> Message:
+) -> ValidatedMessage:
     """The message that may be taken in. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
     text = inbound.text.replace("\0", "").strip()
     if not text:
@@ -97,10 +97,12 @@ def checked(
         )
     wishes = json.dumps(options.to_dict(), sort_keys=True) if options != DEFAULT_OPTIONS else ""
     digest = hashlib.sha256(f"{where}\0{text}{wishes}".encode()).hexdigest()
-    return Message(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options)
+    return ValidatedMessage(
+        inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options
+    )
 
 
-def _scoped_key(inbound: Inbound, owner: User | None, idempotency_key: str) -> str | None:
+def _scoped_key(inbound: NewMessage, owner: User | None, idempotency_key: str) -> str | None:
     """Keys of different callers never meet. Hashed, because a caller's key may be of any length."""
     if not idempotency_key:
         return None

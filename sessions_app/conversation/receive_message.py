@@ -17,14 +17,14 @@ from agents_app.models import Run
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions
 from audit_app import services as audit
-from audit_app.event_types import Fact
-from audit_app.kernel.compiled_queries import PreparedInsert, PreparedUpdate
+from audit_app.event_types import NewEvent
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledUpdate
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import events
 from sessions_app.channels.attachments import records as attachments
 from sessions_app.conversation import run_options
-from sessions_app.conversation.inbound_record import Arrival
-from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, Inbound, Message, checked
+from sessions_app.conversation.inbound_record import InboundRecord
+from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ValidatedMessage, validated
 from sessions_app.conversation.sessions import fact_about, find_or_open, lock_seen
 from sessions_app.models import Session, Turn
 from tools_app import selectors as tools
@@ -35,14 +35,14 @@ _QUEUE_RETRY_SECONDS = 10
 
 
 def receive(
-    inbound: Inbound,
+    inbound: NewMessage,
     *,
     owner: User | None,
     session: Session | None = None,
     agent_id: str = "default",
     idempotency_key: str = "",
     busy: str = "",
-    arrival: Arrival | None = None,
+    arrival: InboundRecord | None = None,
     options: RunOptions = DEFAULT_OPTIONS,
     longest_text: int = LONGEST_TEXT,
     denied_tools: Sequence[str] = (),
@@ -61,7 +61,7 @@ def receive(
     Raises InvalidInput (text_required, text_too_long, session_id_too_long, channel_mismatch), NotFound (another owner's
     session, unknown agent), Forbidden, RunBusy, QueueFull, IdempotencyMismatch.
     """
-    message = checked(inbound, owner, session, idempotency_key, arrival, options, longest_text)
+    message = validated(inbound, owner, session, idempotency_key, arrival, options, longest_text)
     if prior := _find_prior(message):
         return _as_before(prior, busy)
     try:
@@ -92,9 +92,9 @@ def _interrupt_earlier(accepted: Accepted, policy: str) -> None:
 
 
 def _accept(
-    message: Message, session: Session | None, agent_id: str, busy: str, denied_tools: Sequence[str] = ()
+    message: ValidatedMessage, session: Session | None, agent_id: str, busy: str, denied_tools: Sequence[str] = ()
 ) -> tuple[Accepted, str]:
-    facts: list[Fact] = []
+    facts: list[NewEvent] = []
     if message.arrival:
         message.arrival.claim_keys()
     if session is None:
@@ -127,7 +127,7 @@ def _accept(
     return _store(message, session, run, 0, facts, queued), policy
 
 
-def _answer(message: Message, session: Session) -> tuple[Run, Answered] | None:
+def _answer(message: ValidatedMessage, session: Session) -> tuple[Run, Answered] | None:
     """The message as the answer to what the session's run asks its person, if it asks something."""
     question = tools.find_question(session.id)
     return runs.answer_input(question.run_id, message.text, actor=message.actor) if question else None
@@ -140,12 +140,12 @@ def _next_part(run: Run) -> int:
 
 
 def _store(
-    message: Message,
+    message: ValidatedMessage,
     session: Session,
     run: Run,
     part: int,
-    facts: list[Fact],
-    queued: list[Fact] | None = None,
+    facts: list[NewEvent],
+    queued: list[NewEvent] | None = None,
     *,
     answers: list[str] | None = None,
 ) -> Accepted:
@@ -177,8 +177,8 @@ def _store(
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
 
 
-_NEW_TURN = PreparedInsert(Turn)
-_COUNT_ON = PreparedUpdate(
+_NEW_TURN = CompiledInsert(Turn)
+_COUNT_ON = CompiledUpdate(
     lambda session_id, ordinals, now, title: (
         Session.objects.filter(pk=session_id),
         {
@@ -195,7 +195,7 @@ _COUNT_ON = PreparedUpdate(
 )
 
 
-def _find_prior(message: Message) -> Accepted | None:
+def _find_prior(message: ValidatedMessage) -> Accepted | None:
     """What became of the message the first time. Raises IdempotencyMismatch when that was another message."""
     if message.key is None:
         return None
@@ -207,7 +207,7 @@ def _find_prior(message: Message) -> Accepted | None:
     return Accepted(turn.session_id, turn.session.key, turn.id, turn.run.id, turn.ordinal, is_duplicate=True)
 
 
-def _find_earlier(arrival: Arrival | None) -> Accepted | None:
+def _find_earlier(arrival: InboundRecord | None) -> Accepted | None:
     """The same for a message that a channel delivers again. Asked only when its keys are taken: that is rare."""
     earlier = arrival.find_earlier() if arrival else None
     if earlier is None or earlier.turn is None or earlier.session is None or earlier.run_id is None:

@@ -11,8 +11,8 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
-from audit_app.event_types import EventType, Fact
-from audit_app.kernel.compiled_queries import PreparedObjects, PreparedQuery
+from audit_app.event_types import EventType, NewEvent
+from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
 from sessions_app import events
 from sessions_app.conversation.session_key import SessionKey
@@ -21,7 +21,7 @@ from sessions_app.models import Session, Turn
 _LONGEST_NAME = 200  # as the column holds it; a user's first and last name may be longer together
 
 
-def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[Fact]]:
+def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[NewEvent]]:
     """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
     session = _BY_KEY.first(str(key))
     if session is None:
@@ -35,7 +35,7 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     return session, []
 
 
-_BY_KEY = PreparedObjects(lambda key: Session.objects.select_related("agent").filter(key=key), "key of a session")
+_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key), "key of a session")
 
 
 def open_new(
@@ -46,7 +46,7 @@ def open_new(
     title: str = "",
     *,
     metadata: Mapping[str, Any] | None = None,
-) -> tuple[Session, list[Fact]]:
+) -> tuple[Session, list[NewEvent]]:
     """A new session. Raises IntegrityError when the key is taken."""
     now = timezone.now()
     session = Session(
@@ -106,7 +106,7 @@ def lock_seen(session: Session) -> Session:
     return session
 
 
-_LOCKED = PreparedQuery(
+_LOCKED = CompiledQuery(
     lambda session_id: (
         Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
     ),
@@ -116,8 +116,8 @@ _LOCKED = PreparedQuery(
 
 def fact_about(
     session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
-) -> Fact:
-    return Fact(
+) -> NewEvent:
+    return NewEvent(
         event_type,
         session.id,
         payload,

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.kernel.compiled_queries import PreparedObjects
+from audit_app.kernel.compiled_queries import CompiledObjects
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.identity.principal import SCOPES, Principal, Unauthenticated
 from sessions_app.models import ApiKey
@@ -64,7 +64,7 @@ def create_api_key(
             scopes=wanted,
             expires_at=expires_at,
         )
-        audit.record("ApiKeyCreated", details=_facts(row))
+        audit.record("ApiKeyCreated", details=_events(row))
     return NewApiKey(row, f"{MARK}{prefix}{secret}")
 
 
@@ -83,7 +83,7 @@ def authenticate_key(key: str) -> Principal:
     return Principal(row.user, "api_key", frozenset(row.scopes))
 
 
-_BY_PREFIX = PreparedObjects(lambda prefix: ApiKey.objects.select_related("user").filter(prefix=prefix), "a prefix")
+_BY_PREFIX = CompiledObjects(lambda prefix: ApiKey.objects.select_related("user").filter(prefix=prefix), "a prefix")
 
 
 def get_key_id(key: str) -> UUID:
@@ -113,7 +113,7 @@ def revoke_api_key(user: User, key_id: UUID) -> None:
         raise NotFound("There is no such API key.")
     with transaction.atomic():
         if ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=timezone.now()):
-            audit.record("ApiKeyRevoked", details=_facts(row))
+            audit.record("ApiKeyRevoked", details=_events(row))
 
 
 def _is_usable(row: ApiKey, now: datetime) -> bool:
@@ -121,7 +121,7 @@ def _is_usable(row: ApiKey, now: datetime) -> bool:
     return row.user.is_active and row.revoked_at is None and not is_expired
 
 
-def _facts(row: ApiKey) -> dict[str, object]:
+def _events(row: ApiKey) -> dict[str, object]:
     facts = {"key_id": str(row.pk), "name": row.name, "prefix": row.prefix, "scopes": row.scopes}
     return {**facts, "user": row.user_id}
 

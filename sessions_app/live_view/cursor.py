@@ -16,7 +16,7 @@ _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SessionEvent:
     """One fact as a watcher sees it.
 
     type: a kept type of the events modules, or text.delta, reasoning.delta, message.reset, snapshot, tool.started,
@@ -33,7 +33,7 @@ class Seen:
     ts: int | None = None
 
     @classmethod
-    def of(cls, event: KeptEvent, cursor: str = "") -> "Seen":
+    def of(cls, event: KeptEvent, cursor: str = "") -> "SessionEvent":
         """A kept event. Without a cursor nobody resumes there."""
         return cls(event.type, event.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
 
@@ -58,9 +58,9 @@ class Cursor:
         return cls(int(match["seq"]), live)
 
 
-def join_pieces(facts: Iterable[Seen]) -> list[Seen]:
+def join_pieces(facts: Iterable[SessionEvent]) -> list[SessionEvent]:
     """The same with pieces of text that follow each other made one."""
-    joined: list[Seen] = []
+    joined: list[SessionEvent] = []
     for fact in facts:
         last = joined[-1] if joined else None
         if last is not None and _continues(last, fact):
@@ -71,7 +71,7 @@ def join_pieces(facts: Iterable[Seen]) -> list[Seen]:
     return joined
 
 
-def _continues(last: Seen, fact: Seen) -> bool:
+def _continues(last: SessionEvent, fact: SessionEvent) -> bool:
     return (
         fact.type in _JOINABLE
         and last.type == fact.type

@@ -22,7 +22,7 @@ class Shown:
     payload: dict[str, Any]
 
 
-class RunWatch:
+class RunTextState:
     """One run as one watcher sees it. position: the last entry of its stream that was taken."""
 
     def __init__(self, run_id: UUID) -> None:

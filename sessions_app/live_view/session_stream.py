@@ -13,8 +13,8 @@ from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT, STEP_COMPLETED
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
 from sessions_app.events import MESSAGE_COMPLETED
-from sessions_app.live_view.cursor import Seen
-from sessions_app.live_view.run_text import RunWatch, Shown
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.run_text import RunTextState, Shown
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
@@ -22,7 +22,7 @@ _CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 
-class SessionWatch:
+class SessionStream:
     """Guarantees, from any cursor it has given out:
 
     every kept event comes once, in order; text of a step comes in pieces without gap or overlap, `message.reset`
@@ -34,8 +34,8 @@ class SessionWatch:
         self.seq = seq
         self.wanted: tuple[UUID, int] | None = None
         self._wanting: KeptEvent | None = None
-        self._runs: dict[UUID, RunWatch] = {}
-        self._active: RunWatch | None = None  # the root run whose position is in the cursor
+        self._runs: dict[UUID, RunTextState] = {}
+        self._active: RunTextState | None = None  # the root run whose position is in the cursor
         self._over: set[UUID] = set()
         self._waiting: deque[Item] = deque()
         self._early: dict[UUID, list[PassingEvent]] = {}
@@ -43,13 +43,13 @@ class SessionWatch:
 
     def restore(
         self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], live: Position | None
-    ) -> list[Seen] | None:
+    ) -> list[SessionEvent] | None:
         """Take up the run that was active at the cursor: its events up to there, and what its stream holds now.
 
         live: the cursor's position. Nothing is shown again. Returns what the watcher was shown of the open step; None,
         and that is in doubt, if the stream does not reach back to it.
         """
-        run = self._active = self._runs[run_id] = RunWatch(run_id)
+        run = self._active = self._runs[run_id] = RunTextState(run_id)
         run.expect()
         run.start()
         for event in events:
@@ -66,12 +66,12 @@ class SessionWatch:
         """Runs that were seen to be open and not to end."""
         return self._runs.keys() - self._over
 
-    def feed(self, items: Iterable[Item]) -> list[Seen]:
+    def feed(self, items: Iterable[Item]) -> list[SessionEvent]:
         """Take items in and return what is to be shown now, in order."""
         self._waiting.extend(items)
         return self._go_on()
 
-    def supply(self, text: str | None) -> list[Seen]:
+    def supply(self, text: str | None) -> list[SessionEvent]:
         """Answer `wanted` with the stored text of that step, None when there is none, and go on."""
         event, self._wanting, self.wanted = self._wanting, None, None
         return [*self._complete(event, text), *self._go_on()] if event else []
@@ -87,8 +87,8 @@ class SessionWatch:
         for run in self._runs.values():
             run.mark_held()
 
-    def _go_on(self) -> list[Seen]:
-        shown: list[Seen] = []
+    def _go_on(self) -> list[SessionEvent]:
+        shown: list[SessionEvent] = []
         while self._waiting and self.wanted is None:
             item = self._waiting.popleft()
             match item:
@@ -104,7 +104,7 @@ class SessionWatch:
 
     # Live entries.
 
-    def _see_entry(self, entry: LiveEntry) -> list[Seen]:
+    def _see_entry(self, entry: LiveEntry) -> list[SessionEvent]:
         if entry.run_id in self._over:
             return []
         run = self._run(entry.run_id)
@@ -115,7 +115,7 @@ class SessionWatch:
             return []
         return self._take(run, entry)
 
-    def _take(self, run: RunWatch, entry: LiveEntry) -> list[Seen]:
+    def _take(self, run: RunTextState, entry: LiveEntry) -> list[SessionEvent]:
         """All facts but the last of an entry carry the position before it: resuming there repeats them harmlessly."""
         before = run.position
         seen = [self._seen(run, fact) for fact in run.take(entry)]
@@ -123,17 +123,17 @@ class SessionWatch:
             seen[index] = replace(seen[index], cursor=self._cursor(before))
         return seen
 
-    def _see_word(self, word: CaughtUp) -> list[Seen]:
+    def _see_word(self, word: CaughtUp) -> list[SessionEvent]:
         if self._freed_by is None or word.read < self._freed_by:
             return []
         self._freed_by = None
-        shown: list[Seen] = []
+        shown: list[SessionEvent] = []
         for run in self._runs.values():
             for entry in run.free(marked=True):
                 shown += self._take(run, entry)
         return shown
 
-    def _see_passing(self, passing: PassingEvent) -> list[Seen]:
+    def _see_passing(self, passing: PassingEvent) -> list[SessionEvent]:
         """What says something of a tool execution waits for the fact that announces it."""
         execution_id = passing.fields.get("execution_id")
         run = self._runs.get(passing.run_id) if passing.run_id else None
@@ -141,11 +141,11 @@ class SessionWatch:
             if passing.run_id not in self._over:
                 self._early.setdefault(passing.run_id, []).append(passing)
             return []
-        return [Seen(passing.type, self.session_id, passing.run_id, None, passing.fields, self._cursor())]
+        return [SessionEvent(passing.type, self.session_id, passing.run_id, None, passing.fields, self._cursor())]
 
     # Kept events.
 
-    def _see_event(self, event: KeptEvent) -> list[Seen]:
+    def _see_event(self, event: KeptEvent) -> list[SessionEvent]:
         if event.seq <= self.seq:
             return []
         if event.type not in _CLOSING or event.run_id is None or event.step is None:
@@ -158,7 +158,7 @@ class SessionWatch:
         self.wanted, self._wanting = (event.run_id, event.step), event
         return []
 
-    def _complete(self, event: KeptEvent, text: str | None) -> list[Seen]:
+    def _complete(self, event: KeptEvent, text: str | None) -> list[SessionEvent]:
         """Close the event's step, with its whole text if the watcher lacks it."""
         if event.run_id is None or event.step is None:
             return self._pass(event)
@@ -171,11 +171,11 @@ class SessionWatch:
         run.close(event.step)
         return [*shown, *self._pass(event)]
 
-    def _pass(self, event: KeptEvent) -> list[Seen]:
+    def _pass(self, event: KeptEvent) -> list[SessionEvent]:
         """Show the event, and then whatever waited for it."""
         self.seq = event.seq
         run = self._note(event)
-        seen = [Seen.of(event, self._cursor())]
+        seen = [SessionEvent.of(event, self._cursor())]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):
@@ -184,7 +184,7 @@ class SessionWatch:
             seen += self._take(run, entry)
         return seen
 
-    def _note(self, event: KeptEvent) -> RunWatch | None:
+    def _note(self, event: KeptEvent) -> RunTextState | None:
         """Remember what the event says about its run."""
         if event.run_id is None:
             return None
@@ -203,7 +203,7 @@ class SessionWatch:
             del self._runs[run.run_id]  # not before: it may come late, and needs to know what is shown
         return run
 
-    def _end(self, run: RunWatch) -> None:
+    def _end(self, run: RunTextState) -> None:
         run.is_over = True
         run.held.clear()
         self._over.add(run.run_id)
@@ -211,14 +211,14 @@ class SessionWatch:
         if self._active is run:
             self._active = None
 
-    def _run(self, run_id: UUID) -> RunWatch:
+    def _run(self, run_id: UUID) -> RunTextState:
         run = self._runs.get(run_id)
         if run is None:
-            run = self._runs[run_id] = RunWatch(run_id)
+            run = self._runs[run_id] = RunTextState(run_id)
         return run
 
-    def _seen(self, run: RunWatch, shown: Shown) -> Seen:
-        return Seen(shown.type, self.session_id, run.run_id, shown.step, shown.payload, self._cursor())
+    def _seen(self, run: RunTextState, shown: Shown) -> SessionEvent:
+        return SessionEvent(shown.type, self.session_id, run.run_id, shown.step, shown.payload, self._cursor())
 
     def _cursor(self, live: Position | None = None) -> str:
         if live is None or self._active is None:
@@ -226,7 +226,7 @@ class SessionWatch:
         return f"{self.seq}.{format_position(live)}"
 
 
-def _note_execution(run: RunWatch, event: KeptEvent) -> None:
+def _note_execution(run: RunTextState, event: KeptEvent) -> None:
     if event.type == TOOL_REQUESTED.name:
         run.open_executions.add(event.payload["execution_id"])
     elif event.type in _EXECUTION_ENDED:

@@ -12,15 +12,15 @@ from audit_app.follow import Item, LiveEntry
 from audit_app.follow.items import START
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Cursor, Seen, join_pieces
-from sessions_app.live_view.session_stream import SessionWatch
+from sessions_app.live_view.cursor import Cursor, SessionEvent, join_pieces
+from sessions_app.live_view.session_stream import SessionStream
 
 _EVENTS_A_PAGE = 500
 
 FindText = Callable[[UUID, int], str | None]
 # Of the run that was active at the cursor: its kept events until there, and the live facts of its open step that the
 # watcher was shown, None when nobody can tell.
-Recall = Callable[[list[Seen], list[Seen] | None], None]
+Recall = Callable[[list[SessionEvent], list[SessionEvent] | None], None]
 
 
 class Viewer:
@@ -51,7 +51,7 @@ class Viewer:
         self._find_text = find_text
         self._marks_now = marks_now
         self._recall = recall
-        self._state = SessionWatch(session_id, self._cursor.seq)
+        self._state = SessionStream(session_id, self._cursor.seq)
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,7 @@ class Viewer:
     ) -> None:
         self._subscription.close()
 
-    async def frames(self) -> AsyncIterator[list[Seen]]:
+    async def frames(self) -> AsyncIterator[list[SessionEvent]]:
         """What there is to see, all that is there at once as one list, for ever; ends on overflow or shutdown."""
         await self._restore()
         has_joined = False
@@ -88,12 +88,12 @@ class Viewer:
         live = self._cursor.live
         if active.head < self._cursor.seq:
             # A cursor from the future, say after the database was restored: all we can do is to go on from here.
-            self._state, live = SessionWatch(self._session_id, active.head), None
+            self._state, live = SessionStream(self._session_id, active.head), None
         if active.run_id is not None:
             entries = self._streams[active.run_id] = await self._follower.read_stream(active.run_id)
             shown = self._state.restore(active.run_id, active.events, entries, live)
             if self._recall is not None:
-                self._recall([Seen.of(event) for event in active.events], shown)
+                self._recall([SessionEvent.of(event) for event in active.events], shown)
 
     async def _join_streams(self, page: Iterable[KeptEvent]) -> list[LiveEntry]:
         """Have the streams of all open runs followed from where they are now; returns what they hold."""
@@ -112,7 +112,7 @@ class Viewer:
             entries += stream
         return entries
 
-    async def _see(self, items: Iterable[Item]) -> list[Seen]:
+    async def _see(self, items: Iterable[Item]) -> list[SessionEvent]:
         state = self._state
         seen = state.feed(items)
         while state.wanted is not None:

@@ -7,10 +7,10 @@ from audit_app import follow, timeline
 from audit_app.follow import Subscription
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Seen
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
 
-__all__ = ["Seen", "Viewer", "cursor_now", "wait_until_ended"]
+__all__ = ["SessionEvent", "Viewer", "cursor_now", "wait_until_ended"]
 
 
 def cursor_now(session_id: UUID) -> str:

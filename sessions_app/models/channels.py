@@ -118,7 +118,9 @@ class Delivery(models.Model):
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
     session = models.ForeignKey(Session, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
-    lane = models.CharField(max_length=260, help_text="Account and chat: within it, one at a time and in order.")
+    ordering_key = models.CharField(
+        db_column="lane", max_length=260, help_text="Account and chat: within it, one at a time and in order."
+    )
     target = models.JSONField(default=dict, help_text="Chat, thread and message to answer, as the adapter needs them.")
     kind = models.CharField(max_length=12, choices=KINDS, default="answer")
     part = models.IntegerField(default=0)
@@ -144,7 +146,7 @@ class Delivery(models.Model):
         verbose_name_plural = "deliveries"
         indexes = [
             # sender: the first open one of each lane
-            models.Index(fields=["lane", "id"], name="delivery_open", condition=IS_OPEN),
+            models.Index(fields=["ordering_key", "id"], name="delivery_open", condition=IS_OPEN),
             # sweeper: those whose time is over
             models.Index(fields=["expires_at"], name="delivery_expiring", condition=Q(status="pending")),
             # sweeper: previews of runs that ended without a word

@@ -30,7 +30,7 @@ class NotServed(AssertionError):
     """An installation that should serve did not, for all of the time it was given."""
 
 
-def insist(ask: Callable[[], "httpx2.Response"], seconds: float, what: str) -> "httpx2.Response":
+def run_until_stored(ask: Callable[[], "httpx2.Response"], seconds: float, what: str) -> "httpx2.Response":
     """The first answer that is not a fault of the moment. Fails when there is none in time, or when it is refused."""
     deadline = time.monotonic() + seconds
     while True:
@@ -64,7 +64,7 @@ class Program:
             headers = {**given, "Authorization": f"Bearer {self._bearer()}"}
             return self._client.request(method, path, headers=headers, **options)
 
-        return insist(ask, seconds, f"{method} {path}").json()["data"]
+        return run_until_stored(ask, seconds, f"{method} {path}").json()["data"]
 
     def _bearer(self) -> str:
         with self._lock:
@@ -81,10 +81,10 @@ class Browser:
 
     def __init__(self, komand: LiveKomand, seconds: float = 60) -> None:
         self._client = httpx2.Client(base_url=komand.url, timeout=10, headers={"Referer": komand.url})
-        insist(lambda: self._client.get("/login"), seconds, "the login page")
+        run_until_stored(lambda: self._client.get("/login"), seconds, "the login page")
         [self._csrf] = dict(self._client.cookies)
         form = {"username": "admin", "password": komand.password}
-        insist(lambda: self._post("/login", form), seconds, "logging in")
+        run_until_stored(lambda: self._post("/login", form), seconds, "logging in")
 
     def close(self) -> None:
         self._client.close()
@@ -99,7 +99,7 @@ class Browser:
         form = {"text": text, "key": str(key)}
 
         def click(_: int) -> str:
-            return insist(lambda: self._post(path, form), seconds, f"POST {path}").headers["location"]
+            return run_until_stored(lambda: self._post(path, form), seconds, f"POST {path}").headers["location"]
 
         with ThreadPoolExecutor(2) as fingers:
             places = set(fingers.map(click, range(2)))
@@ -139,7 +139,7 @@ class Telegram:
             return self._client.post("/channels/telegram/main/webhook", json=update, headers=self._headers)
 
         with ThreadPoolExecutor(times) as connections:
-            list(connections.map(lambda _: insist(ask, seconds, "the webhook"), range(times)))
+            list(connections.map(lambda _: run_until_stored(ask, seconds, "the webhook"), range(times)))
 
 
 class Watching:

@@ -25,7 +25,7 @@ from agents_app.runs import reaper as reaper_module
 from audit_app import liveness, stream
 from audit_app.kernel import durable_writes, nudges, valkey
 from audit_app.stream import LiveStream, StreamWriter
-from sessions_app.services import Inbound
+from sessions_app.services import NewMessage
 from tools_app import conf
 from tools_app import services as tools
 from tools_app.executions import loop_runner
@@ -58,7 +58,7 @@ class Gateway:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.points: list[str] = []
         self.cuts: frozenset[int] = frozenset()
-        self.inbound = Inbound("WebChat", "default", "alice", "Alice", "")
+        self.inbound = NewMessage("WebChat", "default", "alice", "Alice", "")
         self.broker: deque[tuple[str, UUID]] = deque()
         self.on_cut: Callable[[], None] = lambda: None
         self.doubled = False
@@ -102,7 +102,7 @@ class Gateway:
                 process.runner.close()
             self._running = None
 
-    def insist(self, kind: str, act: Callable[[], Any]) -> Any:
+    def run_until_stored(self, kind: str, act: Callable[[], Any]) -> Any:
         """What a caller does whose connection breaks: ask again, of a new process, until there is an answer."""
         while True:
             with self.inside(kind):

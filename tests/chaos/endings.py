@@ -40,19 +40,28 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
     order = {run.id: run.ordinal for run in Run.objects.filter(conversation_id=session_id)}
     return Ending(
         runs=[
-            (run.ordinal, run.status, run.answer, run.error_code, run.error_message, run.tries, run.words)
-            + (run.input_tokens, run.output_tokens, run.waiting_on, run.owner, run.conversation_told)
+            (run.ordinal, run.status, run.answer, run.error_code, run.error_message, run.tries, run.user_turn_count)
+            + (run.input_tokens, run.output_tokens, run.waiting_on, run.owner, run.end_stored)
             # a recorded step forgives the crashes before it; a run that recorded none keeps its count
             + (run.crashes if run.status == "completed" else 0,)
             for run in Run.objects.filter(conversation_id=session_id).order_by("ordinal")
         ],
         steps=[
-            (order[step.run_id], step.index, step.text, step.tool_calls, step.finish_reason, step.words_seen)
+            (order[step.run_id], step.index, step.text, step.tool_calls, step.finish_reason, step.turns_seen)
             for step in Step.objects.filter(run_id__in=order).order_by("run__ordinal", "index")
         ],
         turns=[_turn(turn, hidden) for turn in Turn.objects.filter(session_id=session_id).order_by("ordinal", "part")],
         executions=[
-            (order[one.run_id], one.step, one.call_index, one.call_id, one.tool, one.arguments, one.owner, one.ring_at)
+            (
+                order[one.run_id],
+                one.step,
+                one.call_index,
+                one.call_id,
+                one.tool,
+                one.arguments,
+                one.owner,
+                one.renudge_at,
+            )
             + (() if str(one.id) in hidden else (one.status, one.output, one.error))
             for one in executions
         ],

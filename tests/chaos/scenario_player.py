@@ -56,7 +56,9 @@ class Play:
         for number, text in enumerate(self.scenario.messages):
             message = replace(gateway.inbound, text=text)
             key = f"{message.thread_id} {number}"
-            accepted = gateway.insist("web", lambda m=message, k=key: receive(m, owner=self._person, idempotency_key=k))
+            accepted = gateway.run_until_stored(
+                "web", lambda m=message, k=key: receive(m, owner=self._person, idempotency_key=k)
+            )
         found: UUID = accepted.session_id
         return found
 
@@ -75,7 +77,7 @@ class Play:
 
     def _at_rest(self, session_id: UUID) -> bool:
         runs = Run.objects.filter(conversation_id=session_id)
-        return not self.gateway.broker and not runs.exclude(ended_at__isnull=False, conversation_told=True).exists()
+        return not self.gateway.broker and not runs.exclude(ended_at__isnull=False, end_stored=True).exists()
 
     def check(self, session_id: UUID, usual: UUID, usual_calls: int, cuts: int) -> None:
         """It ended as the usual session did; at most the calls of once-tools may have no known outcome."""

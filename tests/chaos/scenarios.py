@@ -19,7 +19,7 @@ from sessions_app.services import receive
 from tests.chaos.crash_gateway import Gateway
 from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
-from tools_app.types import Effect, LoopTool, Risk, Tool, ToolCall, ToolContext, ToolSpec
+from tools_app.types import AsyncTool, Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 # What people do before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
 Person = Callable[[Gateway, UUID, str], None]
@@ -79,7 +79,7 @@ class Deed(Tool):
         return {"done": self.spec.name}
 
 
-class LoopDeed(LoopTool):
+class LoopDeed(AsyncTool):
     """The same on the event loop of a runs worker."""
 
     def __init__(self, name: str, effect: Effect, gateway: Gateway, ledger: Ledger) -> None:
@@ -110,7 +110,7 @@ def approve_all(gateway: Gateway, session_id: UUID, task: str) -> None:
     """A person who approves what is asked."""
     asked = Approval.objects.filter(execution__session_id=session_id, status="pending")
     for approval_id in asked.values_list("id", flat=True):
-        gateway.insist("web", lambda found=approval_id: _approve(found))
+        gateway.run_until_stored("web", lambda found=approval_id: _approve(found))
 
 
 def _approve(approval_id: UUID) -> None:
@@ -123,7 +123,7 @@ def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
     waiting = ToolExecution.objects.filter(session_id=session_id, status="Pending").values_list("run_id", flat=True)
     if task == "tools.execute":
         for run_id in set(waiting):
-            gateway.insist("web", lambda found=run_id: runs.cancel_run(found, reason="Stopped."))
+            gateway.run_until_stored("web", lambda found=run_id: runs.cancel_run(found, reason="Stopped."))
 
 
 def answer_the_question(gateway: Gateway, session_id: UUID, task: str) -> None:
@@ -131,7 +131,7 @@ def answer_the_question(gateway: Gateway, session_id: UUID, task: str) -> None:
     if InputRequest.objects.filter(session_id=session_id, status="pending").exists():
         said = replace(gateway.inbound, text="blue")
         key = f"{said.thread_id} answered"
-        gateway.insist("web", lambda: receive(said, owner=person_of(), idempotency_key=key))
+        gateway.run_until_stored("web", lambda: receive(said, owner=person_of(), idempotency_key=key))
 
 
 def add_at_the_tools(busy: str) -> Person:
@@ -141,7 +141,7 @@ def add_at_the_tools(busy: str) -> Person:
         if task == "tools.execute":
             said = replace(gateway.inbound, text="and this")
             key = f"{said.thread_id} added"
-            gateway.insist("web", lambda: receive(said, owner=person_of(), busy=busy, idempotency_key=key))
+            gateway.run_until_stored("web", lambda: receive(said, owner=person_of(), busy=busy, idempotency_key=key))
 
     return add
 

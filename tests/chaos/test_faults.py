@@ -28,7 +28,7 @@ from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
 from sessions_app.services import receive
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS, person_of
@@ -85,7 +85,7 @@ def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
         with pytest.raises(Fenced):
             write()
     assert not lease.release(zombie.run, zombie.owner, active_seconds=1.0)
-    assert not lease.take_from_dead(replace_owner(zombie))
+    assert not lease.recover_crashed(replace_owner(zombie))
     assert rows() == before
     assert find_violations() == []
 
@@ -233,7 +233,7 @@ def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
     message = replace(gateway.inbound, thread_id="later", text="x" * 10_000)
     with trouble(), pytest.raises(OperationalError) as refused:
         receive(message, owner=person_of("alice"))
-    failure = failure_of(refused.value)
+    failure = http_error_of(refused.value)
     assert (failure.status, failure.code) == (503, code)
     assert "operator" in failure.message
     assert (Session.objects.count(), Turn.objects.count(), Run.objects.count()) == before

@@ -23,17 +23,17 @@ from sessions_app.channels.base import (
     SHARED_SETTINGS,
     AccountSettings,
     ChannelAdapter,
-    Fate,
     FetchError,
-    NotProven,
     NotReadable,
+    SendCertainty,
     SendError,
     Unsupported,
+    VerificationFailed,
     WebhookRequest,
     WrongMediaType,
     WrongShape,
 )
-from sessions_app.channels.messages import Attachment, Chat, Incoming, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Attachment, ChannelMessage, Chat, Outgoing, Rendered, Target
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
@@ -107,10 +107,14 @@ def fake() -> Iterator[Bench]:
     adapter = Fake(AccountSettings("a", {}, {"token": "t"}))
 
     def fail(fault: Fault) -> None:
-        fate = {"status": Fate.NOT_SENT, "drop": Fate.UNKNOWN, "accept_and_drop": Fate.UNKNOWN}[fault.what]
+        fate = {
+            "status": SendCertainty.NOT_SENT,
+            "drop": SendCertainty.UNKNOWN,
+            "accept_and_drop": SendCertainty.UNKNOWN,
+        }[fault.what]
         refused = fault.what == "status" and fault.status == 400
         waits = float(fault.retry_after) or None
-        error = SendError("on demand", Fate.REFUSED if refused else fate, retry_after_seconds=waits)
+        error = SendError("on demand", SendCertainty.REFUSED if refused else fate, retry_after_seconds=waits)
         adapter.platform.faults.append(error)
 
     yield Bench(
@@ -181,20 +185,20 @@ def test_a_request_with_any_proof_missing_or_changed_is_not(bench: Bench, value:
         if name == "content-type":
             continue
         for headers in ({**good.headers, name: [value]}, {**good.headers, name: []}):
-            with pytest.raises(NotProven):
+            with pytest.raises(VerificationFailed):
                 bench.adapter.verify(replace(good, headers=headers), NOW)
 
 
 def test_a_proof_given_twice_proves_nothing(bench: Bench) -> None:
     good = message(bench)
     for name in set(good.headers) - {"content-type"}:
-        with pytest.raises(NotProven):
+        with pytest.raises(VerificationFailed):
             bench.adapter.verify(replace(good, headers={**good.headers, name: [*good.headers[name]] * 2}), NOW)
 
 
 def test_a_message_is_read(bench: Bench) -> None:
     [found] = bench.adapter.parse(message(bench, "7", "Zoë 👩‍👩‍👧 \u202eRTL"), NOW)
-    assert isinstance(found, Incoming)
+    assert isinstance(found, ChannelMessage)
     assert found.text == "Zoë 👩‍👩‍👧 \u202eRTL" and found.sender_id == "501"
     assert found.message_id and found.keys and all(found.keys) and found.sent_at.tzinfo is not None
     assert found.chat.type == "direct" and found.is_addressed
@@ -222,7 +226,7 @@ def test_odd_shapes_raise_nothing_unexpected(bench: Bench, value: Any) -> None:
         found = bench.adapter.parse(asked(bench, json.dumps(value).encode()), NOW)
     except (NotReadable, WrongShape):
         return
-    assert not [happening for happening in found if isinstance(happening, Incoming)]
+    assert not [channel_event for channel_event in found if isinstance(channel_event, ChannelMessage)]
 
 
 def test_it_says_what_it_needs(bench: Bench) -> None:
@@ -261,7 +265,7 @@ async def test_a_platform_that_is_busy_has_taken_nothing(bench: Bench, status: i
     bench.fail(Fault("status", status, retry_after=7 if status == 429 else 0))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is Fate.NOT_SENT and bench.shown() == []
+    assert raised.value.fate is SendCertainty.NOT_SENT and bench.shown() == []
     assert status != 429 or raised.value.retry_after_seconds == 7.0
     await bench.adapter.send(outgoing(bench, "text"))
     assert bench.shown() == ["text"]
@@ -271,7 +275,7 @@ async def test_a_refusal_is_final(bench: Bench) -> None:
     bench.fail(Fault("status", 400))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is Fate.REFUSED
+    assert raised.value.fate is SendCertainty.REFUSED
 
 
 @pytest.mark.parametrize("what", ["drop", "accept_and_drop"])
@@ -279,7 +283,7 @@ async def test_a_connection_that_breaks_leaves_a_doubt(bench: Bench, what: str) 
     bench.fail(Fault(what))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is Fate.UNKNOWN
+    assert raised.value.fate is SendCertainty.UNKNOWN
 
 
 async def test_errors_never_show_secrets(bench: Bench) -> None:

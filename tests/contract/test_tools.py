@@ -11,7 +11,7 @@ from tools_app import conf, schema
 from tools_app.builtin.http_request import HttpRequest
 from tools_app.builtin.python import Python
 from tools_app.registry import tools
-from tools_app.types import AnyTool, Effect, PersonTool, Risk, ToolContext, ToolError
+from tools_app.types import AnyTool, Effect, HumanTool, Risk, ToolContext, ToolError
 
 # One call of each tool that works anywhere, and one that its schema lets through and that must fail readably (or None).
 CALLS = {
@@ -111,7 +111,7 @@ def test_risk_and_effect_are_known_for_a_good_call(tool, example):
 
 
 def test_a_question_and_its_answer_are_json(tool, example):
-    if isinstance(tool, PersonTool):
+    if isinstance(tool, HumanTool):
         question = tool.question_of(example)
         assert question.text and json.dumps(tool.answer_of(question, "whatever a person writes"))
     else:

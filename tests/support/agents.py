@@ -15,12 +15,12 @@ from django.test import Client
 
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
-from sessions_app.surfaces.agent_messages.consumers import MessageSocket, live_routes
+from sessions_app.surfaces.agent_messages.consumers import MessageSocket, routes
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
 
 RESTS = (MessageType.COMPLETE, MessageType.IDLE, MessageType.REQUEST_INPUT, MessageType.TERMINATED)
-_HTTP = URLRouter([route for route in live_routes if route.callback.consumer_class is not MessageSocket])
-_SOCKETS = URLRouter([route for route in live_routes if route.callback.consumer_class is MessageSocket])
+_HTTP = URLRouter([route for route in routes if route.callback.consumer_class is not MessageSocket])
+_SOCKETS = URLRouter([route for route in routes if route.callback.consumer_class is MessageSocket])
 
 
 @dataclass(frozen=True)

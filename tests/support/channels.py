@@ -19,7 +19,7 @@ from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 
 TELEGRAM_SECRET = "telegram-secret-0123456789"
-_application = URLRouter(webhook_module.live_routes)
+_application = URLRouter(webhook_module.routes)
 
 
 def add_telegram(server: FakeTelegram, **options: Any) -> ChannelAccount:

@@ -24,7 +24,7 @@ from agents_app.runs.worker import EngineThread
 from agents_app.types import RunTranscript
 from audit_app.kernel import nudges
 from audit_app.kernel.database import close_pool
-from sessions_app.services import Accepted, Inbound, receive
+from sessions_app.services import Accepted, NewMessage, receive
 from tools_app import services as tools
 from tools_app.executions import loop_runner
 
@@ -67,7 +67,7 @@ class EngineRig:
         return ScriptedProvider.play("script", *replies)
 
     def send(self, text: str = "hello", **options: Any) -> Accepted:
-        return receive(Inbound("WebChat", "default", "alice", "Alice", text), owner=self.owner, **options)
+        return receive(NewMessage("WebChat", "default", "alice", "Alice", text), owner=self.owner, **options)
 
     def wait(self, run_id: UUID, seconds: float = 15) -> RunTranscript:
         """The transcript once the run has ended and the conversation has stored it."""

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tools_app.types import Effect, PersonTool, Question, Risk, ToolSpec
+from tools_app.types import Effect, HumanTool, Question, Risk, ToolSpec
 
 _MOST_OPTIONS = 10
 
 
-class AskUser(PersonTool):
+class AskUser(HumanTool):
     spec = ToolSpec(
         name="ask_user",
         description=(

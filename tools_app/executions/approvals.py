@@ -15,11 +15,11 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import events, nudges
-from tools_app.executions.transitions import move, ring_at, settle
+from tools_app.executions.transitions import move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import budgets, emergency_stop, grants
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
@@ -108,7 +108,7 @@ def decide_approval(
         if said in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
             told += _allow_further(approval, said, actor, gate)
         audit.emit(told)
-        nudges.ring_if_done(approval.execution)
+        nudges.nudge_if_done(approval.execution)
         return selectors.get_approval(approval_id)
 
 
@@ -121,12 +121,12 @@ def expire_approvals() -> set[UUID]:
             _lock_call(approval)
             if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
                 audit.emit(_carry_out(approval, "Nobody approved this call in time, so it was denied: timeout."))
-                nudges.ring_if_done(approval.execution)
+                nudges.nudge_if_done(approval.execution)
                 runs.add(approval.run_id)
     return runs
 
 
-def withdraw_approval(row: ToolExecution) -> list[Fact]:
+def withdraw_approval(row: ToolExecution) -> list[NewEvent]:
     """The execution was cancelled, so its request, if any, needs no decision. In the caller's transaction."""
     approval = Approval.objects.filter(execution=row, status=ApprovalStatus.PENDING).first()
     if approval is None or not settle(approval.id, ApprovalStatus.CANCELLED, decided_by="system"):
@@ -171,7 +171,7 @@ class _Gate:
         return call is not None and parse(pattern).permits(call)
 
 
-def _carry_out(approval: Approval, denial: str, gate: _Gate | None = None) -> list[Fact]:
+def _carry_out(approval: Approval, denial: str, gate: _Gate | None = None) -> list[NewEvent]:
     """Let the execution run, or end it with the denial for the model to read."""
     approval.refresh_from_db()
     row = ToolExecution.objects.get(pk=approval.execution_id)
@@ -180,8 +180,8 @@ def _carry_out(approval: Approval, denial: str, gate: _Gate | None = None) -> li
         denial = _changed(approval, row) or (gate.refusal(row) if gate else "")
     if not denial:
         pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
-        pending.update(ring_at=ring_at(conf.RING_AGAIN_SECONDS), charged_at=timezone.now())
-        nudges.ring(row)
+        pending.update(renudge_at=renudge_at(conf.RING_AGAIN_SECONDS), charged_at=timezone.now())
+        nudges.nudge_worker(row)
         return told
     if move(row.id, ExecutionStatus.FAILED, error=denial):
         budgets.give_back(row)
@@ -195,7 +195,7 @@ def _changed(approval: Approval, row: ToolExecution) -> str:
     return "" if unchanged else "The call changed after it was approved, so it was not made."
 
 
-def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) -> list[Fact]:
+def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) -> list[NewEvent]:
     """Store the permission, and settle the requests of this run that it covers as well."""
     row = approval.execution
     for_run = said is Decision.ALLOW_RUN
@@ -210,7 +210,7 @@ def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) 
         session_key=row.session_key,
     )
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
-    told: list[Fact] = []
+    told: list[NewEvent] = []
     for other in waiting.order_by("id"):
         if said not in other.choices or not gate.covers(pattern, other.execution):
             continue

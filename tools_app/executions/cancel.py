@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from audit_app import services as audit
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from tools_app import selectors
 from tools_app.executions import events, nudges
 from tools_app.executions.approvals import withdraw_approval
@@ -15,7 +15,7 @@ from tools_app.models import ToolExecution
 from tools_app.types import ExecutionStatus
 
 
-def cancel_executions(run_id: UUID, *, reason: str) -> list[Fact]:
+def cancel_executions(run_id: UUID, *, reason: str) -> list[NewEvent]:
     """Cancel every open execution of a run, in the caller's transaction. Returns the facts for the caller to emit.
 
     reason: one sentence for the model. Nobody is rung: the caller is ending the run. A second call changes nothing.
@@ -37,7 +37,7 @@ def cancel_execution(execution_id: UUID) -> bool:
         if row is None or not _cancel(row, "A person cancelled this call."):
             return False
         audit.emit([*withdraw_approval(row), events.ended(row)])
-        nudges.ring_if_done(row)
+        nudges.nudge_if_done(row)
         nudges.stop([row])
         return True
 

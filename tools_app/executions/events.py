@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from audit_app import stream
-from audit_app.event_types import EventType, Fact
+from audit_app.event_types import EventType, NewEvent
 from tools_app import conf, selectors
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -20,10 +20,10 @@ from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.types import ExecutionStatus
 
 
-def requested(row: ToolExecution, *, text_length: int) -> Fact:
+def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
     """text_length: code points of the step's text before the call, which this fact closes."""
     arguments = _trimmed(row.arguments)
-    return _fact(
+    return _event(
         TOOL_REQUESTED,
         row,
         call_index=row.call_index,
@@ -34,8 +34,8 @@ def requested(row: ToolExecution, *, text_length: int) -> Fact:
     )
 
 
-def approval_requested(row: ToolExecution, approval: Approval) -> Fact:
-    return _fact(
+def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
+    return _event(
         APPROVAL_REQUESTED,
         row,
         approval_id=str(approval.id),
@@ -49,9 +49,9 @@ def approval_requested(row: ToolExecution, approval: Approval) -> Fact:
     )
 
 
-def approval_decided(row: ToolExecution, approval: Approval) -> Fact:
+def approval_decided(row: ToolExecution, approval: Approval) -> NewEvent:
     """The approval must be as the database has it."""
-    fact = _fact(
+    fact = _event(
         APPROVAL_DECIDED,
         row,
         approval_id=str(approval.id),
@@ -63,8 +63,8 @@ def approval_decided(row: ToolExecution, approval: Approval) -> Fact:
     return replace(fact, actor=approval.decided_by)
 
 
-def input_requested(row: ToolExecution, asked: InputRequest) -> Fact:
-    return _fact(
+def input_requested(row: ToolExecution, asked: InputRequest) -> NewEvent:
+    return _event(
         INPUT_REQUESTED,
         row,
         request_id=str(asked.id),
@@ -75,21 +75,23 @@ def input_requested(row: ToolExecution, asked: InputRequest) -> Fact:
     )
 
 
-def warned(row: ToolExecution, warning: dict[str, Any]) -> Fact:
+def warned(row: ToolExecution, warning: dict[str, Any]) -> NewEvent:
     """warning: the fields of `warning.raised` but for the names of the execution."""
-    return _fact(WARNING_RAISED, row, **warning)
+    return _event(WARNING_RAISED, row, **warning)
 
 
-def ended(row: ToolExecution) -> Fact:
+def ended(row: ToolExecution) -> NewEvent:
     """The row must be terminal and as the database has it, times included."""
     view = selectors.view(row)
     duration_ms = None if view.duration_seconds is None else round(view.duration_seconds * 1000)
     if view.status is ExecutionStatus.COMPLETED:
-        return _fact(TOOL_COMPLETED, row, status=row.status, output=_trimmed(row.output or ""), duration_ms=duration_ms)
-    return _fact(TOOL_FAILED, row, status=row.status, error=_trimmed(row.error or ""), duration_ms=duration_ms)
+        return _event(
+            TOOL_COMPLETED, row, status=row.status, output=_trimmed(row.output or ""), duration_ms=duration_ms
+        )
+    return _event(TOOL_FAILED, row, status=row.status, error=_trimmed(row.error or ""), duration_ms=duration_ms)
 
 
-def tell_started(row: ToolExecution) -> None:
+def notify_started(row: ToolExecution) -> None:
     """Tell whoever watches just now; it is not kept."""
     event = {
         "type": TOOL_STARTED.name,
@@ -101,9 +103,9 @@ def tell_started(row: ToolExecution) -> None:
     stream.send_passing(row.session_id, event)
 
 
-def _fact(event_type: EventType, row: ToolExecution, **payload: Any) -> Fact:
+def _event(event_type: EventType, row: ToolExecution, **payload: Any) -> NewEvent:
     names = {"execution_id": str(row.id), "call_id": row.call_id, "tool": row.tool}
-    return Fact(
+    return NewEvent(
         event_type,
         row.session_id,
         {**names, **payload},

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import insist
+from audit_app.kernel.durable_writes import run_until_stored
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import events, runner
 from tools_app.executions.runner import Outcome
 from tools_app.executions.sweeper import release
 from tools_app.models import ToolExecution
-from tools_app.types import LoopTool, ToolError
+from tools_app.types import AsyncTool, ToolError
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class LoopExecutions:
 
     async def _record(self, row: ToolExecution, outcome: Outcome) -> None:
         """Store the outcome, waiting for a database that is away rather than losing what was done."""
-        await insist(partial(runner.record_once, row, outcome), gives_up=lambda: self._time_is_up)
+        await run_until_stored(partial(runner.record_once, row, outcome), gives_up=lambda: self._time_is_up)
 
 
 def open_here(owner: UUID) -> LoopExecutions:
@@ -160,11 +160,11 @@ def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
 
 async def _run(row: ToolExecution) -> object:
     tool = await in_db(_begin, row)
-    if not isinstance(tool, LoopTool):
+    if not isinstance(tool, AsyncTool):
         raise ToolError(f"The tool {row.tool} is not available any more.")
     return await tool.run(row.arguments, runner.context_of(row))
 
 
 def _begin(row: ToolExecution) -> object:
-    events.tell_started(row)
+    events.notify_started(row)
     return catalogue.find_tool(row.tool, row.agent_id)

@@ -13,7 +13,7 @@ EXECUTE = "tools.execute"
 EXECUTE_HERE = "tools.execute_here"
 
 
-def ring(row: ToolExecution) -> None:
+def nudge_worker(row: ToolExecution) -> None:
     """After commit, ask a worker to run this execution under its time limits. Ringing twice does no harm."""
     if row.runs_in_loop:
         nudge(EXECUTE_HERE, str(row.id), queue=conf.LOOP_QUEUE)
@@ -28,7 +28,7 @@ def ring(row: ToolExecution) -> None:
     )
 
 
-def ring_if_done(row: ToolExecution) -> None:
+def nudge_if_done(row: ToolExecution) -> None:
     """After commit, tell whoever planned the row that its run has no open execution left; nothing if it has one.
 
     Call it after `emit`: the timeline head that emit locks lets the last two of a run commit one after the other, so

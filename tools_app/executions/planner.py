@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from audit_app.kernel import context
 from tools_app import catalogue, conf, schema, selectors
 from tools_app.executions import events, nudges, transitions
@@ -20,11 +20,11 @@ from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.receipts import receipts
 from tools_app.types import (
     AnyTool,
+    AsyncTool,
     Effect,
     ExecutionStatus,
     ExecutionView,
-    LoopTool,
-    PersonTool,
+    HumanTool,
     Question,
     Risk,
     ToolCall,
@@ -38,7 +38,7 @@ class Planned:
     person has to approve some of them first; questions: a person has to answer some of them."""
 
     executions: tuple[ExecutionView, ...]
-    facts: list[Fact]
+    facts: list[NewEvent]
     asks: bool
     questions: bool = False
 
@@ -67,7 +67,7 @@ def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SE
     known = catalogue.list_tools(agent_policy.agent_id)
     return tuple(
         # A person takes the time they take: their tools have no limit to ask for.
-        tool.spec if isinstance(tool, PersonTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
+        tool.spec if isinstance(tool, HumanTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
         for tool in known
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )
@@ -119,7 +119,7 @@ def plan_executions(
         for row, plan in zip(rows, plans, strict=True)
         if plan.question and not plan.error
     }
-    told: list[Fact] = []
+    told: list[NewEvent] = []
     for row in rows:
         told.append(events.requested(row, text_length=text_length))
         if row.id in asked:
@@ -127,7 +127,7 @@ def plan_executions(
         elif row.id in questions:
             told.append(events.input_requested(row, questions[row.id]))
         elif row.status == ExecutionStatus.PENDING:
-            nudges.ring(row)
+            nudges.nudge_worker(row)
         else:
             told.append(events.ended(row))
     return Planned(tuple(selectors.view(row) for row in rows), told, asks=bool(asked), questions=bool(questions))
@@ -140,7 +140,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> Too
     elif plan.asks or plan.question:
         birth = {"status": ExecutionStatus.PENDING}  # nobody is rung before someone has approved or answered
     else:
-        birth = {"status": ExecutionStatus.PENDING, "ring_at": transitions.ring_at(conf.RING_AGAIN_SECONDS)}
+        birth = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RING_AGAIN_SECONDS)}
     row = ToolExecution(
         call_index=index,
         call_id=_clean(call.id, 200),
@@ -183,7 +183,7 @@ def _plan(call: ToolCall, gate: Gate) -> _Plan:
 
 def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> _Plan:
     # To ask a person whether a person may be asked is one question too many.
-    question = tool.question_of(arguments) if isinstance(tool, PersonTool) else None
+    question = tool.question_of(arguments) if isinstance(tool, HumanTool) else None
     verdict = gate.decide(tool, arguments, is_question=question is not None)
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
     asks = Asked.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
@@ -195,7 +195,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
         decision=f"{type(verdict).__name__.lower()}: {verdict.reason}",
         error=error,
         asks=asks,
-        runs_in_loop=isinstance(tool, LoopTool),
+        runs_in_loop=isinstance(tool, AsyncTool),
         question=question,
         is_charged=not error,
     )

@@ -60,7 +60,7 @@ def execute(execution_id: UUID) -> None:
     ):
         outcome = None
         try:
-            events.tell_started(row)
+            events.notify_started(row)
             outcome = _run(row)
             record(row, outcome)
         except SoftTimeLimitExceeded:  # it may strike anywhere, also while a result is being stored
@@ -92,7 +92,7 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
     row.refresh_from_db()
     warned = [events.warned(row, outcome.warning)] if outcome.warning else []
     audit.emit([*warned, events.ended(row)])
-    nudges.ring_if_done(row)
+    nudges.nudge_if_done(row)
     return True
 
 

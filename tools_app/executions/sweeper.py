@@ -12,7 +12,7 @@ from tools_app import conf
 from tools_app.executions import nudges
 from tools_app.executions.approvals import expire_approvals
 from tools_app.executions.runner import Outcome, finish
-from tools_app.executions.transitions import move, ring_at
+from tools_app.executions.transitions import move, renudge_at
 from tools_app.executions.user_input import expire_inputs
 from tools_app.models import ToolExecution
 from tools_app.types import Effect, ExecutionStatus
@@ -51,7 +51,7 @@ def sweep(observer: Observer) -> set[UUID]:
     runs for which a person was waited for too long.
     """
     _rescue_running(observer)
-    _ring_again()
+    _renudge()
     return expire_approvals() | expire_inputs()
 
 
@@ -82,7 +82,7 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
         case Rescue.RUN_AGAIN:
             with transaction.atomic():
                 if move(row.id, ExecutionStatus.PENDING, attempt=row.attempts):
-                    nudges.ring(row)
+                    nudges.nudge_worker(row)
 
 
 def release(row: ToolExecution) -> None:
@@ -96,17 +96,19 @@ def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool 
             nudges.stop([row])
 
 
-def _ring_again() -> None:
-    due = ToolExecution.objects.filter(ring_at__lte=Now()).annotate(now=Now()).order_by("ring_at")[:_RINGS_PER_PASS]
+def _renudge() -> None:
+    due = (
+        ToolExecution.objects.filter(renudge_at__lte=Now()).annotate(now=Now()).order_by("renudge_at")[:_RINGS_PER_PASS]
+    )
     for row in due:
-        _ring_late(row, row.now)
+        _renudge_late(row, row.now)
 
 
-def _ring_late(row: ToolExecution, now: datetime) -> None:
+def _renudge_late(row: ToolExecution, now: datetime) -> None:
     # Each pause is as long as the row has waited, so that a long queue is not flooded with its own echoes.
     waited = (now - row.created_at).total_seconds()
     pause = min(max(waited, conf.RING_AGAIN_SECONDS), conf.RING_AGAIN_MAX_SECONDS)
     with transaction.atomic():
-        rows = ToolExecution.objects.filter(id=row.id, status=ExecutionStatus.PENDING, ring_at__lte=Now())
-        if rows.update(ring_at=ring_at(pause)):
-            nudges.ring(row)
+        rows = ToolExecution.objects.filter(id=row.id, status=ExecutionStatus.PENDING, renudge_at__lte=Now())
+        if rows.update(renudge_at=renudge_at(pause)):
+            nudges.nudge_worker(row)

@@ -62,12 +62,12 @@ def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool
 
 def _stamps(to: ExecutionStatus) -> dict[str, Any]:
     if to is RUNNING:
-        return {"started_at": Now(), "attempts": F("attempts") + 1, "ring_at": None}
+        return {"started_at": Now(), "attempts": F("attempts") + 1, "renudge_at": None}
     if to is PENDING:
-        return {"started_at": None, "owner": None, "ring_at": ring_at(conf.RING_AGAIN_SECONDS)}
-    return {"completed_at": Now(), "owner": None, "ring_at": None}
+        return {"started_at": None, "owner": None, "renudge_at": renudge_at(conf.RING_AGAIN_SECONDS)}
+    return {"completed_at": Now(), "owner": None, "renudge_at": None}
 
 
-def ring_at(seconds: float) -> Any:
+def renudge_at(seconds: float) -> Any:
     """A column value: that many seconds from now, by the database's clock."""
     return Now() + timedelta(seconds=seconds)

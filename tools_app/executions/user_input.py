@@ -14,12 +14,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import events, nudges
 from tools_app.executions.transitions import move, settle_input
 from tools_app.models import InputRequest, ToolExecution
-from tools_app.types import ExecutionStatus, InputStatus, PersonTool, Question
+from tools_app.types import ExecutionStatus, HumanTool, InputStatus, Question
 
 _AT_ONCE = 100
 
@@ -29,7 +29,7 @@ class Answered:
     """Which execution an answer ended, and the facts of it for the caller to emit."""
 
     execution_id: UUID
-    facts: list[Fact]
+    facts: list[NewEvent]
 
 
 def request_input(row: ToolExecution, question: Question) -> InputRequest:
@@ -100,11 +100,11 @@ def _end_unanswered(row: ToolExecution) -> None:
     if move(row.id, ExecutionStatus.FAILED, error=error):
         row.refresh_from_db()
         audit.emit([events.ended(row)])
-        nudges.ring_if_done(row)
+        nudges.nudge_if_done(row)
 
 
 def _value(row: ToolExecution, asked: InputRequest, text: str) -> Any:
     tool = catalogue.find_tool(row.tool, row.agent_id)
-    if not isinstance(tool, PersonTool):  # it was taken away while the person thought
+    if not isinstance(tool, HumanTool):  # it was taken away while the person thought
         return {"answer": text}
     return tool.answer_of(selectors.question_of(asked), text)

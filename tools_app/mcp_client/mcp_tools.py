@@ -12,7 +12,7 @@ from uuid import UUID
 from django.utils.module_loading import import_string
 
 from audit_app import stream
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app.catalogue import ToolSource
@@ -21,14 +21,14 @@ from tools_app.mcp_client import servers
 from tools_app.mcp_client.errors import ServerFault
 from tools_app.mcp_client.listed_tool import PREFIX, public_names
 from tools_app.models import McpServer, McpTool
-from tools_app.types import AnyTool, Effect, LoopTool, Risk, ToolContext, ToolError, ToolSpec
+from tools_app.types import AnyTool, AsyncTool, Effect, Risk, ToolContext, ToolError, ToolSpec
 
 _POOL = "tools_app.mcp_client.pool.Pool"
 _PROGRESS_SECONDS = 0.25
 _PROGRESS_CHARACTERS = 200
 
 
-class RemoteTool(LoopTool):
+class RemoteTool(AsyncTool):
     """One tool of one server."""
 
     def __init__(self, server: McpServer, row: McpTool, public_name: str) -> None:
@@ -154,7 +154,7 @@ class McpSource(ToolSource):
         return self._tools
 
 
-_VERSIONS = PreparedQuery(
+_VERSIONS = CompiledQuery(
     lambda: (
         McpServer.objects.filter(is_enabled=True).order_by("id").values_list("id", "settings_version", "tools_version")
     )

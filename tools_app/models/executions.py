@@ -42,7 +42,9 @@ class ToolExecution(models.Model):
     attempts = models.IntegerField(
         default=0, help_text="How often it was begun; the fence of what is written about it."
     )
-    ring_at = models.DateTimeField(null=True, help_text="While pending: when the sweeper nudges a worker again.")
+    renudge_at = models.DateTimeField(
+        db_column="ring_at", null=True, help_text="While pending: when the sweeper nudges a worker again."
+    )
     timeout_seconds = models.IntegerField()
     runs_in_loop = models.BooleanField(
         default=False, help_text="On the event loop of a runs worker; else in a process of a tools worker."
@@ -68,7 +70,7 @@ class ToolExecution(models.Model):
             # the claim of a parked run: is anything of it open
             models.Index(fields=["run_id"], name="execution_open", condition=IS_OPEN),
             # sweeper: pending ones whose nudge may be lost
-            models.Index(fields=["ring_at"], name="execution_ring", condition=Q(ring_at__isnull=False)),
+            models.Index(fields=["renudge_at"], name="execution_ring", condition=Q(renudge_at__isnull=False)),
             # the gate: how many calls an agent made in the last hour
             models.Index(
                 fields=["agent_id", "charged_at"], name="execution_charged", condition=Q(charged_at__isnull=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import httpx2
 
 from tools_app.network import ssrf_guard
-from tools_app.network.transport import Budget, GuardedTransport, faults_in_words
+from tools_app.network.transport import Budget, GuardedTransport, fault_texts
 from tools_app.types import ToolError
 
 MAX_BYTES = 2 * 1024 * 1024
@@ -49,7 +49,7 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
     # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
     with (
         httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client,
-        faults_in_words(),
+        fault_texts(),
     ):
         return _follow(client, target, allowed_private)
 

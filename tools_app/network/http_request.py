@@ -8,7 +8,7 @@ import httpx2
 from tools_app.network import ssrf_guard
 from tools_app.network.fetch import codings_are_known
 from tools_app.network.ssrf_guard import RefusedTargetError
-from tools_app.network.transport import Budget, GuardedTransport, faults_in_words
+from tools_app.network.transport import Budget, GuardedTransport, fault_texts
 from tools_app.types import ToolError
 
 MAX_BYTES = 1024 * 1024
@@ -64,7 +64,7 @@ def request(
     usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}
     with (
         httpx2.Client(transport=transport, trust_env=False, headers=usual, timeout=_READ_SECONDS) as client,
-        faults_in_words(),
+        fault_texts(),
         client.stream(method, target.url, headers=dict(headers), content=body or None) as response,
     ):
         return _read(response)

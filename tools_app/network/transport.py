@@ -43,7 +43,7 @@ class Budget:
 
 
 @contextmanager
-def faults_in_words() -> Iterator[None]:
+def fault_texts() -> Iterator[None]:
     """What goes wrong with the network or a server within, as ToolErrors with words for the model."""
     try:
         yield

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from tools_app.advisory_lock import alone
+from tools_app.advisory_lock import serialize
 from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy
 
@@ -24,7 +24,7 @@ class ActionBudget:
         self._limit = agent_policy.budgets.actions_per_hour
         self._left = 0
         if self._limit is not None:
-            alone(f"actions of {self._agent_id}")
+            serialize(f"actions of {self._agent_id}")
             self._left = self._limit - _charged(self._agent_id).count()
 
     def refusal(self) -> str:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel import context
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import InvalidInput, Unavailable
 from tools_app.models import Control
 
@@ -84,7 +84,7 @@ def explain(scope: str, reason: str) -> str:
     return f"{what} stopped by an operator{f': {reason}' if reason else ''}."
 
 
-_STOPPED = PreparedQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
+_STOPPED = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
 
 
 def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:

@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class CallFacts:
+class CallState:
     """What a receipt covers. text: exactly what the model saw, without its receipt line; times: aware; started_at is
     None for a call that never began."""
 
@@ -50,7 +50,7 @@ class Receipt:
     mac: str
 
 
-def make_receipt(call: CallFacts, keys: str) -> str:
+def make_receipt(call: CallState, keys: str) -> str:
     """The receipt of a call that has ended, with the newest of the comma-separated keys."""
     key = key_ring(keys)[0]
     return f"{_VERSION}.{key.id}.{call.execution_id}.{_mac(call, key.secret)}"
@@ -63,7 +63,7 @@ def parse(text: str) -> Receipt | None:
     return Receipt(found[1], UUID(found[2]), found[3]) if found else None
 
 
-def find_fault(receipt: Receipt, call: CallFacts, keys: str) -> str:
+def find_fault(receipt: Receipt, call: CallState, keys: str) -> str:
     """Why the receipt does not prove the call, in one sentence; empty when it does."""
     if receipt.execution_id != call.execution_id:
         return "The receipt is another execution's."
@@ -96,11 +96,11 @@ def _derive(text: bytes, purpose: bytes) -> bytes:
     return hmac.digest(text, b"komand receipts v1 " + purpose, "sha256")
 
 
-def _mac(call: CallFacts, secret: bytes) -> str:
+def _mac(call: CallState, secret: bytes) -> str:
     return urlsafe_b64encode(hmac.digest(secret, encode(call), "sha256")).decode().rstrip("=")
 
 
-def encode(call: CallFacts) -> bytes:
+def encode(call: CallState) -> bytes:
     """The fields one after the other, each behind its length in bytes as a big-endian 64-bit number."""
     fields = [
         _VERSION.encode(),

@@ -8,7 +8,7 @@ from uuid import UUID
 from audit_app.pagination import first_id_at
 from tools_app import conf
 from tools_app.models import ToolExecution
-from tools_app.receipts.mac import CallFacts, find_fault, make_receipt, parse
+from tools_app.receipts.mac import CallState, find_fault, make_receipt, parse
 from tools_app.types import ExecutionStatus, result_text
 
 _ROWS_AT_ONCE = 500
@@ -30,7 +30,7 @@ _NONE = "The execution has no receipt: it is older than receipts, or has not end
 
 def sign(row: ToolExecution) -> str:
     """The receipt of an execution that has ended. The row must hold what is stored, times as the database has them."""
-    return make_receipt(_facts(row), conf.receipt_keys())
+    return make_receipt(_events(row), conf.receipt_keys())
 
 
 def verify_receipt(text: str) -> Verdict:
@@ -41,7 +41,7 @@ def verify_receipt(text: str) -> Verdict:
     row = ToolExecution.objects.filter(id=receipt.execution_id).first()
     if row is None:
         return UNKNOWN
-    fault = find_fault(receipt, _facts(row), conf.receipt_keys())
+    fault = find_fault(receipt, _events(row), conf.receipt_keys())
     return Verdict(not fault, row.id, fault or _GOOD)
 
 
@@ -50,7 +50,7 @@ def check_stored(row: ToolExecution) -> Verdict:
     if not row.receipt:
         return Verdict(False, row.id, _NONE)
     receipt = parse(row.receipt)
-    fault = find_fault(receipt, _facts(row), conf.receipt_keys()) if receipt else "Its receipt is damaged."
+    fault = find_fault(receipt, _events(row), conf.receipt_keys()) if receipt else "Its receipt is damaged."
     return Verdict(not fault, row.id, fault or _GOOD)
 
 
@@ -62,9 +62,9 @@ def ended_executions(since: datetime | None = None) -> Iterator[ToolExecution]:
     return rows.iterator(chunk_size=_ROWS_AT_ONCE)
 
 
-def _facts(row: ToolExecution) -> CallFacts:
+def _events(row: ToolExecution) -> CallState:
     status = ExecutionStatus(row.status)
-    return CallFacts(
+    return CallState(
         execution_id=row.id,
         run_id=row.run_id,
         tool=row.tool,

@@ -17,7 +17,7 @@ from tools_app.network.async_transport import AsyncGuardedTransport
 from tools_app.secrets import credentials
 from tools_app.skills.installed import Installed, check_permissions, checked_output, spec_of
 from tools_app.skills.templates import HttpRequest, HttpTemplate, UnfitValue, render
-from tools_app.types import LoopTool, ToolContext, ToolError
+from tools_app.types import AsyncTool, ToolContext, ToolError
 
 _MAX_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
@@ -42,7 +42,7 @@ class _Answer:
     body: bytes
 
 
-class HttpSkill(LoopTool):
+class HttpSkill(AsyncTool):
     """An installed skill whose manifest has an HTTP request."""
 
     def __init__(self, installed: Installed, template: HttpTemplate) -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from tools_app.skills.installed import Installed, at_least, check_permissions, checked_output, spec_of
-from tools_app.types import Effect, LoopTool, Risk, ToolContext
+from tools_app.types import AsyncTool, Effect, Risk, ToolContext
 
 
-class McpSkill(LoopTool):
+class McpSkill(AsyncTool):
     """tool: what it stands for, as it is now. What its manifest says of risk and effect can only add to that."""
 
-    def __init__(self, installed: Installed, tool: LoopTool) -> None:
+    def __init__(self, installed: Installed, tool: AsyncTool) -> None:
         self._installed = installed
         self._tool = tool
         own = spec_of(installed)

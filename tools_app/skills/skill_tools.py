@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
-from audit_app.kernel.compiled_queries import PreparedQuery
+from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import InvalidInput
 from tools_app import catalogue
 from tools_app.catalogue import ToolSource
@@ -17,7 +17,7 @@ from tools_app.skills.installed import PREFIX, Installed
 from tools_app.skills.instruction_skill import InstructionSkill
 from tools_app.skills.manifest import Kind
 from tools_app.skills.mcp_skill import McpSkill
-from tools_app.types import AnyTool, LoopTool
+from tools_app.types import AnyTool, AsyncTool
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SkillSource(ToolSource):
         return _tool(row) if row else None
 
 
-_ANY_OF = PreparedQuery(
+_ANY_OF = CompiledQuery(
     lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1],
     "the agent that is asked for",
 )
@@ -59,7 +59,7 @@ def _tool(row: SkillInstall) -> AnyTool | None:
             return HttpSkill(installed, manifest.http)
         case Kind.MCP if manifest.mcp:
             tool = catalogue.find_tool(_public_name(*manifest.mcp), row.agent_id)
-            return McpSkill(installed, tool) if isinstance(tool, LoopTool) else None
+            return McpSkill(installed, tool) if isinstance(tool, AsyncTool) else None
         case Kind.INSTRUCTION:
             return InstructionSkill(installed)
     return None

@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from tools_app import conf
-from tools_app.advisory_lock import alone
+from tools_app.advisory_lock import serialize
 from tools_app.models import Artifact
 from tools_app.storage import artifact_paths
 
@@ -57,7 +57,7 @@ def write_artifact(
     agent_id: str,
     media_type: str = "",
     expected_sha256: str | None = None,
-    keeps_others: bool = False,
+    keep_existing: bool = False,
 ) -> ArtifactView:
     """Store a file, in place of the one that has its path. Owns its transaction; the same again is the same file.
     run_id and agent_id: who made it; None and "" for a person. expected_sha256: of the file as it has to be now, for
@@ -67,7 +67,7 @@ def write_artifact(
     differs in case alone), artifact_too_large, quota_exceeded.
     """
     path = _checked(path)
-    most, most_together = conf.artifact_limits()
+    most, session_quota_bytes = conf.artifact_limits()
     if len(data) > most:
         raise InvalidInput(
             f"The file has {len(data):,} bytes; at most {most:,} are allowed.", code="artifact_too_large"
@@ -85,7 +85,7 @@ def write_artifact(
     folder = _folder(session_id)
     _write_whole(folder, blob, data)
     try:
-        store = partial(_store, session_id, path, fields, most_together, expected_sha256, keeps_others)
+        store = partial(_store, session_id, path, fields, session_quota_bytes, expected_sha256, keep_existing)
         try:
             row = store()
         except IntegrityError:  # another call has just made a file of this path: now it is there to be seen
@@ -137,16 +137,21 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
 
 
 def _store(
-    session_id: UUID, path: str, fields: dict[str, Any], most_together: int, expected: str | None, keeps_others: bool
+    session_id: UUID,
+    path: str,
+    fields: dict[str, Any],
+    session_quota_bytes: int,
+    expected: str | None,
+    keep_existing: bool,
 ) -> Artifact:
     with transaction.atomic():
-        alone(f"files of {session_id}")
-        if keeps_others:
+        serialize(f"files of {session_id}")
+        if keep_existing:
             path = _checked(_free_path(session_id, path, fields["sha256"]))
         row, replaced = _place(session_id, path)
         if expected is not None and row.sha256 != expected:
             raise Conflict("The file has changed since it was read.", code="artifact_changed")
-        _check_quota(session_id, row, fields["size_bytes"], most_together)
+        _check_quota(session_id, row, fields["size_bytes"], session_quota_bytes)
         for name, value in fields.items():
             setattr(row, name, value)
         row.save()
@@ -191,14 +196,15 @@ def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:
     return Artifact(session_id=session_id, path=path, folded_path=folded, created_at=timezone.now()), None
 
 
-def _check_quota(session_id: UUID, row: Artifact, size: int, most_together: int) -> None:
+def _check_quota(session_id: UUID, row: Artifact, size: int, session_quota_bytes: int) -> None:
     others = Artifact.objects.filter(session_id=session_id).exclude(pk=row.pk)
     if others.count() >= MAX_FILES:
         raise InvalidInput(f"The session has {MAX_FILES} files already.", code="quota_exceeded")
     used = others.aggregate(sum=Sum("size_bytes"))["sum"] or 0
-    if used + size > most_together:
+    if used + size > session_quota_bytes:
         raise InvalidInput(
-            f"The session's files may have {most_together:,} bytes together; {most_together - used:,} are left.",
+            f"The files of a session may have {session_quota_bytes:,} bytes in total; "
+            f"{session_quota_bytes - used:,} are left.",
             code="quota_exceeded",
         )
 

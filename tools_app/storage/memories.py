@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from tools_app.advisory_lock import alone
+from tools_app.advisory_lock import serialize
 from tools_app.models import Memory
 from tools_app.storage import memory_search
 from tools_app.types import ToolError
@@ -47,7 +47,7 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
         rows = _rows(holder)
         if rows.filter(key=key).update(text=text, run_id=run_id, updated_at=now):
             return False
-        alone(f"memories of {holder.agent_id} for {holder.actor}")
+        serialize(f"memories of {holder.agent_id} for {holder.actor}")
         if rows.count() >= MAX_MEMORIES:
             raise ToolError(f"There are {MAX_MEMORIES} memories already. Forget some first.")
         Memory.objects.update_or_create(

@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from sessions_app.channels.base import Acknowledgement, ChannelAdapter, NotProven, SendError, WebhookRequest
-from sessions_app.channels.messages import Capabilities, Chat, Happening, Ignored, Incoming, Outgoing, Rendered, Target
+from sessions_app.channels.base import Acknowledgement, ChannelAdapter, SendError, VerificationFailed, WebhookRequest
+from sessions_app.channels.messages import (
+    Capabilities,
+    ChannelEvent,
+    ChannelMessage,
+    Chat,
+    Ignored,
+    Outgoing,
+    Rendered,
+    Target,
+)
 from sessions_app.channels.rendering.renderer import PlainText, render
 from sessions_app.channels.signatures import same_secret
 from sessions_app.channels.webhook_json import read_object
@@ -44,9 +53,9 @@ class Fake(ChannelAdapter):
 
     def verify(self, request: WebhookRequest, now: datetime) -> None:
         if not same_secret(request.header("x-fake-token"), self.account.secrets["token"]):
-            raise NotProven
+            raise VerificationFailed
 
-    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         if request.method == "GET":
             return [Ignored("handshake")]
         body = read_object(request)
@@ -54,7 +63,7 @@ class Fake(ChannelAdapter):
             return [Ignored("odd_shape")]
         sender, chat = body["sender"], str(body.get("chat", body["sender"]))
         return [
-            Incoming(
+            ChannelMessage(
                 message_id=body["id"],
                 sender_id=sender,
                 sender_name=str(body.get("name", "")),
@@ -68,7 +77,7 @@ class Fake(ChannelAdapter):
             )
         ]
 
-    def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
         """A handshake is answered with what it says."""
         return Acknowledgement(200, request.query, "text/plain") if request.method == "GET" else Acknowledgement()
 

@@ -15,23 +15,23 @@ from sessions_app.channels.base import (
     Acknowledgement,
     ChannelAdapter,
     Checked,
-    NotProven,
     SendError,
     Setting,
     Unsupported,
+    VerificationFailed,
     WebhookRequest,
     WrongShape,
 )
 from sessions_app.channels.http import download, fate_of, open_guarded_client, post, retry_after_seconds
 from sessions_app.channels.messages import (
     Attachment,
+    ButtonPress,
     Capabilities,
+    ChannelEvent,
+    ChannelMessage,
     Chat,
-    Happening,
     Ignored,
-    Incoming,
     Outgoing,
-    Press,
     Rendered,
 )
 from sessions_app.channels.rendering.renderer import MarkdownSource, render
@@ -91,9 +91,9 @@ class Webhook(ChannelAdapter):
             now=now,
         )
         if not is_ours:
-            raise NotProven
+            raise VerificationFailed
 
-    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         body = read_object(request)
         readers = {"message.received": _read_message, "action.performed": _read_press}
         reader = readers.get(str(body.get("type", "")))
@@ -102,7 +102,7 @@ class Webhook(ChannelAdapter):
         sent_at = datetime.fromtimestamp(int(request.header("webhook-timestamp")), UTC)
         return [reader(_Fields(body), request.header("webhook-id"), sent_at)]
 
-    def acknowledge(self, request: WebhookRequest, happenings: Sequence[Happening]) -> Acknowledgement:
+    def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
         return Acknowledgement(202, {"id": request.header("webhook-id")})
 
     def capabilities(self, chat: Chat) -> Capabilities:
@@ -254,7 +254,7 @@ def _kind_of(mime_type: str) -> str:
     return family if family in ("image", "audio", "video") else "file"
 
 
-def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happening:
+def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelEvent:
     sender, conversation = fields.place("senderId", required=True), fields.place("conversationId")
     text, native = fields.text("text", longest=1_000_000), fields.text("messageId")
     name = fields.text("senderDisplayName", longest=1000)
@@ -268,7 +268,7 @@ def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happen
     fields.check()
     keys = (f"id:{webhook_id}", *([f"message:{native}"] if native else []))
     thread = conversation if conversation != sender else ""
-    return Incoming(
+    return ChannelMessage(
         message_id=webhook_id,
         sender_id=sender,
         sender_name=name,
@@ -282,12 +282,12 @@ def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happen
     )
 
 
-def _read_press(fields: _Fields, webhook_id: str, sent_at: datetime) -> Happening:
+def _read_press(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelEvent:
     action, sender = fields.text("actionId", required=True), fields.place("senderId", required=True)
     conversation = fields.place("conversationId")
     fields.check()
     thread = conversation if conversation != sender else ""
-    return Press(action, sender, "", Chat(sender, "direct", thread), "", webhook_id, (f"id:{webhook_id}",))
+    return ButtonPress(action, sender, "", Chat(sender, "direct", thread), "", webhook_id, (f"id:{webhook_id}",))
 
 
 def _read_timestamp(fields: _Fields, sent_at: datetime) -> datetime:

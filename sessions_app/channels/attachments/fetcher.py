@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from audit_app import liveness
 from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import persist
+from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.attachments import records, storage
@@ -34,7 +34,7 @@ async def run() -> None:
     try:
         await fetcher.run()
     finally:
-        bell.unlisten(fetcher.ring)
+        bell.unsubscribe(fetcher.ring)
         await fetcher.aclose()
 
 
@@ -101,14 +101,16 @@ class Fetcher:
             async with asyncio.timeout((row.until - timezone.now()).total_seconds()):
                 size, content = await self._try(row)
         except TimeoutError:
-            await persist(records.mark_failed, row, self._owner, "it took too long")
+            await retry_until_stored(records.mark_failed, row, self._owner, "it took too long")
         except AppError as error:
-            await persist(records.mark_failed, row, self._owner, error.message)
+            await retry_until_stored(records.mark_failed, row, self._owner, error.message)
         except Exception as error:
             logger.exception("fetching attachment %s broke off", row.pk)
-            await persist(records.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})")
+            await retry_until_stored(
+                records.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})"
+            )
         else:
-            await persist(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)
+            await retry_until_stored(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)
 
     async def _try(self, row: Attachment) -> tuple[int, Content]:
         for pause in (*_PAUSES, None):

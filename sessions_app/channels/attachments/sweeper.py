@@ -31,7 +31,7 @@ def sweep(observer: Observer) -> None:
         elif row.owner in dead:
             with transaction.atomic():
                 Attachment.objects.filter(pk=row.pk, owner=row.owner, status="waiting").update(owner=None)
-            bell.ring_now()
+            bell.send_now()
 
 
 class OldFiles(retention.Rule):

@@ -13,7 +13,7 @@ from audit_app.kernel.ids import first_id_at
 from sessions_app.channels.attachments import model_text
 from sessions_app.channels.attachments import records as attachments
 from sessions_app.channels.messages import Attachment
-from sessions_app.conversation.inbound_record import Arrival
+from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.models import Attachment as StoredAttachment
 from sessions_app.models import ChannelAccount, InboundMessage, Turn
 from sessions_app.services import Accepted
@@ -26,7 +26,7 @@ class _Begun(Exception):
     """The album's run is under way and waits for no more."""
 
 
-def join(arrival: Arrival) -> Accepted | None:
+def join(arrival: InboundRecord) -> Accepted | None:
     """Add a message to the album that began before it; None when there is none, or its run has begun."""
     if (begun := _find_begun(arrival)) is None:
         return None
@@ -44,7 +44,7 @@ def join(arrival: Arrival) -> Accepted | None:
     return accepted
 
 
-def begin_or_join(arrival: Arrival, receive: Callable[[Arrival], Accepted | None]) -> Accepted | None:
+def begin_or_join(arrival: InboundRecord, receive: Callable[[InboundRecord], Accepted | None]) -> Accepted | None:
     """Have a part of an album received. Of two that come at once one begins it, and the other joins it; one that comes
     when the run of the others has begun is a message of its own."""
     try:
@@ -53,7 +53,7 @@ def begin_or_join(arrival: Arrival, receive: Callable[[Arrival], Accepted | None
         return join(arrival) or receive(arrival)
 
 
-def gather(arrival: Arrival, accepted: Accepted) -> None:
+def gather(arrival: InboundRecord, accepted: Accepted) -> None:
     """Add what came before the message by which the album, in a group, turned out to be meant for us."""
     turn = Turn.objects.get(pk=accepted.turn_id)
     for row in _others(arrival).filter(reason=NOT_ADDRESSED).order_by("id"):
@@ -61,7 +61,7 @@ def gather(arrival: Arrival, accepted: Accepted) -> None:
             return
 
 
-def catch_up(arrival: Arrival) -> Accepted | None:
+def catch_up(arrival: InboundRecord) -> Accepted | None:
     """After a message was left aside: add it all the same when its album turned out meanwhile to be meant for us. Who
     stores first and then looks cannot be missed by `gather`, which does so too."""
     if (begun := _find_begun(arrival)) is None:
@@ -70,7 +70,7 @@ def catch_up(arrival: Arrival) -> Accepted | None:
     return accepted if _take_along(arrival.row, turn) else None
 
 
-def _find_begun(arrival: Arrival) -> tuple[Turn, Accepted] | None:
+def _find_begun(arrival: InboundRecord) -> tuple[Turn, Accepted] | None:
     """The turn of the album that the message is a part of, and what became of it."""
     first = _others(arrival).filter(reason="").order_by("id").first()
     if first is None or first.turn is None or first.session is None or first.run_id is None:
@@ -92,7 +92,7 @@ def _take_along(row: InboundMessage, turn: Turn) -> bool:
     return True
 
 
-def _others(arrival: Arrival) -> QuerySet[InboundMessage]:
+def _others(arrival: InboundRecord) -> QuerySet[InboundMessage]:
     """Stored messages of the same album, by the same sender."""
     since = first_id_at(timezone.now() - _WITHIN)
     rows = InboundMessage.objects.select_related("account", "turn", "session").filter(

@@ -9,10 +9,10 @@ from audit_app.kernel.errors import AppError, Forbidden, NotFound
 from sessions_app.approvals import decisions, prompt_text
 from sessions_app.approvals.permissions import find_decider
 from sessions_app.channels.inbound.commands import record
-from sessions_app.channels.messages import Press, Target
+from sessions_app.channels.messages import ButtonPress, Target
 from sessions_app.channels.outbound import prompts
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.conversation.inbound_record import Arrival, new_row
+from sessions_app.conversation.inbound_record import InboundRecord, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
 from tools_app import selectors as tools
@@ -24,7 +24,7 @@ _NOT_YOU = "Only an operator may decide this. Your click changed nothing."
 _HOW = "Write `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny ID why not`."
 
 
-def take_press(account: ChannelAccount, press: Press, raw: bytes) -> None:
+def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
     """A pressed button: decide what it is about, or say why not. A repetition changes nothing."""
     row = new_row(
         account,
@@ -36,7 +36,7 @@ def take_press(account: ChannelAccount, press: Press, raw: bytes) -> None:
         raw,
     )
     target = Target(press.chat, press_id=press.press_id, reference=press.reference)
-    arrival, destination = Arrival(row, press.keys), Destination(account, target)
+    arrival, destination = InboundRecord(row, press.keys), Destination(account, target)
     if not prompt_text.is_ours(press.action_id):
         record(arrival, "unknown_action", destination, _NOT_OURS, kind="press")
         return
@@ -47,7 +47,7 @@ def take_press(account: ChannelAccount, press: Press, raw: bytes) -> None:
         record(arrival, error.code, destination, error.message, kind="press")
 
 
-def obey(arrival: Arrival, destination: Destination, key: SessionKey, text: str) -> None:
+def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:
     """`/approve` or `/deny`. What came of it is shown in place of the question, or below it."""
     session = Session.objects.filter(key=str(key)).first()
     try:
@@ -61,7 +61,7 @@ def obey(arrival: Arrival, destination: Destination, key: SessionKey, text: str)
         record(arrival, error.code, destination, error.message, session=session)
 
 
-def _meant(account: ChannelAccount, press: Press) -> tuple[ApprovalView, Decision]:
+def _meant(account: ChannelAccount, press: ButtonPress) -> tuple[ApprovalView, Decision]:
     """Raises NotFound for an id that was made up, or belongs to another chat."""
     meant = prompt_text.read_action(press.action_id)
     if meant is None or not prompts.was_asked_in(meant[0], account.pk, press.chat.id):
@@ -70,7 +70,7 @@ def _meant(account: ChannelAccount, press: Press) -> tuple[ApprovalView, Decisio
 
 
 def _decide(
-    arrival: Arrival, destination: Destination, approval: ApprovalView, decision: Decision, note: str, told: str
+    arrival: InboundRecord, destination: Destination, approval: ApprovalView, decision: Decision, note: str, told: str
 ) -> None:
     """Raises Forbidden, and what `approvals.decide` raises; then nothing is stored."""
     session = Session.objects.filter(pk=approval.session_id).first()

@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from agents_app import selectors as agents
 from audit_app import services as audit
 from sessions_app.channels.outbound.outbox import Destination, plan_notice
-from sessions_app.conversation.inbound_record import Arrival
+from sessions_app.conversation.inbound_record import InboundRecord
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session
 from sessions_app.services import cancel_session_runs
@@ -22,7 +22,7 @@ _HELP = """I answer what you write. Commands:
 
 
 def record(
-    arrival: Arrival,
+    arrival: InboundRecord,
     reason: str,
     destination: Destination,
     notice: str,
@@ -51,7 +51,7 @@ def record(
         return False
 
 
-def obey(arrival: Arrival, destination: Destination, key: SessionKey, text: str) -> None:
+def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:
     """Do what the command says, once."""
     word, *rest = text.split(maxsplit=1)
     command = word.removeprefix("/")

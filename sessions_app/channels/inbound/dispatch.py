@@ -13,23 +13,23 @@ from sessions_app.channels.attachments import model_text
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing
 from sessions_app.channels.messages import (
+    ButtonPress,
+    ChannelEvent,
+    ChannelMessage,
     Chat,
+    ChatEvent,
     ChatMoved,
-    ChatNoted,
-    Happening,
     Ignored,
-    Incoming,
-    Press,
-    StopAsked,
+    StopRequest,
     Target,
     is_command,
 )
 from sessions_app.channels.outbound.chat_migration import move_chat
 from sessions_app.channels.outbound.outbox import Destination, draft_id_of
-from sessions_app.conversation.inbound_record import Arrival, clean_name, count_refused, new_row
+from sessions_app.conversation.inbound_record import InboundRecord, clean_name, count_refused, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
-from sessions_app.services import Accepted, Inbound, cancel_session_runs, receive
+from sessions_app.services import Accepted, NewMessage, cancel_session_runs, receive
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _PRIVATE = "This assistant is private. Ask its operator for a pairing code, then
 
 
 def take_in(
-    account: ChannelAccount, adapter: ChannelAdapter, happenings: Sequence[Happening], raw: bytes
+    account: ChannelAccount, adapter: ChannelAdapter, channel_events: Sequence[ChannelEvent], raw: bytes
 ) -> list[Accepted]:
     """Take in what a webhook brought; what became runs. A repetition changes nothing.
 
@@ -48,19 +48,19 @@ def take_in(
     channels whose senders try again by themselves, and what the database raises.
     """
     accepted = []
-    for happening in happenings:
-        match happening:
-            case Incoming():
-                taken = _take_message(account, adapter, happening, raw)
+    for channel_event in channel_events:
+        match channel_event:
+            case ChannelMessage():
+                taken = _take_message(account, adapter, channel_event, raw)
                 accepted += [taken] if taken else []
-            case Press():
-                approval_buttons.take_press(account, happening, raw)
-            case StopAsked():
-                _stop(account, adapter, happening)
+            case ButtonPress():
+                approval_buttons.take_press(account, channel_event, raw)
+            case StopRequest():
+                _stop(account, adapter, channel_event)
             case ChatMoved(old, new):
                 move_chat(account, old, new)
-            case ChatNoted():
-                _note(account, happening, raw)
+            case ChatEvent():
+                _note(account, channel_event, raw)
             case Ignored(why):
                 logger.info("%s: ignored (%s)", account, why)
     return accepted
@@ -77,8 +77,8 @@ class _Case:
 
     account: ChannelAccount
     adapter: ChannelAdapter
-    incoming: Incoming
-    arrival: Arrival
+    incoming: ChannelMessage
+    arrival: InboundRecord
 
     @property
     def destination(self) -> Destination:
@@ -105,11 +105,13 @@ class _Case:
         commands.record(self.arrival, reason, self.destination, notice)
 
 
-def _take_message(account: ChannelAccount, adapter: ChannelAdapter, incoming: Incoming, raw: bytes) -> Accepted | None:
+def _take_message(
+    account: ChannelAccount, adapter: ChannelAdapter, incoming: ChannelMessage, raw: bytes
+) -> Accepted | None:
     if not incoming.is_addressed and not incoming.album_id:
         logger.info("%s: ignored (not_addressed)", account)
         return None
-    case = _Case(account, adapter, incoming, Arrival.of_message(account, incoming, raw))
+    case = _Case(account, adapter, incoming, InboundRecord.of_message(account, incoming, raw))
     if incoming.album_id and (joined := albums.join(case.arrival)):
         return joined
     if not case.is_allowed:
@@ -133,16 +135,16 @@ def _take_message(account: ChannelAccount, adapter: ChannelAdapter, incoming: In
 def _obey(case: _Case) -> None:
     command, *words = case.incoming.text.split()
     if command in ("/approve", "/deny"):
-        approval_buttons.obey(case.arrival, case.destination, case.key, case.incoming.text)
+        approval_buttons.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
     elif command == "/pair" and len(words) == 1:
         _pair(case, words[0])
     else:
-        commands.obey(case.arrival, case.destination, case.key, case.incoming.text)
+        commands.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
 
 
 def _receive(case: _Case) -> Accepted | None:
     incoming, key, agent = case.incoming, case.key, case.account.agent
-    inbound = Inbound(
+    inbound = NewMessage(
         key.channel,
         key.account_id,
         key.sender_id,
@@ -170,11 +172,11 @@ def _receive(case: _Case) -> Accepted | None:
         return None
 
 
-def _names(arrival: Arrival) -> str:
+def _names(arrival: InboundRecord) -> str:
     return model_text.named((file.kind, model_text.clean_filename(file.filename or "")) for file in arrival.files)
 
 
-def _party(incoming: Incoming) -> str:
+def _party(incoming: ChannelMessage) -> str:
     return clean_name((incoming.chat_title if incoming.chat.type != "direct" else "") or incoming.sender_name)
 
 
@@ -186,8 +188,8 @@ def _refuse(case: _Case) -> None:
     elif len(words) == 2 and words[0] in ("/pair", "/start"):
         _pair(case, words[1])
     else:
-        was_told = count_refused(case.account.pk, case.incoming.sender_id, _REFUSED, _TELL_AGAIN)
-        case.record("not_paired", "" if was_told else _PRIVATE)
+        is_delivered = count_refused(case.account.pk, case.incoming.sender_id, _REFUSED, _TELL_AGAIN)
+        case.record("not_paired", "" if is_delivered else _PRIVATE)
 
 
 def _pair(case: _Case, code: str) -> None:
@@ -202,14 +204,14 @@ def _pair(case: _Case, code: str) -> None:
             case.record(pairing.FAILED, _WRONG_CODE)
 
 
-def _note(account: ChannelAccount, noted: ChatNoted, raw: bytes) -> None:
+def _note(account: ChannelAccount, noted: ChatEvent, raw: bytes) -> None:
     row = new_row(
         account, noted.chat, noted.sender_id, noted.sender_name, noted.keys[0], {}, raw, sent_at=noted.sent_at
     )
-    commands.record(Arrival(row, noted.keys), noted.note, Destination(account, Target(noted.chat)), "")
+    commands.record(InboundRecord(row, noted.keys), noted.note, Destination(account, Target(noted.chat)), "")
 
 
-def _stop(account: ChannelAccount, adapter: ChannelAdapter, asked: StopAsked) -> None:
+def _stop(account: ChannelAccount, adapter: ChannelAdapter, asked: StopRequest) -> None:
     """Stop the run whose preview it was, and no later one: the press may come late, and more than once."""
     key = session_key(adapter, account, asked.chat, asked.chat.id)
     session = Session.objects.filter(key=str(key)).first()

@@ -25,14 +25,14 @@ from sessions_app.channels import accounts
 from sessions_app.channels.base import (
     Acknowledgement,
     ChannelAdapter,
-    NotProven,
     NotReadable,
+    VerificationFailed,
     WebhookRequest,
     WrongMediaType,
     WrongShape,
 )
 from sessions_app.channels.inbound import dispatch
-from sessions_app.channels.messages import Chat, Happening
+from sessions_app.channels.messages import ChannelEvent, Chat
 from sessions_app.models import ChannelAccount
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
@@ -147,17 +147,17 @@ class WebhookConsumer(AsyncHttpConsumer):
         if not _is_proven(adapter, request, now) and not (
             await adapter.refresh(request) and _is_proven(adapter, request, now)
         ):
-            raise Refused(401, NotProven.code, NotProven().message)
-        happenings: Sequence[Happening] = ()
+            raise Refused(401, VerificationFailed.code, VerificationFailed().message)
+        channel_events: Sequence[ChannelEvent] = ()
         try:
-            happenings = adapter.parse(request, now)
+            channel_events = adapter.parse(request, now)
         except AppError as error:
             raise Refused(_STATUS.get(type(error), 400), error.code, error.message) from error
         except Exception as error:
             await _give_up(account, adapter, error, "read")
         else:
-            await _take(account, adapter, happenings, request.body)
-        return adapter.acknowledge(request, happenings)
+            await _take(account, adapter, channel_events, request.body)
+        return adapter.acknowledge(request, channel_events)
 
 
 def _is_proven(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) -> bool:
@@ -172,9 +172,11 @@ def _is_proven(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) 
     return True
 
 
-async def _take(account: ChannelAccount, adapter: ChannelAdapter, happenings: Sequence[Happening], raw: bytes) -> None:
+async def _take(
+    account: ChannelAccount, adapter: ChannelAdapter, channel_events: Sequence[ChannelEvent], raw: bytes
+) -> None:
     try:
-        await in_db(_take_in, account, adapter, happenings, raw)
+        await in_db(_take_in, account, adapter, channel_events, raw)
     except RateLimited as error:
         seconds = str(error.retry_after_seconds)
         raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
@@ -196,8 +198,8 @@ async def _give_up(account: ChannelAccount, adapter: ChannelAdapter, error: Exce
         raise Refused(500, "internal_error", f"This message could not be {what}.") from error
 
 
-def _take_in(account: ChannelAccount, adapter: ChannelAdapter, happenings: Any, raw: bytes) -> None:
-    dispatch.take_in(account, adapter, happenings, raw)
+def _take_in(account: ChannelAccount, adapter: ChannelAdapter, channel_events: Any, raw: bytes) -> None:
+    dispatch.take_in(account, adapter, channel_events, raw)
     known_accounts.note_inbound(account)
 
 
@@ -256,4 +258,4 @@ async def _send(
     await send({"type": "http.response.body", "body": body})
 
 
-live_routes = [path("channels/<slug:channel>/<slug:account_id>/webhook", WebhookConsumer.as_asgi())]
+routes = [path("channels/<slug:channel>/<slug:account_id>/webhook", WebhookConsumer.as_asgi())]

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from sessions_app.channels.messages import Target
 from sessions_app.channels.nudges import deliveries as bell
-from sessions_app.channels.outbound.outbox import lane_of
+from sessions_app.channels.outbound.outbox import ordering_key_of
 from sessions_app.channels.registry import channels
 from sessions_app.conversation.session_key import SessionKey, parse_key
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing, Session
@@ -26,8 +26,8 @@ def move_chat(account: ChannelAccount, old: str, new: str) -> None:
         InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)
         for row in Delivery.objects.filter(account=account, status__in=["draft", "pending"], target__chat=old):
             target = {**row.target, "chat": new}
-            lane = lane_of(account.pk, Target.from_json(target).chat)
-            Delivery.objects.filter(pk=row.pk).update(target=target, lane=lane)
+            ordering_key = ordering_key_of(account.pk, Target.from_json(target).chat)
+            Delivery.objects.filter(pk=row.pk).update(target=target, ordering_key=ordering_key)
         bell.ring()
 
 

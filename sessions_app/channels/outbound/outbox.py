@@ -31,13 +31,13 @@ class Destination:
     target: Target
 
     @property
-    def lane(self) -> str:
+    def ordering_key(self) -> str:
         """What answers a press waits for no message, and none for it."""
         press_id = self.target.press_id
-        return lane_of(self.account.pk, Chat(f"press:{press_id}") if press_id else self.target.chat)
+        return ordering_key_of(self.account.pk, Chat(f"press:{press_id}") if press_id else self.target.chat)
 
 
-def lane_of(account_id: UUID, chat: Chat) -> str:
+def ordering_key_of(account_id: UUID, chat: Chat) -> str:
     """One conversation of an account: within it, one message at a time and in order."""
     place = f"{chat.id}:{chat.thread_id}" if chat.thread_id else chat.id
     if len(place) > _LONGEST_LANE:
@@ -93,7 +93,7 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
             destination,
             capabilities,
             rendered,
-            dedupe_key(run_id, index, destination.lane),
+            dedupe_key(run_id, index, destination.ordering_key),
             run_id,
             session,
             kind="failure" if failure else "answer",
@@ -148,9 +148,9 @@ def plan_outcome(prompt: Delivery, destination: Destination, markdown: str) -> N
     bell.ring()
 
 
-def is_lane_busy(lane: str) -> bool:
+def is_ordering_key_busy(ordering_key: str) -> bool:
     """Whether something is still to be sent there, which must come before whatever is new."""
-    return Delivery.objects.filter(IS_OPEN, lane=lane).exists()
+    return Delivery.objects.filter(IS_OPEN, ordering_key=ordering_key).exists()
 
 
 def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
@@ -187,7 +187,7 @@ def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
 
 def draft_key(destination: Destination, run_id: UUID) -> str:
     """Names the row in whose place a run's previews are shown: the first part of its answer."""
-    return dedupe_key(run_id, 0, destination.lane)
+    return dedupe_key(run_id, 0, destination.ordering_key)
 
 
 def draft_id_of(run_id: UUID) -> int:
@@ -195,8 +195,8 @@ def draft_id_of(run_id: UUID) -> int:
     return run_id.int % 2_000_000_000 + 1
 
 
-def dedupe_key(run_id: UUID, part: int, lane: str) -> str:
-    return f"{run_id}:{part}:{hashlib.sha256(lane.encode()).hexdigest()[:32]}"
+def dedupe_key(run_id: UUID, part: int, ordering_key: str) -> str:
+    return f"{run_id}:{part}:{hashlib.sha256(ordering_key.encode()).hexdigest()[:32]}"
 
 
 def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered], Capabilities]:
@@ -247,7 +247,7 @@ def _row(
         account=destination.account,
         session=session,
         run_id=run_id,
-        lane=destination.lane,
+        ordering_key=destination.ordering_key,
         target=destination.target.as_json(),
         kind=kind,
         part=part,

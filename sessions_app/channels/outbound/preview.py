@@ -16,8 +16,8 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import persist
-from sessions_app.channels.base import ChannelAdapter, Fate, SendError, Unsupported
+from audit_app.kernel.durable_writes import retry_until_stored
+from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.channels.messages import Outgoing, Rendered
 from sessions_app.channels.outbound import outbox
 from sessions_app.channels.outbound.outbox import Destination
@@ -25,7 +25,7 @@ from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.channels.outbound.sender import outgoing_of
 from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
-from sessions_app.live_view.watch import Seen, Viewer
+from sessions_app.live_view.watch import SessionEvent, Viewer
 from sessions_app.models import Delivery, Session
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
 
@@ -45,7 +45,7 @@ class RunText:
         self._asks: set[str] = set()
         self.is_over = False
 
-    def see(self, fact: Seen) -> bool:
+    def see(self, fact: SessionEvent) -> bool:
         """Take a fact in; whether anything changed."""
         if fact.run_id != self._run_id:
             return False
@@ -173,7 +173,7 @@ class Preview:
                     await self._adapter.typing(self._destination.target)
                 return None
         except SendError as error:
-            if error.fate is Fate.NOT_SENT:
+            if error.fate is SendCertainty.NOT_SENT:
                 seconds = error.retry_after_seconds or max(self._capabilities.draft_seconds * 4, 1.0)
                 if error.retry_after_seconds:
                     self._pacing.hold(self._chat, seconds, whole_account=error.slows_account)
@@ -194,7 +194,7 @@ class Preview:
             if wait := self._pacing.take_preview(self._chat, self._capabilities):
                 return wait
             await self._adapter.draft(self._outgoing(rendered), outbox.draft_id_of(self._run_id))
-        elif self._row is None and await in_db(outbox.is_lane_busy, self._destination.lane):
+        elif self._row is None and await in_db(outbox.is_ordering_key_busy, self._destination.ordering_key):
             return self._capabilities.draft_seconds  # an earlier answer has yet to go out: ours would stand above it
         elif wait := self._pacing.take_preview(self._chat, self._capabilities):
             return wait
@@ -235,7 +235,7 @@ class Preview:
                 return  # it is another's
         key = outbox.draft_key(self._destination, self._run_id)
         shown_id = self._row.provider_message_id if self._row else ""
-        while not await persist(outbox.release_draft, key, self._owner, shown_id):
+        while not await retry_until_stored(outbox.release_draft, key, self._owner, shown_id):
             await asyncio.sleep(_AGAIN_SECONDS)
 
     @property

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from audit_app.kernel.errors import NotFound
 from sessions_app.approvals import prompt_text
-from sessions_app.approvals.permissions import may_be_said_in
+from sessions_app.approvals.permissions import allowed_decisions_in_chat
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Capabilities, Target
 from sessions_app.channels.outbound import outbox, transitions
@@ -76,7 +76,7 @@ def _ask(approval: ApprovalView, session: Session) -> None:
         return
     capabilities = _capabilities_of(destination)
     is_alone = destination.target.chat.type == "direct"
-    put = prompt_text.narrowed(approval, may_be_said_in(destination.account, session, is_alone=is_alone))
+    put = prompt_text.narrowed(approval, allowed_decisions_in_chat(destination.account, session, is_alone=is_alone))
     may_decide = bool(put.choices)
     buttons = prompt_text.buttons(put, capabilities.max_buttons) if may_decide and capabilities.buttons else ()
     markdown = prompt_text.prompt(

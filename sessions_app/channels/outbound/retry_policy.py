@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sessions_app.channels.base import Fate
+from sessions_app.channels.base import SendCertainty
 from sessions_app.channels.messages import Capabilities
 
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -19,7 +19,7 @@ class Verdict:
 
 
 def decide(
-    fate: Fate,
+    fate: SendCertainty,
     capabilities: Capabilities,
     *,
     tries: int,
@@ -33,9 +33,9 @@ def decide(
 
     Again goes only what certainly did not arrive, or may arrive twice; within its lifetime.
     """
-    if fate is Fate.REFUSED:
+    if fate is SendCertainty.REFUSED:
         return Verdict("failed")
-    if fate is Fate.UNKNOWN and not is_repeatable:
+    if fate is SendCertainty.UNKNOWN and not is_repeatable:
         return Verdict("unknown")
     if capabilities.retries and tries > len(capabilities.retries):
         return Verdict("failed")

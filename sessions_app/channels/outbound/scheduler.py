@@ -49,10 +49,10 @@ class Chooser:
             for row in due:
                 if len(sending) + len(ready) >= _MOST_AT_ONCE:
                     return list(ready.values())
-                if row.lane in sending or row.lane in ready or row.account_id in full:
+                if row.ordering_key in sending or row.ordering_key in ready or row.account_id in full:
                     continue
                 if self._may_send(row, full):
-                    ready[row.lane] = row
+                    ready[row.ordering_key] = row
                     counts[row.account_id] += 1
                     if counts[row.account_id] >= _MOST_OF_ACCOUNT:
                         full.add(row.account_id)

@@ -15,11 +15,11 @@ from uuid import UUID
 from django.utils import timezone
 
 from audit_app.kernel.database import in_db
-from audit_app.kernel.durable_writes import persist
+from audit_app.kernel.durable_writes import retry_until_stored
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
-from sessions_app.channels.base import ChannelAdapter, Fate, SendError
+from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
 from sessions_app.channels.nudges import deliveries as bell
 from sessions_app.channels.outbound import chat_migration, transitions
@@ -72,7 +72,7 @@ class Sender:
                         await self._woken.wait()
                 self._woken.clear()
         finally:
-            bell.unlisten(self.ring)
+            bell.unsubscribe(self.ring)
 
     async def aclose(self) -> None:
         """Wait for what is still being sent, however slow the platforms are: cut off, it would be in doubt."""
@@ -91,8 +91,8 @@ class Sender:
             if row.pk in claimed:
                 row.tries += 1
                 self._busy[row.account_id] += 1
-                task = self._sending[row.lane] = self._loop.create_task(self._carry(row))
-                task.add_done_callback(partial(self._end, row.lane, row.account_id))
+                task = self._sending[row.ordering_key] = self._loop.create_task(self._carry(row))
+                task.add_done_callback(partial(self._end, row.ordering_key, row.account_id))
 
     async def _claim(self, ready: Sequence[Delivery]) -> set[int]:
         claiming = self._loop.create_task(in_db(transitions.claim, [row.pk for row in ready], self._owner))
@@ -101,11 +101,11 @@ class Sender:
         except asyncio.CancelledError:
             # It is claimed all the same, and nobody sends it: left so, it would be in doubt.
             with suppress(Exception):
-                await persist(transitions.unclaim, await claiming, self._owner)
+                await retry_until_stored(transitions.unclaim, await claiming, self._owner)
             raise
 
-    def _end(self, lane: str, account_id: UUID, task: asyncio.Task[None]) -> None:
-        del self._sending[lane]
+    def _end(self, ordering_key: str, account_id: UUID, task: asyncio.Task[None]) -> None:
+        del self._sending[ordering_key]
         self._busy[account_id] -= 1
         self._woken.set()
 
@@ -118,7 +118,7 @@ class Sender:
         except Exception as error:
             logger.exception("what became of delivery %s could not be stored", row.pk)
             told = f"What became of it could not be stored ({type(error).__name__})."
-            await persist(transitions.give_up, row, self._owner, "unknown", told)
+            await retry_until_stored(transitions.give_up, row, self._owner, "unknown", told)
 
     async def _send(self, row: Delivery) -> None:
         try:
@@ -132,15 +132,17 @@ class Sender:
         except SendError as error:
             await self._after_error(row, can, error)
         except AppError as error:
-            await self._after_error(row, can, SendError(error.message, Fate.REFUSED))
+            await self._after_error(row, can, SendError(error.message, SendCertainty.REFUSED))
         except _TakenOver:
             raise
         except Exception as error:
             logger.exception("sending delivery %s broke off", row.pk)
-            await self._after_error(row, can, SendError(f"Sending broke off ({type(error).__name__}).", Fate.UNKNOWN))
+            await self._after_error(
+                row, can, SendError(f"Sending broke off ({type(error).__name__}).", SendCertainty.UNKNOWN)
+            )
         else:
             message_id = message_id[:_LONGEST_ID]
-            if not await persist(transitions.mark_sent, row, self._owner, message_id):
+            if not await retry_until_stored(transitions.mark_sent, row, self._owner, message_id):
                 logger.warning("delivery %s was sent after it had been given up", row.pk)
             await self._note_sent(row)
 
@@ -149,15 +151,15 @@ class Sender:
         has set that right, or it expires."""
         told = error.message if isinstance(error, AppError) else f"The channel cannot be used ({type(error).__name__})."
         logger.error("%s: %s", row.account, told, exc_info=None if isinstance(error, AppError) else error)
-        await persist(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, told, is_try=False)
-        await persist(accounts.note_error, row.account, told)
+        await retry_until_stored(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, told, is_try=False)
+        await retry_until_stored(accounts.note_error, row.account, told)
 
     async def _note_sent(self, row: Delivery) -> None:
         """For the operator's view. Seldom, so that it costs busy accounts nothing."""
         now = self._loop.time()
         if now - self._noted.get(row.account_id, float("-inf")) >= _NOTED_SECONDS:
             self._noted[row.account_id] = now
-            await persist(accounts.note_sent, row.account)
+            await retry_until_stored(accounts.note_sent, row.account)
 
     async def _transmit(self, adapter: ChannelAdapter, can: Capabilities, row: Delivery) -> str:
         message = outgoing_of(row)
@@ -166,10 +168,12 @@ class Sender:
         if (
             is_counted
             and self._pacing.is_looping(chat)
-            and not await persist(transitions.is_for_person, row, LOOP_SECONDS)
+            and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS)
         ):
             logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
-            raise SendError("Too many messages into a chat where nobody writes: it looks like a loop.", Fate.REFUSED)
+            raise SendError(
+                "Too many messages into a chat where nobody writes: it looks like a loop.", SendCertainty.REFUSED
+            )
         return await self._edit_or_send(adapter, can, message, row)
 
     async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
@@ -180,19 +184,19 @@ class Sender:
                 await _in_time(adapter.edit(message, shown_id), can)
                 return shown_id
             except SendError as error:
-                if error.fate is not Fate.REFUSED or error.ends_account or error.moved_to:
+                if error.fate is not SendCertainty.REFUSED or error.ends_account or error.moved_to:
                     raise
                 logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
             row.provider_message_id = ""
-            if not await persist(transitions.forget_shown, row, self._owner):
+            if not await retry_until_stored(transitions.forget_shown, row, self._owner):
                 raise _TakenOver
         return await _in_time(adapter.send(message), can)
 
     async def _after_error(self, row: Delivery, can: Capabilities, error: SendError) -> None:
         target = Target.from_json(row.target)
         if error.moved_to:
-            await persist(transitions.put_back, row, self._owner, 0.0, error.message)
-            await persist(chat_migration.move_chat, row.account, target.chat.id, error.moved_to)
+            await retry_until_stored(transitions.put_back, row, self._owner, 0.0, error.message)
+            await retry_until_stored(chat_migration.move_chat, row.account, target.chat.id, error.moved_to)
             return
         if error.retry_after_seconds:
             chat = (row.account_id, target.chat.id)
@@ -208,14 +212,14 @@ class Sender:
         )
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
         if verdict.status == "pending":
-            await persist(transitions.put_back, row, self._owner, verdict.seconds, error.message)
+            await retry_until_stored(transitions.put_back, row, self._owner, verdict.seconds, error.message)
             self._loop.call_later(verdict.seconds + 0.02, self._woken.set)
         else:
-            await persist(transitions.give_up, row, self._owner, verdict.status, error.message)
+            await retry_until_stored(transitions.give_up, row, self._owner, verdict.status, error.message)
         if error.ends_account:
-            await persist(accounts.set_enabled, row.account, False, why=error.message)
+            await retry_until_stored(accounts.set_enabled, row.account, False, why=error.message)
         else:
-            await persist(accounts.note_error, row.account, error.message)
+            await retry_until_stored(accounts.note_error, row.account, error.message)
 
 
 async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
@@ -224,7 +228,7 @@ async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
         async with asyncio.timeout(capabilities.send_seconds + 5.0):
             return await call
     except TimeoutError:
-        raise SendError("The platform did not answer in time.", Fate.UNKNOWN) from None
+        raise SendError("The platform did not answer in time.", SendCertainty.UNKNOWN) from None
 
 
 def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:

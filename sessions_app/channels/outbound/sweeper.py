@@ -44,7 +44,7 @@ def _free_dead(observer: Observer) -> None:
             with transaction.atomic():
                 freed = transitions.free(row) or freed
     if freed:
-        bell.ring_now()
+        bell.send_now()
 
 
 def _may_repeat(row: Delivery) -> bool:

@@ -12,7 +12,7 @@ from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.event_types import EventType, Fact
+from audit_app.event_types import EventType, NewEvent
 from audit_app.kernel.ids import first_id_at
 from sessions_app import events
 from sessions_app.channels.nudges import deliveries as bell
@@ -34,7 +34,7 @@ def list_due(
     but_accounts: those that can send nothing now; what waits there must not stand in the way of others. but_chats: the
     same for chats, each with its account; what answers a press there can be sent all the same.
     """
-    heads = Delivery.objects.filter(IS_OPEN).order_by().values("lane").annotate(head=Min("id"))
+    heads = Delivery.objects.filter(IS_OPEN).order_by().values("ordering_key").annotate(head=Min("id"))
     due = Delivery.objects.filter(
         pk__in=heads.values("head"),
         status="pending",
@@ -47,7 +47,7 @@ def list_due(
         due = due.exclude(account__in=but_accounts)
     if but_chats:
         # One list, however many accounts. Lanes begin with the account's id, whatever the database.
-        place = Concat(Left("lane", _ACCOUNT_LENGTH), KT("target__chat"), output_field=TextField())
+        place = Concat(Left("ordering_key", _ACCOUNT_LENGTH), KT("target__chat"), output_field=TextField())
         waiting = [f"{account}:{chat}" for account, chat in but_chats]
         due = due.alias(place=place).exclude(place__in=waiting, target__press="")
     return list(due.select_related("account", "session__agent").order_by("id")[:limit])
@@ -88,7 +88,7 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         if _is_told(delivery) and delivery.sent_at is None and not _siblings(delivery).exclude(status="sent").exists():
             ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
             payload = {"channel": delivery.account.channel, "parts": delivery.parts, "provider_message_ids": ids}
-            audit.emit([_fact(delivery, events.DELIVERY_SENT, payload)])
+            audit.emit([_event(delivery, events.DELIVERY_SENT, payload)])
         return True
 
 
@@ -127,7 +127,7 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
                 "parts": delivery.parts,
                 "message": f"{error} ({_WORDS[status]})" if error else _WORDS[status],
             }
-            audit.emit([_fact(delivery, events.DELIVERY_FAILED, payload)])
+            audit.emit([_event(delivery, events.DELIVERY_FAILED, payload)])
         bell.ring()
         return True
 
@@ -168,7 +168,7 @@ def _ours(delivery: Delivery, owner: UUID) -> QuerySet[Delivery]:
 
 
 def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
-    return Delivery.objects.filter(run=delivery.run_id, lane=delivery.lane)
+    return Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
 
 
 def _is_told(delivery: Delivery) -> bool:
@@ -176,11 +176,11 @@ def _is_told(delivery: Delivery) -> bool:
     return delivery.run_id is not None and delivery.session_id is not None
 
 
-def _fact(delivery: Delivery, event_type: EventType, payload: dict[str, Any]) -> Fact:
+def _event(delivery: Delivery, event_type: EventType, payload: dict[str, Any]) -> NewEvent:
     session = delivery.session
     assert session is not None and delivery.run_id is not None  # noqa: S101 - see _is_told
     agent_id = session.agent.agent_id
-    return Fact(
+    return NewEvent(
         event_type,
         session.id,
         payload,

@@ -30,7 +30,7 @@ from sessions_app.surfaces.agent_messages.message_stream import Telling, is_clos
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import ClientGone
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 
@@ -50,7 +50,7 @@ class _Stream(EventStreamConsumer):
     is_endless = True
     methods: ClassVar[tuple[str, ...]] = ("GET",)
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return errors.shape(failure)
 
     def recheck(self) -> None:
@@ -151,7 +151,7 @@ class MessageSocket(AsyncWebsocketConsumer):
             request_id = frame.get("requestId")
             answer = await self._obey(frame, request_id)
         except Exception as error:
-            answer = {"type": "error", "error": failure_of(error).message}
+            answer = {"type": "error", "error": http_error_of(error).message}
             if request_id is not None:
                 answer["requestId"] = request_id
         with suppress(ClientGone):
@@ -243,7 +243,7 @@ def _read_frame(text: str | None) -> dict[str, Any]:
 _RUN = "api/v1/agents/<str:run_id>"
 _WORKFLOW = "api/v1/workflows/runs/<str:workflow_id>/<str:run_id>"
 
-live_routes = [
+routes = [
     path(f"{_RUN}/stream", MessageStream.as_asgi()),
     path(f"{_RUN}/details/stream", DetailStream.as_asgi()),
     path(f"{_WORKFLOW}/stream", MessageStream.as_asgi()),

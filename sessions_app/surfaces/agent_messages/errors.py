@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 
 _PACED_SECONDS = 3  # what clients wait out by themselves
 
@@ -20,14 +20,14 @@ class NotHere(APIException):
         super().__init__(f"{what} is not part of this server.")
 
 
-def shape(failure: Failure) -> dict[str, Any]:
+def shape(failure: HttpError) -> dict[str, Any]:
     shown: dict[str, Any] = {"message": failure.message, "code": failure.code, "status": failure.status}
     if failure.extra:
         shown["details"] = dict(failure.extra)
     return shown
 
 
-def headers_of(failure: Failure) -> dict[str, str]:
+def headers_of(failure: HttpError) -> dict[str, str]:
     """With the pace, which clients look for before they give up at a 429."""
     headers = dict(failure.headers)
     seconds = headers.get("Retry-After", "")
@@ -39,5 +39,5 @@ def headers_of(failure: Failure) -> dict[str, str]:
 
 def handle(problem: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler of this surface."""
-    failure = failure_of(problem)
+    failure = http_error_of(problem)
     return Response(shape(failure), status=failure.status, headers=headers_of(failure))

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact
@@ -16,20 +16,20 @@ BATCH, CITED = "batch.progress", "citations.added"
 _LONGEST_LINE = 160
 
 
-def started(fact: Seen) -> Compact:
+def started(fact: SessionEvent) -> Compact:
     payload = fact.payload
     line = json.dumps(payload["arguments"], ensure_ascii=False) if payload.get("arguments") else ""
     text = f"Using {payload['tool']}" + (f": {_short(line)}" if line else "")
     return _tool("started", fact, text, input=payload.get("arguments"))
 
 
-def progress(fact: Seen, requested: Seen) -> Compact:
+def progress(fact: SessionEvent, requested: SessionEvent) -> Compact:
     """Of a call that is under way. Not stored. requested: the event with which the call began."""
     text = str(fact.payload.get("text") or "Working")
     return _tool("progress", requested, text, percent=_percent(fact.payload.get("fraction")))
 
 
-def _completed(fact: Seen) -> Compact:
+def _completed(fact: SessionEvent) -> Compact:
     payload = fact.payload
     files = _written(payload["tool"], payload.get("output"))
     return _tool(
@@ -42,7 +42,7 @@ def _completed(fact: Seen) -> Compact:
     )
 
 
-def _failed(fact: Seen) -> Compact:
+def _failed(fact: SessionEvent) -> Compact:
     payload = fact.payload
     text = f"{payload['tool']}: {_short(payload.get('error') or payload.get('status') or 'failed')}"
     return _tool(
@@ -55,7 +55,7 @@ def _failed(fact: Seen) -> Compact:
     )
 
 
-def _tool(event: str, fact: Seen, text: str, **more: Any) -> Compact:
+def _tool(event: str, fact: SessionEvent, text: str, **more: Any) -> Compact:
     payload = fact.payload
     return message_types.tool(
         event,
@@ -69,33 +69,33 @@ def _tool(event: str, fact: Seen, text: str, **more: Any) -> Compact:
     )
 
 
-def _warned(fact: Seen) -> Compact:
+def _warned(fact: SessionEvent) -> Compact:
     payload = fact.payload
     text = f"What {payload.get('tool', 'a tool')} returned looks like orders to the agent."
     return message_types.warning(text, **{key: payload[key] for key in ("kind", "tool", "action") if key in payload})
 
 
-def _planned(fact: Seen) -> Compact:
+def _planned(fact: SessionEvent) -> Compact:
     return message_types.plan(fact.payload.get("tasks", []), fact.payload.get("comment", ""))
 
 
-def _batch(fact: Seen) -> Compact:
+def _batch(fact: SessionEvent) -> Compact:
     payload = fact.payload
     return message_types.batch_progress(
         payload["batch_id"], payload.get("tool", ""), payload.get("items", []), payload.get("started_at", 0)
     )
 
 
-def _launched(fact: Seen) -> Compact:
+def _launched(fact: SessionEvent) -> Compact:
     return _workstream("launched", fact, f"Started {fact.payload['workstream_id']}", "running")
 
 
-def _ended(fact: Seen) -> Compact:
+def _ended(fact: SessionEvent) -> Compact:
     status = str(fact.payload.get("status", "completed"))
     return _workstream("completed", fact, fact.payload.get("summary") or f"Ended: {status}", status)
 
 
-def _workstream(event: str, fact: Seen, text: str, status: str) -> Compact:
+def _workstream(event: str, fact: SessionEvent, text: str, status: str) -> Compact:
     payload, child = fact.payload, fact.payload.get("run_id")
     return message_types.workstream(
         event,
@@ -110,12 +110,12 @@ def _workstream(event: str, fact: Seen, text: str, status: str) -> Compact:
     )
 
 
-def _cited(fact: Seen) -> Compact:
+def _cited(fact: SessionEvent) -> Compact:
     sources = list(fact.payload.get("citations") or fact.payload.get("sources") or ())
     return message_types.update(f"{len(sources)} sources", "citations", citations=sources)
 
 
-PLAIN: dict[str, Callable[[Seen], Compact]] = {
+PLAIN: dict[str, Callable[[SessionEvent], Compact]] = {
     tools.TOOL_COMPLETED.name: _completed,
     tools.TOOL_FAILED.name: _failed,
     tools.WARNING_RAISED.name: _warned,

@@ -34,18 +34,18 @@ _SAID = {
 }
 
 
-def approval_request(payload: Mapping[str, Any], *, may_say: Collection[Decision]) -> Compact:
+def approval_request(payload: Mapping[str, Any], *, allowed_decisions: Collection[Decision]) -> Compact:
     """Of `approval.requested`. may_say: all that the reader may say; where that is nothing, somebody else has to."""
     request = _request(payload["tool"], payload["arguments"], payload["approval_id"])
     request_id = payload["approval_id"]
     why = f" {payload['reason']}" if payload.get("reason") else ""
-    if not may_say:
+    if not allowed_decisions:
         text = f"Waiting for an operator to allow {payload['tool']}.{why}"
         return message_types.update(text, message_types.ACTIVITY, approval_request=request, request_id=request_id)
     options = [
         {"id": name, "label": label}
         for name, label in _LABELS.items()
-        if DECISIONS[name] in may_say and DECISIONS[name].value in payload.get("choices", list(_SAID))
+        if DECISIONS[name] in allowed_decisions and DECISIONS[name].value in payload.get("choices", list(_SAID))
     ]
     asked = message_types.request_input(
         f"May I use {payload['tool']}?{why}", request_id, options=options, variant="warning", tool_approval=request

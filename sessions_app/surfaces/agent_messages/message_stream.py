@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from audit_app.kernel.database import in_db
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import queries, resume_timestamps
 from sessions_app.surfaces.agent_messages.projection import CLOSING, NO_WORDS
-from sessions_app.surfaces.agent_messages.queries import Place
+from sessions_app.surfaces.agent_messages.queries import ResumePosition
 from sessions_app.surfaces.agent_messages.streaming_chunks import LIVE_TEXT, LiveText
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
 from tools_app.events import TOOL_PROGRESS
@@ -20,7 +20,7 @@ class Telling:
     place: where the client stands; came_back: it was here before, and may have live text from then.
     """
 
-    def __init__(self, session: Session, place: Place, *, came_back: bool) -> None:
+    def __init__(self, session: Session, place: ResumePosition, *, came_back: bool) -> None:
         self.session = session
         self.cursor = str(place.seq)
         self._projection = place.projection
@@ -32,7 +32,7 @@ class Telling:
     def session_id(self) -> UUID:
         return self.session.id
 
-    async def tell(self, frame: Sequence[Seen]) -> list[Compact]:
+    async def tell(self, frame: Sequence[SessionEvent]) -> list[Compact]:
         """What a frame of facts adds."""
         kept = [fact for fact in frame if fact.ts is not None]
         words = await in_db(queries.load_words, kept) if kept else NO_WORDS
@@ -52,7 +52,7 @@ class Telling:
                 said += self._pass_by(fact)
         return said
 
-    def _pass_by(self, fact: Seen) -> list[Compact]:
+    def _pass_by(self, fact: SessionEvent) -> list[Compact]:
         message = self._projection.pass_by(fact)
         if message is None:
             return []

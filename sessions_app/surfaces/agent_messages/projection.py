@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agents_app import events as runs
 from sessions_app import events as sessions
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages import event_messages, input_requests, message_types, resume_timestamps
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, reasoning_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact, create
@@ -40,7 +40,7 @@ class TurnWords:
 
 
 @dataclass(frozen=True)
-class StepWords:
+class StepTextRecord:
     text: str = ""
     reasoning: str = ""
     tools: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Words:
     """What events only refer to. turns: by id; steps: by run and index; answers: of ended runs, by run."""
 
     turns: Mapping[str, TurnWords] = field(default_factory=dict)
-    steps: Mapping[tuple[UUID, int], StepWords] = field(default_factory=dict)
+    steps: Mapping[tuple[UUID, int], StepTextRecord] = field(default_factory=dict)
     answers: Mapping[UUID, str] = field(default_factory=dict)
 
 
 NO_WORDS = Words()
-_NO_STEP = StepWords()
+_NO_STEP = StepTextRecord()
 _Messages = list[Compact]
 
 
@@ -67,15 +67,15 @@ class Projection:
     approval.
     """
 
-    def __init__(self, *, is_interactive: bool, may_say: Collection[Decision]) -> None:
+    def __init__(self, *, is_interactive: bool, allowed_decisions: Collection[Decision]) -> None:
         self._is_interactive = is_interactive
-        self._may_say = may_say
+        self._allowed_decisions = allowed_decisions
         self._open: set[UUID] = set()
         self._signals: dict[UUID, Mapping[str, Any]] = {}
         self._workstreams: dict[str, str] = {}
-        self._calls: dict[str, Seen] = {}
+        self._calls: dict[str, SessionEvent] = {}
 
-    def prime(self, fact: Seen) -> None:
+    def prime(self, fact: SessionEvent) -> None:
         """Take note of an event that the reader has seen already."""
         if fact.type == runs.RUN_QUEUED.name and fact.run_id:
             self._open.add(fact.run_id)
@@ -86,7 +86,7 @@ class Projection:
         elif fact.type in _ENDS and fact.run_id:
             self._open.discard(fact.run_id)
 
-    def see(self, fact: Seen, words: Words = NO_WORDS) -> _Messages:
+    def see(self, fact: SessionEvent, words: Words = NO_WORDS) -> _Messages:
         """The messages of a kept event, in order, each with its time."""
         was_open = fact.run_id in self._open
         self.prime(fact)
@@ -103,7 +103,7 @@ class Projection:
             found = []
         return self._timed(found, fact)
 
-    def pass_by(self, fact: Seen) -> Compact | None:
+    def pass_by(self, fact: SessionEvent) -> Compact | None:
         """What a tool call says meanwhile, without its time; nothing of one whose beginning was not seen."""
         requested = self._calls.get(fact.payload["execution_id"])
         if requested is None:
@@ -115,7 +115,7 @@ class Projection:
         """The workstream of a child run, empty for the main agent's."""
         return self._workstreams.get(str(run_id), "")
 
-    def _timed(self, found: _Messages, fact: Seen) -> _Messages:
+    def _timed(self, found: _Messages, fact: SessionEvent) -> _Messages:
         ts, workstream = fact.ts or 0, self.workstream_of(fact.run_id)
         count = len(found) - 1
         timed = []
@@ -126,7 +126,7 @@ class Projection:
 
     # The makers, one for each type of event.
 
-    def _say_question(self, fact: Seen, words: Words) -> _Messages:
+    def _say_question(self, fact: SessionEvent, words: Words) -> _Messages:
         turn_id, ack = fact.payload["turn_id"], fact.payload.get("message_id", "")
         turn, note = words.turns.get(turn_id), fact.payload.get("note") or {}
         if turn is None:
@@ -142,17 +142,17 @@ class Projection:
             )
         ]
 
-    def _say_tool_requested(self, fact: Seen, words: Words) -> _Messages:
+    def _say_tool_requested(self, fact: SessionEvent, words: Words) -> _Messages:
         found: _Messages = []
         if fact.payload.get("call_index", 0) == 0:
             found = self._say_step(fact, words, before_tools=True)
         self._calls[fact.payload["execution_id"]] = fact
         return [*found, event_messages.started(fact)]
 
-    def _say_step_completed(self, fact: Seen, words: Words) -> _Messages:
+    def _say_step_completed(self, fact: SessionEvent, words: Words) -> _Messages:
         return self._say_step(fact, words)
 
-    def _say_step(self, fact: Seen, words: Words, *, before_tools: bool = False) -> _Messages:
+    def _say_step(self, fact: SessionEvent, words: Words, *, before_tools: bool = False) -> _Messages:
         """What was thought and said in a step that is recorded."""
         step = words.steps.get((fact.run_id, fact.step or 0), _NO_STEP) if fact.run_id else _NO_STEP
         activity, found = activity_of(fact.run_id, fact.step), []
@@ -164,7 +164,7 @@ class Projection:
             found.append(message_types.answer(step.text, activity))
         return found
 
-    def _say_end(self, fact: Seen, words: Words) -> _Messages:
+    def _say_end(self, fact: SessionEvent, words: Words) -> _Messages:
         """The answer of a run, and why there is none or only a part."""
         turn = words.turns.get(fact.payload["turn_id"])
         step = words.steps.get((fact.run_id, fact.step or 0), _NO_STEP) if fact.run_id else _NO_STEP
@@ -177,7 +177,7 @@ class Projection:
             found.append(message_types.error(turn.error_message or "The turn failed.", turn.error_code))
         return found
 
-    def _close(self, fact: Seen, words: Words) -> _Messages:
+    def _close(self, fact: SessionEvent, words: Words) -> _Messages:
         """The message that says that the agent does not work any more."""
         run_id = fact.run_id
         signal = self._signals.pop(run_id, {}) if run_id else {}
@@ -195,27 +195,27 @@ class Projection:
             return [message_types.idle(token_usage=usage)]
         return [message_types.complete(words.answers.get(run_id, ""), token_usage=usage)]
 
-    def _say_waiting(self, fact: Seen, words: Words) -> _Messages:
+    def _say_waiting(self, fact: SessionEvent, words: Words) -> _Messages:
         if fact.payload.get("waiting_on") != "retry":
             return []
         text = f"{fact.payload.get('reason') or 'The model did not answer.'} Trying again."
         return [message_types.warning(text, until=fact.payload.get("until"))]
 
-    def _say_approval(self, fact: Seen, words: Words) -> _Messages:
-        return [input_requests.approval_request(fact.payload, may_say=self._may_say)]
+    def _say_approval(self, fact: SessionEvent, words: Words) -> _Messages:
+        return [input_requests.approval_request(fact.payload, allowed_decisions=self._allowed_decisions)]
 
-    def _say_decision(self, fact: Seen, words: Words) -> _Messages:
+    def _say_decision(self, fact: SessionEvent, words: Words) -> _Messages:
         return [input_requests.approval_outcome(fact.payload)]
 
-    def _say_input(self, fact: Seen, words: Words) -> _Messages:
+    def _say_input(self, fact: SessionEvent, words: Words) -> _Messages:
         return [input_requests.question(fact.payload)]
 
-    def _say_plain(self, fact: Seen, words: Words) -> _Messages:
+    def _say_plain(self, fact: SessionEvent, words: Words) -> _Messages:
         if fact.type in _CALL_ENDS:
             self._calls.pop(fact.payload["execution_id"], None)
         return [event_messages.PLAIN[fact.type](fact)]
 
-    def _say_posted(self, fact: Seen, words: Words) -> _Messages:
+    def _say_posted(self, fact: SessionEvent, words: Words) -> _Messages:
         kept = fact.payload
         return [
             create(
@@ -227,7 +227,7 @@ class Projection:
         ]
 
 
-_Maker = Callable[[Projection, Seen, Words], _Messages]
+_Maker = Callable[[Projection, SessionEvent, Words], _Messages]
 _MAKERS: dict[str, _Maker] = {
     sessions.MESSAGE_RECEIVED.name: Projection._say_question,
     sessions.UPDATE_POSTED.name: Projection._say_posted,
@@ -241,7 +241,7 @@ _MAKERS: dict[str, _Maker] = {
 }
 
 
-def is_stored(facts: Iterable[Seen]) -> list[Seen]:
+def is_stored(facts: Iterable[SessionEvent]) -> list[SessionEvent]:
     """Those that are kept events, live ones left out."""
     return [fact for fact in facts if fact.ts is not None]
 

@@ -15,11 +15,18 @@ from audit_app import timeline
 from sessions_app.approvals import permissions
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
-from sessions_app.surfaces.agent_messages.projection import CLOSING, PRIMING, Projection, StepWords, TurnWords, Words
+from sessions_app.surfaces.agent_messages.projection import (
+    CLOSING,
+    PRIMING,
+    Projection,
+    StepTextRecord,
+    TurnWords,
+    Words,
+)
 from sessions_app.surfaces.agent_messages.resume_timestamps import Mark
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, forget
 from sessions_app.surfaces.agent_messages.wire_format import Compact
@@ -33,7 +40,7 @@ _DEEPEST = 20  # forks of forks whose beginnings are read
 
 
 @dataclass
-class Place:
+class ResumePosition:
     """Where a reading of a session stands: `seq` and `ts` of the last event it saw; after: what is told has a later
     time; mark: of the open text."""
 
@@ -44,11 +51,11 @@ class Place:
     mark: Mark | None = None
 
 
-def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> Place:
+def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> ResumePosition:
     """A reading that has seen everything up to `since`."""
     session = run.session
-    may_say = permissions.may_say(principal.user, session.owner_id) if principal.can_write else ()
-    place = Place(Projection(is_interactive=run.is_interactive, may_say=may_say))
+    allowed_decisions = permissions.allowed_decisions(principal.user, session.owner_id) if principal.can_write else ()
+    place = ResumePosition(Projection(is_interactive=run.is_interactive, allowed_decisions=allowed_decisions))
     if since:
         place.after = since
         whole, place.mark = resume_timestamps.read(since)
@@ -59,11 +66,11 @@ def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> Place
         if place.ts != whole:  # the mark is of another event's time
             place.mark = None
         for event in timeline.list_events_of_types(session.id, PRIMING, until=place.seq):
-            place.projection.prime(Seen.of(event))
+            place.projection.prime(SessionEvent.of(event))
     return place
 
 
-def open_at_end(principal: Principal, run: AgentRun) -> Place:
+def open_at_end(principal: Principal, run: AgentRun) -> ResumePosition:
     """A reading that has seen everything there is."""
     seq, ts = timeline.find_place(run.session.id, ts=FOR_EVER)
     place = open_reading(principal, run, ts)
@@ -71,7 +78,7 @@ def open_at_end(principal: Principal, run: AgentRun) -> Place:
     return place
 
 
-def read_on(session: Session, place: Place, *, until: int | None = None) -> list[Compact]:
+def read_on(session: Session, place: ResumePosition, *, until: int | None = None) -> list[Compact]:
     """The messages that follow the place, which moves to the last event there is. until: the last event to read."""
     found: list[Compact] = []
     for page in _pages(session.id, place, until):
@@ -79,7 +86,7 @@ def read_on(session: Session, place: Place, *, until: int | None = None) -> list
         for fact in page:
             said = place.projection.see(fact, words)
             if fact.type in CLOSING and place.mark is not None:
-                found += _taken_back(fact, said)
+                found += _withdrawn(fact, said)
                 place.mark = None
             found += said
         place.seq, place.ts = page[-1].seq or 0, page[-1].ts or 0
@@ -109,7 +116,7 @@ def read_beginning(principal: Principal, run: AgentRun, since: float = 0) -> lis
     return found
 
 
-def load_words(facts: Iterable[Seen]) -> Words:
+def load_words(facts: Iterable[SessionEvent]) -> Words:
     """What these kept facts refer to: a query for each kind, whatever their number."""
     facts = list(facts)
     turn_ids = [fact.payload["turn_id"] for fact in facts if fact.type in _OF_TURNS]
@@ -119,7 +126,7 @@ def load_words(facts: Iterable[Seen]) -> Words:
         return Words()
     turns, answers = _load_turns(turn_ids, ended)
     steps = {
-        (run_id, step.index): StepWords(step.text, step.reasoning, tuple(call.name for call in step.tool_calls))
+        (run_id, step.index): StepTextRecord(step.text, step.reasoning, tuple(call.name for call in step.tool_calls))
         for run_id, step in agents.list_steps_of(run_ids)
     }
     return Words(turns, steps, answers)
@@ -143,7 +150,7 @@ def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnWo
     return turns, {row.run_id: row.content for row in rows if row.is_answer and row.run_id}
 
 
-def _taken_back(fact: Seen, said: list[Compact]) -> list[Compact]:
+def _withdrawn(fact: SessionEvent, said: list[Compact]) -> list[Compact]:
     """The end of live text that turned out to be none: a second attempt at its step said nothing, so that no stored
     message takes its place."""
     activity = activity_of(fact.run_id, fact.step)
@@ -152,12 +159,12 @@ def _taken_back(fact: Seen, said: list[Compact]) -> list[Compact]:
     return [forget(activity, "resumed", resume_timestamps.before(fact.ts or 0, resume_timestamps.MOST_BEFORE, 0))]
 
 
-def _pages(session_id: UUID, place: Place, until: int | None) -> Iterator[list[Seen]]:
+def _pages(session_id: UUID, place: ResumePosition, until: int | None) -> Iterator[list[SessionEvent]]:
     while True:
         events = timeline.list_events(session_id, after=place.seq, limit=_A_PAGE)
         if until is not None:
             events = [event for event in events if event.seq <= until]
         if events:
-            yield [Seen.of(event) for event in events]
+            yield [SessionEvent.of(event) for event in events]
         if len(events) < _A_PAGE:
             return

@@ -8,7 +8,7 @@ from agents_app.models import Run
 from agents_app.types import StepView
 from audit_app import timeline
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages.agent_runs import WORKFLOW, AgentRun
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app import selectors as tools
@@ -76,7 +76,7 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
     return shown
 
 
-def event(kept: KeptEvent | Seen) -> dict[str, Any]:
+def event(kept: KeptEvent | SessionEvent) -> dict[str, Any]:
     """A kept event as one of a workflow's history."""
     at = datetime.fromtimestamp((kept.ts or 0) / 1000, UTC)
     shown: dict[str, Any] = {"event_id": kept.seq, "event_time": iso(at), "event_type": kept.type, "attempt": 1}

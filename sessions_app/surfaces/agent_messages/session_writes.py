@@ -13,7 +13,7 @@ from sessions_app.conversation.sessions import fact_about
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.agent_messages import agent_runs, requests
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app import services as tools
@@ -58,7 +58,7 @@ def say(
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
     shown = (session.metadata.get(agent_runs.NAME) or {}).get("request", {})
     offered = [spec.name for spec in tools.specs_for(policy_of_agent(session.agent))] if shown.get("tool_names") else []
-    inbound = Inbound(
+    inbound = NewMessage(
         session.channel, session.account_id, session.sender_id, session.sender_name, text, message_id=ack, note=note
     )
     return services.receive(

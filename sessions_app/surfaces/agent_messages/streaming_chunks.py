@@ -7,7 +7,7 @@ begins again, an empty thought with that id comes first: clients drop what they 
 from uuid import UUID
 
 from agents_app.events import MESSAGE_RESET, REASONING_DELTA, SNAPSHOT, TEXT_DELTA
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.resume_timestamps import Mark
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, create
@@ -33,7 +33,7 @@ class LiveText:
         self._came_back = came_back
         self._open: dict[UUID | None, _OpenText] = {}
 
-    def see(self, fact: Seen, after: int, workstream: str = "") -> list[Compact]:
+    def see(self, fact: SessionEvent, after: int, workstream: str = "") -> list[Compact]:
         """What a fact of live text adds. after: `ts` of the last event before it."""
         text = self._open.get(fact.run_id)
         if text is None or text.step != fact.step:
@@ -48,7 +48,7 @@ class LiveText:
         text = self._open.get(run_id)
         return self._mark is not None or (text is not None and text.step == step)
 
-    def close(self, fact: Seen, after: int) -> list[Compact]:
+    def close(self, fact: SessionEvent, after: int) -> list[Compact]:
         """The last chunk of the step that a kept fact closes, if any of it was sent."""
         self._mark, self._came_back = None, False
         text = self._open.pop(fact.run_id, None)
@@ -56,7 +56,7 @@ class LiveText:
 
 
 class _OpenText:
-    def __init__(self, first: Seen, workstream: str, came_back: bool) -> None:
+    def __init__(self, first: SessionEvent, workstream: str, came_back: bool) -> None:
         self._came_back = came_back
         self.step = first.step
         self._activity = activity_of(first.run_id, first.step)
@@ -75,7 +75,7 @@ class _OpenText:
             return []
         return self._begin_again(after, "resumed")
 
-    def see(self, fact: Seen, after: int) -> list[Compact]:
+    def see(self, fact: SessionEvent, after: int) -> list[Compact]:
         if fact.cursor:
             self._fence = _fence_of(fact)
         match fact.type:
@@ -141,6 +141,6 @@ def forget(activity: str, reason: str, ts: float, workstream: str = "") -> Compa
     return create(MessageType.THOUGHT, details=details, workstream=workstream, timestamp=ts)
 
 
-def _fence_of(fact: Seen) -> int:
+def _fence_of(fact: SessionEvent) -> int:
     """The number of the claim that wrote a live fact."""
     return int(fact.cursor.partition(".")[2].partition("-")[0] or 0)

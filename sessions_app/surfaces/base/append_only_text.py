@@ -6,7 +6,7 @@ differs, the whole of it follows after an empty line: such a protocol cannot tak
 
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, STEP_COMPLETED, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from tools_app.events import TOOL_REQUESTED
 
 BREAK = "\n\n"
@@ -22,7 +22,7 @@ class AppendedText:
         self._now = ""
         self._repeats = False  # the text began again and has not caught up with what was sent
 
-    def see(self, fact: Seen) -> str:
+    def see(self, fact: SessionEvent) -> str:
         """What to append for a fact of TEXT or CLOSING of this step; often nothing."""
         match fact.type:
             case TEXT_DELTA.name if not self._repeats:

@@ -25,7 +25,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.cors import cors_headers
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
 
@@ -44,7 +44,7 @@ class ClientGone(Exception):
 
 
 class LiveConsumer(AsyncHttpConsumer):
-    """One HTTP request that waits or streams. Subclasses set `methods`, write `respond` and `shape_failure`.
+    """One HTTP request that waits or streams. Subclasses set `methods`, write `respond` and `error_body`.
 
     When the client leaves, `respond` is cancelled; what it had begun in the database is finished there. It is
     cancelled when the server ends, too: `has_left` tells the two apart.
@@ -71,11 +71,11 @@ class LiveConsumer(AsyncHttpConsumer):
         """Answer the admitted request with `send_json`, or `send_headers` and `send_body`; may raise."""
         raise NotImplementedError
 
-    def shape_failure(self, failure: Failure) -> Any:
+    def error_body(self, failure: HttpError) -> Any:
         """The JSON body that the surface's protocol has for an error."""
         raise NotImplementedError
 
-    async def break_off(self, failure: Failure) -> None:
+    async def break_off(self, failure: HttpError) -> None:
         """End an answer that has begun and cannot go on."""
         await self.send({"type": "http.response.body", "body": b""})
 
@@ -176,7 +176,7 @@ class LiveConsumer(AsyncHttpConsumer):
             pass
 
     async def _fail(self, error: Exception) -> None:
-        failure = failure_of(error)
+        failure = http_error_of(error)
         if self._status:  # too late for another status
             access_log.warning("the answer broke off: %s", failure.message)
             await self.break_off(failure)
@@ -184,7 +184,7 @@ class LiveConsumer(AsyncHttpConsumer):
         headers = dict(failure.headers)
         if failure.status == 405:
             headers["Allow"] = ", ".join(self.methods)
-        await self.send_json(failure.status, self.shape_failure(failure), headers)
+        await self.send_json(failure.status, self.error_body(failure), headers)
 
     def _common_headers(self) -> dict[str, str]:
         origin = self._headers.get("origin", "")

@@ -44,7 +44,7 @@ _STORAGE = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class HttpError:
     """extra: JSON facts about the case, safe for any client."""
 
     status: int
@@ -54,29 +54,29 @@ class Failure:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def failure_of(error: Exception) -> Failure:
+def http_error_of(error: Exception) -> HttpError:
     """Never raises. What nobody expected becomes a 500 without details, and its traceback goes to the log."""
     if isinstance(error, AppError):
         return _of_app_error(error)
     if isinstance(error, ValidationError):
         return _of_validation(error)
     if isinstance(error, APIException):
-        return Failure(error.status_code, _code_of(error), str(error.detail))
+        return HttpError(error.status_code, _code_of(error), str(error.detail))
     if isinstance(error, Http404):
-        return Failure(404, "not_found", "There is nothing at this address.")
+        return HttpError(404, "not_found", "There is nothing at this address.")
     if isinstance(error, PermissionDenied):
-        return Failure(403, "forbidden", "You are not allowed to do this.")
+        return HttpError(403, "forbidden", "You are not allowed to do this.")
     if isinstance(error, RequestDataTooBig):
-        return Failure(413, "body_too_large", "The request body is too large.")
+        return HttpError(413, "body_too_large", "The request body is too large.")
     if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
-        return Failure(400, "bad_request", "The request cannot be understood.")
+        return HttpError(400, "bad_request", "The request cannot be understood.")
     if is_away(error):
         return _of_database(error)
     logger.error("unexpected error", exc_info=error)
-    return Failure(500, "internal_error", "Something went wrong here. The log has it under the request id.")
+    return HttpError(500, "internal_error", "Something went wrong here. The log has it under the request id.")
 
 
-def _of_app_error(error: AppError) -> Failure:
+def _of_app_error(error: AppError) -> HttpError:
     headers: dict[str, str] = {}
     if isinstance(error, RateLimited):
         headers["Retry-After"] = str(error.retry_after_seconds)
@@ -85,26 +85,26 @@ def _of_app_error(error: AppError) -> Failure:
     elif isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="komand"'
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return Failure(status, error.code, error.message, headers, error.extra)
+    return HttpError(status, error.code, error.message, headers, error.extra)
 
 
-def _of_database(error: Exception) -> Failure:
+def _of_database(error: Exception) -> HttpError:
     """The disk is told apart from a server that is away: trying again mends only the latter."""
     for words, (code, message) in _STORAGE.items():
         if words in str(error):
             logger.error("nothing can be stored: %s", error)
-            return Failure(503, code, message)
+            return HttpError(503, code, message)
     logger.warning("the database did not answer: %s", error)
-    return Failure(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
+    return HttpError(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
 
 
-def _of_validation(error: ValidationError) -> Failure:
+def _of_validation(error: ValidationError) -> HttpError:
     problems = _flat(error.detail)
     message = " ".join(f"{name}: {text}" if name else text for name, text in problems)
     fields: dict[str, list[str]] = {}
     for name, text in problems:
         fields.setdefault(name, []).append(text)
-    return Failure(400, "invalid_input", message, extra={"fields": fields})
+    return HttpError(400, "invalid_input", message, extra={"fields": fields})
 
 
 def _flat(detail: Any, name: str = "") -> list[tuple[str, str]]:

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 _AT_ONCE = 2
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
-def turn() -> asyncio.Semaphore:
-    """To be held (`async with turn():`) while a message is being taken in."""
-    return _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
+def slot() -> asyncio.Semaphore:
+    """To be held (`async with slot():`) while a message is being taken in."""
+    return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))

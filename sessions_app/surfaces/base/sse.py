@@ -8,7 +8,7 @@ from uuid import UUID
 
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.request_admission import check_again
-from sessions_app.live_view.watch import Seen, Viewer
+from sessions_app.live_view.watch import SessionEvent, Viewer
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.reauthentication import until_refused
 
@@ -52,7 +52,9 @@ class EventStreamConsumer(LiveConsumer):
     async def close_stream(self) -> None:
         await self.send({"type": "http.response.body", "body": b""})
 
-    async def watch(self, session_id: UUID, cursor: str, *, marks_now: bool = False) -> AsyncIterator[list[Seen]]:
+    async def watch(
+        self, session_id: UUID, cursor: str, *, marks_now: bool = False
+    ) -> AsyncIterator[list[SessionEvent]]:
         """What is to be seen after the cursor, for ever; in a stream, comments in between show that we are there. A
         client that reads too slowly is resumed where it stands: its own connection holds it back. marks_now: as of
         Viewer. Raises why an endless stream may not go on."""
@@ -64,8 +66,8 @@ class EventStreamConsumer(LiveConsumer):
                 if not viewer.overflowed:
                     return
 
-    async def _alive(self, frames: AsyncIterator[list[Seen]]) -> AsyncIterator[list[Seen]]:
-        coming: asyncio.Future[list[Seen]] | None = None
+    async def _alive(self, frames: AsyncIterator[list[SessionEvent]]) -> AsyncIterator[list[SessionEvent]]:
+        coming: asyncio.Future[list[SessionEvent]] | None = None
         refusal: asyncio.Future[AppError] = asyncio.get_running_loop().create_future()
         if self.is_endless:
             refusal = asyncio.ensure_future(until_refused(self.recheck))

@@ -65,10 +65,12 @@ class ApprovalCard:
     @property
     def waits(self) -> str:
         """What to say of the run meanwhile."""
-        return waiting_words(self.may_decide)
+        return waiting_label(self.may_decide)
 
 
-def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collection[Decision], name: str) -> ApprovalCard:
+def card_of(
+    approval: ApprovalView, change: Change | None, *, allowed_decisions: Collection[Decision], name: str
+) -> ApprovalCard:
     """may_say: all that whoever looks may say; change: what the call would do to a text, if that is known; name: what
     the person who decided is called."""
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
@@ -83,7 +85,7 @@ def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collectio
         _arguments(approval.arguments),
         _changes(hidden),
         hidden.name if hidden else "",
-        prompt_text.narrowed(approval, may_say).choices,
+        prompt_text.narrowed(approval, allowed_decisions).choices,
         _scope(approval.run_pattern),
         _scope(approval.pattern),
         prompt_text.outcome(approval, name),
@@ -92,7 +94,7 @@ def card_of(approval: ApprovalView, change: Change | None, *, may_say: Collectio
     )
 
 
-def waiting_words(may_decide: bool) -> str:
+def waiting_label(may_decide: bool) -> str:
     return "Waiting for your decision" if may_decide else "Waiting for an operator"
 
 

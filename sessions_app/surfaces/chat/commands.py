@@ -27,7 +27,7 @@ def start(request: PageRequest) -> HttpResponse:
     """The first message of a new chat: makes the session and goes there."""
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
-    inbound = services.Inbound(
+    inbound = services.NewMessage(
         services.WEB_CHAT,
         "default",
         str(request.user.pk),
@@ -50,7 +50,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     session = access_session(request.user, session_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
-    inbound = services.Inbound(
+    inbound = services.NewMessage(
         session.channel,
         session.account_id,
         session.sender_id,
@@ -59,7 +59,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
         message_id=key,
     )
     accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
-    return _exchange(request, session, accepted.run_id)
+    return _turn_view(request, session, accepted.run_id)
 
 
 @page
@@ -87,7 +87,7 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
-    return _exchange(request, session, again)
+    return _turn_view(request, session, again)
 
 
 @page
@@ -103,7 +103,7 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     )
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
-    return HttpResponse(approval_html(queries.read_approval(decided.id, may_say=decided.choices)))
+    return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=decided.choices)))
 
 
 @page
@@ -143,10 +143,10 @@ def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
     return _done(request, session)
 
 
-def _exchange(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
+def _turn_view(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{session.id}")
-    return render(request, "chat/_exchange.html", {"exchange": queries.find_new_exchange(session, run_id)})
+    return render(request, "chat/_exchange.html", {"exchange": queries.find_new_turn_view(session, run_id)})
 
 
 def _done(request: PageRequest, session: Session) -> HttpResponse:

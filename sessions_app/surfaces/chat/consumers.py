@@ -27,27 +27,20 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import queries
-from sessions_app.surfaces.chat.fragments import (
-    Frame,
-    answer_frame,
-    approval_frame,
-    exchange_frame,
-    files_frame,
-    frame_of,
-)
+from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, files_frame, frame_of, turn_frame
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import (
     Act,
     Projection,
     ShowAnswer,
     ShowApproval,
-    ShowExchange,
     ShowFiles,
     ShowQueue,
     ShowStatus,
+    ShowTurn,
 )
 from sessions_app.surfaces.chat.session_files import read_files
-from sessions_app.surfaces.chat.single_flight import Shared
+from sessions_app.surfaces.chat.single_flight import SingleFlight
 from sessions_app.surfaces.chat.turn_views import status_of
 from tools_app.types import Decision
 
@@ -63,17 +56,17 @@ CHECK_SECONDS = 30.0
 
 _texts = LiveTexts()
 # What a session's viewers are told alike, and would otherwise each ask the database for at the same moment.
-_answers = Shared[list[Frame]](kept=100)
-_exchanges = Shared[list[Frame]](kept=100)
-_queues = Shared[list[Frame]](kept=100)
-_files = Shared[list[Frame]](kept=20)
+_answers = SingleFlight[list[Frame]](kept=100)
+_turn_views = SingleFlight[list[Frame]](kept=100)
+_queues = SingleFlight[list[Frame]](kept=100)
+_files = SingleFlight[list[Frame]](kept=20)
 
 
 class ChatSocket(AsyncWebsocketConsumer):
     """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
 
     session: Session
-    may_say: tuple[Decision, ...] = ()
+    allowed_decisions: tuple[Decision, ...] = ()
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
@@ -98,7 +91,7 @@ class ChatSocket(AsyncWebsocketConsumer):
         """The close code for someone who may not watch (any more)."""
         try:
             session_id = UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
-            self.session, self.may_say = await in_db(_gate, self.scope, session_id)
+            self.session, self.allowed_decisions = await in_db(_gate, self.scope, session_id)
         except _NotLoggedIn:
             return NOT_LOGGED_IN
         except AppError:
@@ -135,7 +128,9 @@ class ChatSocket(AsyncWebsocketConsumer):
         async with Viewer(self.session.id, cursor) as viewer:
             await self._send({})  # tells the page that it is let in
             queued = await in_db(_queue_of, self.session.id)
-            projection = Projection(_texts, [status.run_id for status in queued], may_decide=bool(self.may_say))
+            projection = Projection(
+                _texts, [status.run_id for status in queued], may_decide=bool(self.allowed_decisions)
+            )
             async for batch in viewer.frames():
                 now = _kept(batch[-1].cursor)
                 frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act, now)]
@@ -151,10 +146,10 @@ class ChatSocket(AsyncWebsocketConsumer):
 
     async def _frames_of(self, act: Act, now: str) -> list[Frame]:
         """now: the last kept fact, by which the queue stands as it does."""
-        if isinstance(act, ShowExchange):
-            return await _exchanges.get((act.run_id, act.message_id), partial(self._exchange, act))
+        if isinstance(act, ShowTurn):
+            return await _turn_views.get((act.run_id, act.message_id), partial(self._turn_view, act))
         if isinstance(act, ShowApproval):
-            card = await in_db(queries.read_approval, act.approval_id, may_say=self.may_say)
+            card = await in_db(queries.read_approval, act.approval_id, allowed_decisions=self.allowed_decisions)
             return [approval_frame(act.run_id, card)]
         if isinstance(act, ShowAnswer):
             return await _answers.get(act.run_id, partial(self._answer, act.run_id))
@@ -164,15 +159,15 @@ class ChatSocket(AsyncWebsocketConsumer):
             return await _files.get((self.session.id, now), self._list_of_files)
         return [frame_of(act)]
 
-    async def _exchange(self, act: ShowExchange) -> list[Frame]:
+    async def _turn_view(self, act: ShowTurn) -> list[Frame]:
         """As it was when its message came: what came after is told by itself."""
-        exchange = await in_db(queries.find_new_exchange, self.session, act.run_id)
-        return [exchange_frame(exchange, act.message_id)] if exchange else []
+        turn_view = await in_db(queries.find_new_turn_view, self.session, act.run_id)
+        return [turn_frame(turn_view, act.message_id)] if turn_view else []
 
     async def _answer(self, run_id: UUID) -> list[Frame]:
         """A stored answer, which never changes again."""
-        exchange = await in_db(queries.find_exchange, self.session, run_id)
-        return [answer_frame(exchange)] if exchange and not exchange.is_open else []
+        turn_view = await in_db(queries.find_turn_view, self.session, run_id)
+        return [answer_frame(turn_view)] if turn_view and not turn_view.is_open else []
 
     async def _queue(self) -> list[Frame]:
         return [frame_of(status) for status in await in_db(_queue_of, self.session.id)]
@@ -198,7 +193,7 @@ def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[De
     if principal is None or principal.kind != "session":
         raise _NotLoggedIn
     session = access_session(principal.user, session_id)
-    return session, permissions.may_say(principal.user, session.owner_id)
+    return session, permissions.allowed_decisions(principal.user, session.owner_id)
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:
@@ -213,4 +208,4 @@ def _kept(cursor: str) -> str:
     return found.group() if found else ""
 
 
-live_routes = [path("ws/chat/<uuid:session_id>", ChatSocket.as_asgi())]
+routes = [path("ws/chat/<uuid:session_id>", ChatSocket.as_asgi())]

@@ -13,7 +13,7 @@ from django_htmx.middleware import HtmxDetails
 
 from audit_app.kernel import context
 from audit_app.kernel.errors import AppError
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 
 P = ParamSpec("P")
 
@@ -46,7 +46,7 @@ def page(
 
 def refused(request: PageRequest, error: AppError) -> HttpResponse:
     """The answer to a request that cannot be served: a note where htmx asked, otherwise a page."""
-    failure = failure_of(error)
+    failure = http_error_of(error)
     template = "chat/_note.html" if request.htmx else "error.html"
     response = render(
         request, template, {"failure": failure, "request_id": context.request_id.get()}, status=failure.status

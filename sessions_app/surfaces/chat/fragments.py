@@ -10,7 +10,7 @@ from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.projection import ChangeCall, ForgetText, ShowAgent, ShowCall, ShowStatus, ShowText
 from sessions_app.surfaces.chat.session_files import FileEntry
 from sessions_app.surfaces.chat.tool_cards import waiting_state
-from sessions_app.surfaces.chat.turn_views import Exchange
+from sessions_app.surfaces.chat.turn_views import TurnView
 
 _SPOKEN = 300
 
@@ -67,16 +67,16 @@ def approval_html(card: ApprovalCard) -> str:
     return render_to_string("chat/_approval.html", {"card": card, "call_id": card.call_id})
 
 
-def exchange_frame(exchange: Exchange, message_id: str = "") -> Frame:
+def turn_frame(turn_view: TurnView, message_id: str = "") -> Frame:
     """The whole exchange, to be put in its place unless it is there."""
-    html = render_to_string("chat/_exchange.html", {"exchange": exchange})
-    return {"do": "exchange", "run": exchange.key, "place": exchange.ordinal, "message": message_id, "html": html}
+    html = render_to_string("chat/_exchange.html", {"exchange": turn_view})
+    return {"do": "exchange", "run": turn_view.key, "place": turn_view.ordinal, "message": message_id, "html": html}
 
 
-def answer_frame(exchange: Exchange) -> Frame:
+def answer_frame(turn_view: TurnView) -> Frame:
     """The answer of a run that is over, in place of what was streamed."""
-    html = render_to_string("chat/_answer.html", {"exchange": exchange})
-    return {"do": "answer", "run": exchange.key, "html": html, "say": _spoken(exchange)}
+    html = render_to_string("chat/_answer.html", {"exchange": turn_view})
+    return {"do": "answer", "run": turn_view.key, "html": html, "say": _spoken(turn_view)}
 
 
 def files_frame(files: Sequence[FileEntry]) -> Frame:
@@ -84,11 +84,11 @@ def files_frame(files: Sequence[FileEntry]) -> Frame:
     return {"do": "files", "html": render_to_string("chat/_files.html", {"files": files})}
 
 
-def _spoken(exchange: Exchange) -> str:
+def _spoken(turn_view: TurnView) -> str:
     """What is told to those who listen: the answer, or its beginning and where to find the rest."""
-    if exchange.problem:
-        return f"The answer failed: {exchange.problem}"
-    if exchange.is_stopped:
+    if turn_view.problem:
+        return f"The answer failed: {turn_view.problem}"
+    if turn_view.is_stopped:
         return "Stopped."
-    text = " ".join(exchange.source.split())
+    text = " ".join(turn_view.source.split())
     return text if len(text) <= _SPOKEN else f"{text[:_SPOKEN].rsplit(' ', 1)[0]}… The full answer is above."

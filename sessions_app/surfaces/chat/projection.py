@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.chat.approval_cards import waiting_words
+from sessions_app.live_view.watch import SessionEvent
+from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import FILE_WRITER
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.tool_cards import Call, CallResult, CallState, call_ended, call_requested, call_started
@@ -19,7 +19,7 @@ from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, St
 
 
 @dataclass(frozen=True)
-class ShowExchange:
+class ShowTurn:
     """Show a run's exchange, or its question anew if it is there already. message_id: the sender's own id of the
     message, if it has one."""
 
@@ -106,7 +106,7 @@ class ShowAgent:
 
 
 Act = (
-    ShowExchange
+    ShowTurn
     | ShowText
     | ForgetText
     | ShowCall
@@ -133,7 +133,7 @@ class Projection:
         self._refused: set[str] = set()
         self._asked: set[UUID] = set()
 
-    def acts(self, batch: Iterable[Seen]) -> list[Act]:
+    def acts(self, batch: Iterable[SessionEvent]) -> list[Act]:
         """The acts for a batch, in order; text that comes in one go is told in one act."""
         acts: list[Act] = []
         growing: _StepShown | None = None
@@ -155,7 +155,7 @@ class Projection:
             acts += growing.news()
         return _once(acts)
 
-    def _act(self, seen: Seen) -> list[Act]:
+    def _act(self, seen: SessionEvent) -> list[Act]:
         run_id, payload = seen.run_id, seen.payload
         if seen.type == "session.bound":
             return [ShowAgent(payload["agent_id"])]
@@ -167,10 +167,10 @@ class Projection:
         match seen.type:
             case "message.received":
                 self._asked.add(run_id)
-                return [ShowExchange(run_id, payload.get("message_id", ""))]
+                return [ShowTurn(run_id, payload.get("message_id", ""))]
             case "run.queued":  # told right after the message, or alone when an older message is tried again
                 self._queued.add(run_id)
-                return [] if run_id in self._asked else [ShowExchange(run_id)]
+                return [] if run_id in self._asked else [ShowTurn(run_id)]
             case "run.started":
                 return [ShowStatus(run_id, Status(THINKING), is_news=True), *self._leave_queue(run_id)]
             case "run.waiting":
@@ -209,7 +209,7 @@ class Projection:
     def _approval(self, run_id: UUID, payload: dict[str, Any]) -> list[Act]:
         shown = ShowApproval(run_id, UUID(payload["approval_id"]))
         if "status" not in payload:
-            return [shown, ShowStatus(run_id, Status(waiting_words(self._may_decide)), is_news=True)]
+            return [shown, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_news=True)]
         if payload["status"] in ("denied", "expired"):
             self._refused.add(payload["execution_id"])
         return [shown, ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))]

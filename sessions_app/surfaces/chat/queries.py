@@ -11,13 +11,13 @@ from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
-from audit_app.kernel.compiled_queries import PreparedObjects
+from audit_app.kernel.compiled_queries import CompiledObjects
 from sessions_app import selectors
 from sessions_app.identity.actor_names import name_of, names_of
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard, card_of
-from sessions_app.surfaces.chat.turn_views import Exchange, open_exchange, stored_exchange
+from sessions_app.surfaces.chat.turn_views import TurnView, open_turn_view, stored_turn_view
 from tools_app import selectors as tools
 from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
@@ -32,33 +32,33 @@ _LONGEST_RUN = 500  # turns of one run that a page would have to complete
 class Page:
     """Exchanges, oldest first. older_than: the ordinal to ask for older ones with, None when these are the oldest."""
 
-    exchanges: tuple[Exchange, ...]
+    turn_views: tuple[TurnView, ...]
     older_than: int | None
 
 
-def read_newest(session: Session, *, may_say: Collection[Decision] = ()) -> Page:
+def read_newest(session: Session, *, allowed_decisions: Collection[Decision] = ()) -> Page:
     """The newest turns with what is going on now. Read the cursor of the timeline before this, never after.
 
     may_say: all that the reader may say to what agents ask for.
     """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return Page(_exchanges(turns, runs, _stored_html(turns), may_say), older_than)
+    return Page(_turn_views(turns, runs, _stored_html(turns), allowed_decisions), older_than)
 
 
 def read_older(session: Session, before: int) -> Page:
     """The turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
-    return Page(_exchanges(turns, (), _stored_html(turns)), older_than)
+    return Page(_turn_views(turns, (), _stored_html(turns)), older_than)
 
 
-def read_approval(approval_id: UUID, *, may_say: Collection[Decision]) -> ApprovalCard:
+def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision]) -> ApprovalCard:
     """A request for approval as it stands now, for a reader who may say that. Raises NotFound."""
     approval = tools.get_approval(approval_id)
-    return _card_of(approval, may_say, name_of(approval.decided_by, approval.session_id))
+    return _card_of(approval, allowed_decisions, name_of(approval.decided_by, approval.session_id))
 
 
-def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
+def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     """The exchange of one run of the session, as it stands now."""
     turns = _OF_RUN.fetch(session.id, run_id)
     runs: tuple[RunView, ...] = ()
@@ -68,27 +68,27 @@ def find_exchange(session: Session, run_id: UUID) -> Exchange | None:
             # It has ended, now or without having been stored yet.
             turns = _OF_RUN.fetch(session.id, run_id)
     # Nothing is stored here: this runs at the end of every answer, when others wait to write.
-    found = _exchanges(turns, runs, _html_of(turns)[0])
-    return next((exchange for exchange in found if exchange.run_id == run_id), None)
+    found = _turn_views(turns, runs, _html_of(turns)[0])
+    return next((turn_view for turn_view in found if turn_view.run_id == run_id), None)
 
 
-def find_new_exchange(session: Session, run_id: UUID) -> Exchange | None:
+def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     """The exchange of a run that has just been queued: the question, and its place in line. What comes after is told
     by itself. Two queries: it stands between a message and its first word."""
     runs = agents.list_open_runs(session.id)
     run = next((run for run in runs if run.id == run_id), None)
     if run is None:
-        return find_exchange(session, run_id)
+        return find_turn_view(session, run_id)
     turns = _ASKED.fetch(session.id, run_id)
-    return open_exchange(run, turns, None, markdown.render, place=_place_of(run, runs))
+    return open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs))
 
 
-_OF_RUN = PreparedObjects(
+_OF_RUN = CompiledObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id).order_by("ordinal", "part"),
     uuid4(),
     uuid4(),
 )
-_ASKED = PreparedObjects(
+_ASKED = CompiledObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part"),
     uuid4(),
     uuid4(),
@@ -110,20 +110,20 @@ def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int |
     return [turn for turn in turns if turn.ordinal == first], first
 
 
-def _exchanges(
+def _turn_views(
     turns: Sequence[Turn],
     open_runs: Sequence[RunView],
     html: Mapping[UUID, SafeString],
-    may_say: Collection[Decision] = (),
-) -> tuple[Exchange, ...]:
+    allowed_decisions: Collection[Decision] = (),
+) -> tuple[TurnView, ...]:
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
     executions = _executions(turns)
     under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
     shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
-    approvals = _approvals(shown, may_say)
-    found: dict[int, Exchange] = {}
+    approvals = _approvals(shown, allowed_decisions)
+    found: dict[int, TurnView] = {}
     for run in open_runs:
-        found[run.ordinal] = open_exchange(
+        found[run.ordinal] = open_turn_view(
             run,
             groups.get(run.ordinal, []),
             under_way.get(run.id),
@@ -135,9 +135,9 @@ def _exchanges(
         if ordinal in found:
             continue
         if not any(turn.is_answer for turn in group) and (run_id := group[0].run_id):
-            found[ordinal] = _untold_exchange(run_id, group)
+            found[ordinal] = _unstored_turn_view(run_id, group)
         else:
-            found[ordinal] = stored_exchange(group, executions, lambda turn: html[turn.pk], approvals)
+            found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals)
     return tuple(found[ordinal] for ordinal in sorted(found))
 
 
@@ -146,10 +146,10 @@ def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:
     return 1 + sum(other.status is RunStatus.QUEUED and other.ordinal < run.ordinal for other in open_runs)
 
 
-def _untold_exchange(run_id: UUID, turns: Sequence[Turn]) -> Exchange:
+def _unstored_turn_view(run_id: UUID, turns: Sequence[Turn]) -> TurnView:
     """A run that is over but whose answer the session has not stored yet: shown as if it were at its last step."""
     transcript = agents.get_transcript(run_id)
-    return open_exchange(transcript.run, turns, transcript, markdown.render)
+    return open_turn_view(transcript.run, turns, transcript, markdown.render)
 
 
 def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
@@ -157,17 +157,21 @@ def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
     return {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
 
 
-def _approvals(executions: Sequence[ExecutionView], may_say: Collection[Decision]) -> dict[UUID, ApprovalCard]:
+def _approvals(
+    executions: Sequence[ExecutionView], allowed_decisions: Collection[Decision]
+) -> dict[UUID, ApprovalCard]:
     """The requests about these calls, by the execution's id. Two queries."""
     found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
     sessions = {approval.session_id for approval in found}
     names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
-    return {approval.execution_id: _card_of(approval, may_say, names[approval.decided_by]) for approval in found}
+    return {
+        approval.execution_id: _card_of(approval, allowed_decisions, names[approval.decided_by]) for approval in found
+    }
 
 
-def _card_of(approval: ApprovalView, may_say: Collection[Decision], name: str) -> ApprovalCard:
+def _card_of(approval: ApprovalView, allowed_decisions: Collection[Decision], name: str) -> ApprovalCard:
     change = preview.find_change(approval) if approval.status is ApprovalStatus.PENDING else None
-    return card_of(approval, change, may_say=may_say, name=name)
+    return card_of(approval, change, allowed_decisions=allowed_decisions, name=name)
 
 
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:

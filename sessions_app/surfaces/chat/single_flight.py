@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
+class SingleFlight(Generic[T]):
     """Keeps the newest `kept` values by key. What is empty is told to those who wait, and not kept."""
 
     def __init__(self, kept: int) -> None:

@@ -57,7 +57,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Exchange:
+class TurnView:
     """key: names its elements in the page; status: None once it is over; problem: why the answer is not whole."""
 
     key: str
@@ -87,12 +87,12 @@ class Exchange:
         return shown_sources(self.citations)
 
 
-def stored_exchange(
+def stored_turn_view(
     turns: Sequence[Turn],
     executions: Mapping[str, ExecutionView],
     html_of: Callable[[Turn], SafeString],
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
-) -> Exchange:
+) -> TurnView:
     """The exchange of a run that is over. turns: all of its run, in order; executions: those they name, by id;
     approvals: requests about them, by the execution's id."""
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
@@ -104,15 +104,15 @@ def stored_exchange(
             named = (executions.get(execution_id) for execution_id in turn.tool_call_ids or [])
             parts += [call_of(execution, approvals.get(execution.id)) for execution in named if execution]
     cited = tuple(citation for turn in turns for citation in citations_of(turn))
-    shown = Exchange(
+    shown = TurnView(
         _key(first.run_id, first.ordinal), first.run_id, first.ordinal, parts=tuple(parts), citations=cited
     )
-    exchange = _asked(turns, shown)
+    turn_view = _asked(turns, shown)
     if answer is None or answer.state == "complete":
-        return exchange
+        return turn_view
     is_stopped = answer.error_code == "cancelled"
     return replace(
-        exchange,
+        turn_view,
         state=answer.state,
         problem="" if is_stopped else answer.error_message or "The answer broke off.",
         is_stopped=is_stopped,
@@ -120,7 +120,7 @@ def stored_exchange(
     )
 
 
-def open_exchange(
+def open_turn_view(
     run: RunView,
     turns: Sequence[Turn],
     transcript: RunTranscript | None,
@@ -128,7 +128,7 @@ def open_exchange(
     *,
     place: int = 1,
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
-) -> Exchange:
+) -> TurnView:
     """The exchange of a run that is not over. turns: what is stored of it (the person's words); transcript: None while
     it is queued; place: in the queue, from 1; approvals: requests about its calls, by the execution's id."""
     parts: list[TextPart | Call] = []
@@ -138,7 +138,7 @@ def open_exchange(
         own = [item for item in transcript.executions if item.step == step.index] if transcript else []
         parts += [call_of(item, approvals.get(item.id)) for item in own]
     status = status_of(run, parts, place)
-    return _asked(turns, Exchange(_key(run.id, run.ordinal), run.id, run.ordinal, parts=tuple(parts), status=status))
+    return _asked(turns, TurnView(_key(run.id, run.ordinal), run.id, run.ordinal, parts=tuple(parts), status=status))
 
 
 def status_of(run: RunView, parts: Iterable[TextPart | Call] = (), place: int = 1) -> Status:
@@ -163,10 +163,10 @@ def using(tools: Iterable[str]) -> str:
     return f"Using {names}…" if names else ASKING if asked else THINKING
 
 
-def _asked(turns: Sequence[Turn], exchange: Exchange) -> Exchange:
+def _asked(turns: Sequence[Turn], turn_view: TurnView) -> TurnView:
     # What was said in answer to a question stands with the question.
     said = [turn.content for turn in turns if turn.role == "user" and not turn.tool_call_ids]
-    return replace(exchange, question="\n\n".join(said))
+    return replace(turn_view, question="\n\n".join(said))
 
 
 def _key(run_id: UUID | None, ordinal: int) -> str:

@@ -56,14 +56,14 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
     found = access_session(request.user, session_id)
     # The cursor first: what happens while the rest is read is told again, which changes nothing.
     cursor = cursor_now(found.id)
-    newest = queries.read_newest(found, may_say=permissions.may_say(request.user, found.owner_id))
+    newest = queries.read_newest(found, allowed_decisions=permissions.allowed_decisions(request.user, found.owner_id))
     context = {
         "session": found,
         "title": title_of(found),
         "agent_id": found.agent.agent_id,
         "cursor": cursor,
         "page": newest,
-        "starters": () if newest.exchanges else STARTERS,
+        "starters": () if newest.turn_views else STARTERS,
         "files_count": artifacts.count_artifacts(found.id),
     }
     return _chat(request, context, found)

@@ -12,7 +12,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.rate_limits import Limit
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 
 _ENDPOINT = "sessions_app.surfaces.mcp.server.Endpoint"
 
@@ -28,7 +28,7 @@ class McpEndpoint(LiveConsumer):
         """A key that may only read comes in: which tool changes something, the tools know."""
         return admit_bearer(request, limit)
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         error = {"code": -32000, "message": failure.message, "data": {"code": failure.code}}
         return {"jsonrpc": "2.0", "id": None, "error": error}
 
@@ -54,4 +54,4 @@ async def _endpoint() -> Any:
         return _endpoints[loop]
 
 
-live_routes = [path("mcp", McpEndpoint.as_asgi())]
+routes = [path("mcp", McpEndpoint.as_asgi())]

@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.mcp import tools
 
 # Who makes the request that is being answered; the SDK's tasks inherit it.
@@ -79,7 +79,7 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
     except AppError as error:
         return _said(error.message, is_error=True)
     except Exception as error:  # no details of a fault of ours for the other side; the log has them
-        return _said(failure_of(error).message, is_error=True)
+        return _said(http_error_of(error).message, is_error=True)
     result = _said(json.dumps(value, ensure_ascii=False))
     result.structured_content = value
     return result

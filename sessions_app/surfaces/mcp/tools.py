@@ -23,7 +23,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.watch import wait_until_ended
 from sessions_app.models import Session, Turn
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit
 from tools_app import schema
 
@@ -62,7 +62,7 @@ async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[
 
 
 async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
-    async with intake_limit.turn():
+    async with intake_limit.slot():
         accepted = await in_db(_accept, principal, arguments)
     seconds = min(arguments.get("wait_seconds", settings.KOMAND_WAIT_SECONDS), settings.KOMAND_WAIT_SECONDS)
     await wait_until_ended(accepted.session_id, accepted.run_id, seconds)
@@ -78,9 +78,9 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
         if "agent" in arguments and session.agent.agent_id != agent_id:
             raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
         parts = (session.channel, session.account_id, session.sender_id)
-        inbound = Inbound(*parts, _name_of(principal), arguments["message"])
+        inbound = NewMessage(*parts, _name_of(principal), arguments["message"])
         return services.receive(inbound, owner=user, session=session)
-    inbound = Inbound(
+    inbound = NewMessage(
         services.WEB_CHAT, "default", str(user.pk), _name_of(principal), arguments["message"], thread_id=str(new_id())
     )
     return services.receive(inbound, owner=user, agent_id=agent_id)

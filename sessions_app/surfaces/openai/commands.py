@@ -20,7 +20,7 @@ from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session, Turn
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.openai.chat_messages import refuse
 from sessions_app.surfaces.openai.requests import LONGEST_TEXT, NAME, Question
 from tools_app.types import ToolCall
@@ -29,7 +29,7 @@ CHANNEL = "Api"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AcceptedRequest:
     """cursor: from where on to watch for the answer; created: seconds since 1970."""
 
     accepted: Accepted
@@ -37,12 +37,12 @@ class Asked:
     created: int
 
 
-def ask(principal: Principal, question: Question, idempotency_key: str) -> Asked:
+def ask(principal: Principal, question: Question, idempotency_key: str) -> AcceptedRequest:
     """Raises NotFound (unknown model, session or response), InvalidInput, and what `receive` raises."""
     access_agent(principal.user, question.model)
     session = _session_of(principal.user, question, idempotency_key)
     cursor = cursor_now(session.id)
-    inbound = Inbound(session.channel, session.account_id, session.sender_id, session.sender_name, question.text)
+    inbound = NewMessage(session.channel, session.account_id, session.sender_id, session.sender_name, question.text)
     accepted = services.receive(
         inbound,
         owner=principal.user,
@@ -52,16 +52,16 @@ def ask(principal: Principal, question: Question, idempotency_key: str) -> Asked
         longest_text=LONGEST_TEXT,
     )
     run = agents.get_run(accepted.run_id)
-    return Asked(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))
+    return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))
 
 
-def ask_again(user: User, run_id: UUID) -> Asked:
+def ask_again(user: User, run_id: UUID) -> AcceptedRequest:
     """A question that has its run already. Raises NotFound."""
     run = access_run(user, run_id)
     session = access_session(user, run.conversation_id)
     turn_id = Turn.objects.filter(run_id=run.id, role="user").order_by("part").values_list("pk", flat=True)[0]
     accepted = Accepted(session.id, session.key, turn_id, run.id, run.ordinal, is_duplicate=True)
-    return Asked(accepted, "", int(run.created_at.timestamp()))
+    return AcceptedRequest(accepted, "", int(run.created_at.timestamp()))
 
 
 def run_of(user: User, response_id: str) -> UUID:

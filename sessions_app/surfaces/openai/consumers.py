@@ -22,19 +22,19 @@ from sessions_app import selectors, services
 from sessions_app.access import access_session
 from sessions_app.conversation.citations import said
 from sessions_app.identity import rate_limits
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
 from sessions_app.surfaces.openai.chat_messages import refuse
-from sessions_app.surfaces.openai.commands import Asked, ask, ask_again, run_of
+from sessions_app.surfaces.openai.commands import AcceptedRequest, ask, ask_again, run_of
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import Question, read_completion, read_response
-from sessions_app.surfaces.openai.responses import Asking
+from sessions_app.surfaces.openai.responses import ResponseContext
 from tools_app.events import INPUT_REQUESTED
 
 # To SDKs, which would ask again after a 409 and any 5xx: that would be one more run, which does everything once more.
@@ -50,17 +50,17 @@ class _Endpoint(EventStreamConsumer):
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return errors.shape(failure)
 
-    async def break_off(self, failure: Failure) -> None:
+    async def break_off(self, failure: HttpError) -> None:
         """A body that merely ended would be taken for a whole answer."""
-        await self.send_event(_text(self.shape_failure(failure)), event="error")
+        await self.send_event(_text(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
-    async def take_in(self, question: Question, body: bytes) -> Asked:
+    async def take_in(self, question: Question, body: bytes) -> AcceptedRequest:
         self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
-        async with intake_limit.turn():
+        async with intake_limit.slot():
             asking = asyncio.ensure_future(in_db(self._ask, question))
             try:
                 return await asyncio.shield(asking)
@@ -68,7 +68,7 @@ class _Endpoint(EventStreamConsumer):
                 await self.end_early(await asking, question)  # it is stored all the same
                 raise
 
-    def _ask(self, question: Question) -> Asked:
+    def _ask(self, question: Question) -> AcceptedRequest:
         key = self.request.headers.get("Idempotency-Key", "")
         if not key and self.request.headers.get(sdk_retries.RETRY_COUNT, "0") != "0":
             run_id = sdk_retries.take_up(self._digest)
@@ -76,7 +76,7 @@ class _Endpoint(EventStreamConsumer):
                 return ask_again(self.principal.user, run_id)
         return ask(self.principal, question, key)
 
-    async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[Seen]:
+    async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
         """What happens in the run, until it ends or asks its person something."""
         async for frame in self.watch(session_id, cursor):
             for fact in frame:
@@ -85,7 +85,7 @@ class _Endpoint(EventStreamConsumer):
                     if fact.type in _ENDS or fact.type == INPUT_REQUESTED.name:
                         return
 
-    async def wait(self, asked: Asked) -> Seen | None:
+    async def wait(self, asked: AcceptedRequest) -> SessionEvent | None:
         """The fact that ends the wait; None when it took too long."""
         try:
             async with asyncio.timeout(settings.KOMAND_OPENAI_WAIT_SECONDS):
@@ -95,7 +95,7 @@ class _Endpoint(EventStreamConsumer):
         except TimeoutError:
             return None
 
-    async def end_early(self, asked: Asked, question: Question) -> None:
+    async def end_early(self, asked: AcceptedRequest, question: Question) -> None:
         """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on, for
         a client that asks again."""
         run_id = asked.accepted.run_id
@@ -126,7 +126,7 @@ class ChatCompletions(_Endpoint):
             await self.end_early(asked, question)
             raise
 
-    async def _answer(self, asked: Asked, answer: Completion, headers: dict[str, str]) -> None:
+    async def _answer(self, asked: AcceptedRequest, answer: Completion, headers: dict[str, str]) -> None:
         last = await self.wait(asked)
         if last is None:
             await self.send_timeout()
@@ -143,7 +143,9 @@ class ChatCompletions(_Endpoint):
             200, answer.whole(text, finish_reason(transcript), transcript.run.usage, citations), headers
         )
 
-    async def _stream(self, question: Question, asked: Asked, answer: Completion, headers: dict[str, str]) -> None:
+    async def _stream(
+        self, question: Question, asked: AcceptedRequest, answer: Completion, headers: dict[str, str]
+    ) -> None:
         await self.open_stream(headers)
         await self._send(answer.begin())
         async for fact in self.facts(asked.accepted.session_id, asked.accepted.run_id, asked.cursor):
@@ -173,7 +175,7 @@ class Responses(_Endpoint):
     async def respond(self, body: bytes) -> None:
         question = read_response(parse_json(body))
         asked = await self.take_in(question, body)
-        asking = Asking(asked.accepted.run_id, question.model, asked.created, question.options)
+        asking = ResponseContext(asked.accepted.run_id, question.model, asked.created, question.options)
         try:
             if question.stream:
                 await stream_response(self, asking, asked.accepted.session_id, asked.cursor)
@@ -220,7 +222,7 @@ class StoredResponse(_Endpoint):
 
 
 async def stream_response(
-    endpoint: _Endpoint, asking: Asking, session_id: UUID, cursor: str, *, after: int = -1
+    endpoint: _Endpoint, asking: ResponseContext, session_id: UUID, cursor: str, *, after: int = -1
 ) -> None:
     """Tell a run as the events of a response, to its end."""
     events = ResponseEvents(asking, after)
@@ -235,10 +237,10 @@ async def stream_response(
     await endpoint.close_stream()
 
 
-def load(run_id: UUID) -> tuple[Asking, RunTranscript, CitedByStep]:
+def load(run_id: UUID) -> tuple[ResponseContext, RunTranscript, CitedByStep]:
     transcript, cited = _read(run_id)
     created = int(transcript.run.created_at.timestamp())
-    return Asking(run_id, transcript.run.agent_id, created, agents.get_options(run_id)), transcript, cited
+    return ResponseContext(run_id, transcript.run.agent_id, created, agents.get_options(run_id)), transcript, cited
 
 
 def _read(run_id: UUID) -> tuple[RunTranscript, CitedByStep]:
@@ -267,7 +269,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-live_routes = [
+routes = [
     path("v1/chat/completions", ChatCompletions.as_asgi()),
     path("v1/responses", Responses.as_asgi()),
     path("v1/responses/<str:response_id>", StoredResponse.as_asgi()),

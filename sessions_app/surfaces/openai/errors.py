@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _NOT_FOUND = {"unknown_agent": "model_not_found"}
@@ -14,7 +14,7 @@ def error(message: str, kind: str, code: str | None, param: str | None = None) -
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def shape(failure: Failure) -> dict[str, Any]:
+def shape(failure: HttpError) -> dict[str, Any]:
     kind = _TYPES.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
     code = "invalid_api_key" if failure.status == 401 else _NOT_FOUND.get(failure.code, failure.code)
     return error(failure.message, kind, code, failure.extra.get("param"))
@@ -22,7 +22,7 @@ def shape(failure: Failure) -> dict[str, Any]:
 
 def handle(problem: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler of this surface."""
-    failure = failure_of(problem)
+    failure = http_error_of(problem)
     return Response(shape(failure), status=failure.status, headers=dict(failure.headers))
 
 

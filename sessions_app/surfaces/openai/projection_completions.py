@@ -6,7 +6,7 @@ from uuid import UUID
 
 from agents_app.types import Usage
 from sessions_app.conversation.citations import Citation
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
 
@@ -32,7 +32,7 @@ class Completion:
     def begin(self) -> dict[str, Any]:
         return self._chunk({"role": "assistant", "content": ""})
 
-    def see(self, fact: Seen) -> list[dict[str, Any]]:
+    def see(self, fact: SessionEvent) -> list[dict[str, Any]]:
         """The chunks that a fact of the run adds."""
         if fact.type not in (*TEXT, *CLOSING) or fact.step is None:
             return []

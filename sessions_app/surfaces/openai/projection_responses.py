@@ -9,10 +9,10 @@ from typing import Any
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
-from sessions_app.surfaces.openai.responses import Asking, call_item, message_id, response, text_part
+from sessions_app.surfaces.openai.responses import ResponseContext, call_item, message_id, response, text_part
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 Event = dict[str, Any]
@@ -25,7 +25,7 @@ _STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1
 class ResponseEvents:
     """after: the sequence number that the client has; what it names and what stands before it is left out."""
 
-    def __init__(self, asking: Asking, after: int = -1) -> None:
+    def __init__(self, asking: ResponseContext, after: int = -1) -> None:
         self._asking = asking
         self._after = after
         self._texts: dict[int, AppendedText] = {}
@@ -44,7 +44,7 @@ class ResponseEvents:
             self._event("response.created", 0, response=created), self._event("response.in_progress", 1, response=whole)
         )
 
-    def see(self, fact: Seen) -> list[Event]:
+    def see(self, fact: SessionEvent) -> list[Event]:
         """The events that a fact of the run adds."""
         events: list[Event] = []
         if fact.step is not None and fact.type in (*TEXT, *CLOSING):
@@ -65,7 +65,7 @@ class ResponseEvents:
         last = self._event(f"response.{kind}", (self._steps + 1) * _STEP, response=dict(whole))
         return [*self._fresh(*self._close_message()), last]
 
-    def _see_text(self, fact: Seen, step: int) -> list[Event]:
+    def _see_text(self, fact: SessionEvent, step: int) -> list[Event]:
         self._steps = max(self._steps, step)
         text = self._texts.setdefault(step, AppendedText())
         piece = text.see(fact)

@@ -28,7 +28,7 @@ NOTHING: CitedByStep = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Asking:
+class ResponseContext:
     """What a response repeats of its request. created: seconds since 1970."""
 
     run_id: UUID
@@ -46,7 +46,7 @@ class Asking:
         return note
 
 
-def response(asking: Asking, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+def response(asking: ResponseContext, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """A response object; what is not in `changes` is as it is before the run has ended."""
     note, options = asking.note, asking.options
     shown = (
@@ -83,7 +83,7 @@ def response(asking: Asking, status: str, output: list[dict[str, Any]], **change
     }
 
 
-def of_transcript(asking: Asking, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
+def of_transcript(asking: ResponseContext, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
     """The response as it stands: while the run goes on, with what is recorded of it. cited: by its texts."""
     run = transcript.run
     status = _STATUS[run.status]

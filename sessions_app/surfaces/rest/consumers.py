@@ -23,11 +23,11 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.watch import wait_until_ended
 from sessions_app.models import Session
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.rest import envelope, errors
 from sessions_app.surfaces.rest.requests import MessageBody
@@ -39,14 +39,14 @@ class WebChatMessage(LiveConsumer):
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:
         seconds = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")
         message = parse_json(body)
-        async with intake_limit.turn():
+        async with intake_limit.slot():
             accepted = await in_db(accept_message, self.principal, message, key)
         run_id = str(accepted.run_id)
         if seconds == 0:
@@ -101,7 +101,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
     session = access_session(principal.user, fields["session_id"]) if fields["session_id"] else None
     if session is not None:
         _check_sender(principal, session, fields["sender_id"])
-    inbound = Inbound(
+    inbound = NewMessage(
         channel=services.WEB_CHAT,
         account_id=fields["account_id"],
         sender_id=fields["sender_id"],
@@ -140,4 +140,4 @@ def _status_of(run: RunView) -> int:
     return 502 if run.error_code.startswith("model_") else 500
 
 
-live_routes = [path("api/webchat/message", WebChatMessage.as_asgi())]
+routes = [path("api/webchat/message", WebChatMessage.as_asgi())]

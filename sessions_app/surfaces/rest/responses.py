@@ -141,14 +141,14 @@ def receipt_verdict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def approval(view: ApprovalView, *, session_key: str, may_say: Collection[Decision]) -> dict[str, Any]:
+def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collection[Decision]) -> dict[str, Any]:
     """A request for a person's decision; arguments as they would be used, secrets masked.
 
     may_say: all that the caller may say to requests of that session. choices: what they may say to this one now;
     patterns: what the wider ones would allow; mayDecide: whether they may say anything.
     """
     is_open = view.status is ApprovalStatus.PENDING
-    choices = prompt_text.narrowed(view, may_say).choices if is_open else ()
+    choices = prompt_text.narrowed(view, allowed_decisions).choices if is_open else ()
     return {
         "approvalId": str(view.id),
         "executionId": str(view.execution_id),

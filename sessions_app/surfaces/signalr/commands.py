@@ -18,7 +18,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
-from sessions_app.services import WEB_CHAT, Inbound
+from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.base.citations_json import shown_citations
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.signalr.projection import message_of
@@ -35,7 +35,7 @@ class Watched:
     agent_id: str
     cursor: str
     run_id: UUID | None = None
-    may_say: tuple[Decision, ...] = ()
+    allowed_decisions: tuple[Decision, ...] = ()
     was_here: bool = False
 
 
@@ -49,7 +49,7 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
     session_key = _key_of(user, agent_id)
     existing = Session.objects.select_related("agent").filter(key=str(session_key), deleted_at=None).first()
     cursor = cursor_now(existing.id) if existing else ""
-    inbound = Inbound(
+    inbound = NewMessage(
         session_key.channel,
         session_key.account_id,
         session_key.sender_id,
@@ -58,17 +58,19 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
         thread_id=session_key.thread_id,
     )
     accepted = services.receive(inbound, owner=user, session=existing, agent_id=agent_id, idempotency_key=key)
-    may_say = permissions.may_say(user, user.pk)
-    return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, may_say)
+    allowed_decisions = permissions.allowed_decisions(user, user.pk)
+    return Watched(accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, allowed_decisions)
 
 
 def find_watched(principal: Principal, session_id: Any, last_event_id: Any = None) -> Watched:
     """A session of the caller, to be told of from that event on; from now on without one. Raises NotFound."""
     session = access_session(principal.user, _text(session_id, "sessionId"))
     cursor = cursor_now(session.id) if last_event_id is None else _text(last_event_id, "lastEventId", may_be_empty=True)
-    may_say = permissions.may_say(principal.user, session.owner_id) if principal.can_write else ()
+    allowed_decisions = permissions.allowed_decisions(principal.user, session.owner_id) if principal.can_write else ()
     was_here = last_event_id is not None
-    return Watched(session.id, session.key, session.agent.agent_id, cursor, may_say=may_say, was_here=was_here)
+    return Watched(
+        session.id, session.key, session.agent.agent_id, cursor, allowed_decisions=allowed_decisions, was_here=was_here
+    )
 
 
 def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:

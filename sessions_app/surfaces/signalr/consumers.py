@@ -24,7 +24,7 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.signalr import connections
@@ -50,7 +50,7 @@ class _HubRequest(LiveConsumer):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     media_types: ClassVar[tuple[str, ...]] = ()
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return {"error": failure.message}
 
     def _common_headers(self) -> dict[str, str]:
@@ -224,7 +224,7 @@ def _principal_of(scope: Mapping[str, Any]) -> Principal:
     return principal
 
 
-live_routes = [
+routes = [
     route
     for hub in settings.KOMAND_HUB_PATHS
     for route in (

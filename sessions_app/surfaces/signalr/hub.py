@@ -15,9 +15,9 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import Seen, Viewer
+from sessions_app.live_view.watch import SessionEvent, Viewer
 from sessions_app.surfaces.base import intake_limit
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr.commands import Watched
 from sessions_app.surfaces.signalr.projection import ENDS, HubProjection
@@ -109,7 +109,7 @@ class Hub:
             result = await self._call(record)
         except Exception as error:
             if invocation_id is not None:
-                await self._tell(protocol.completion(invocation_id, error=failure_of(error).message))
+                await self._tell(protocol.completion(invocation_id, error=http_error_of(error).message))
             return
         if invocation_id is not None:
             await self._tell(protocol.completion(invocation_id, result=result))
@@ -125,7 +125,7 @@ class Hub:
     # Methods.
 
     async def send_message(self, *arguments: Any) -> dict[str, Any]:
-        async with intake_limit.turn():
+        async with intake_limit.slot():
             watched = await in_db(commands.send_message, self._principal, *arguments)
         self._watch(watched)
         return {"sessionId": watched.key, "messageId": str(watched.run_id)}
@@ -158,18 +158,18 @@ class Hub:
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
             arguments = _METHODS["sendmessage"].arguments_of(record)
             context.actor.set(self._principal.actor)
-            async with intake_limit.turn():
+            async with intake_limit.slot():
                 watched = await in_db(commands.send_message, self._principal, *arguments)
             await self._stream_run(invocation_id, watched)
             await self._tell(protocol.completion(invocation_id))
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await self._tell(protocol.completion(invocation_id, error=failure_of(error).message))
+            await self._tell(protocol.completion(invocation_id, error=http_error_of(error).message))
 
     async def _stream_run(self, invocation_id: str, watched: Watched) -> None:
         """To its end. A client that reads too slowly is held back by its own connection and goes on where it stands."""
-        projection, cursor = HubProjection(watched.key, watched.agent_id, watched.may_say), watched.cursor
+        projection, cursor = HubProjection(watched.key, watched.agent_id, watched.allowed_decisions), watched.cursor
         while True:
             async with Viewer(watched.session_id, cursor) as viewer:
                 async for facts in viewer.frames():
@@ -200,7 +200,7 @@ class Hub:
         self._watches[watched.session_id] = asyncio.create_task(self._follow(watched))
 
     async def _follow(self, watched: Watched) -> None:
-        projection = HubProjection(watched.key, watched.agent_id, watched.may_say)
+        projection = HubProjection(watched.key, watched.agent_id, watched.allowed_decisions)
         recall = projection.recall if watched.was_here else None
         try:
             async with Viewer(watched.session_id, watched.cursor, recall=recall) as viewer:
@@ -219,7 +219,9 @@ class Hub:
             logger.exception("a hub connection was not told of session %s", watched.session_id)
             await self.close("Something went wrong here. Come back and resume.", allow_reconnect=True)
 
-    async def _calls_of(self, projection: HubProjection, watched: Watched, fact: Seen) -> list[tuple[str, list[Any]]]:
+    async def _calls_of(
+        self, projection: HubProjection, watched: Watched, fact: SessionEvent
+    ) -> list[tuple[str, list[Any]]]:
         calls = projection.calls(fact)
         if fact.type in ENDS and fact.run_id is not None:
             calls += projection.ending(fact.run_id, fact, await in_db(commands.read_message, watched, fact.run_id))

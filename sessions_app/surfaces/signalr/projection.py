@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -64,15 +64,15 @@ class HubProjection:
     """One session as one connection sees it. agent_id: who answers there, until a run says otherwise; may_say: all that
     the caller may say to requests for approval."""
 
-    def __init__(self, session_key: str, agent_id: str, may_say: Collection[Decision] = ()) -> None:
+    def __init__(self, session_key: str, agent_id: str, allowed_decisions: Collection[Decision] = ()) -> None:
         self._session_key = session_key
-        self._may_say = may_say
+        self._allowed_decisions = allowed_decisions
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
         self._texts: dict[tuple[UUID, int], AppendedText] = {}
         self._begun: set[UUID] = set()
 
-    def recall(self, kept: Sequence[Seen], shown: Sequence[Seen] | None) -> None:
+    def recall(self, kept: Sequence[SessionEvent], shown: Sequence[SessionEvent] | None) -> None:
         """Take up a run where the client left it. kept: its events until there; shown: what the client has of the open
         step's text. Where nobody knows that, the text is told whole, as one that differs."""
         for fact in (*kept, *(shown or ())):
@@ -80,7 +80,7 @@ class HubProjection:
             if fact.run_id and (shown is None or fact.payload.get("text_length")):
                 self._begun.add(fact.run_id)
 
-    def calls(self, fact: Seen) -> list[Call]:
+    def calls(self, fact: SessionEvent) -> list[Call]:
         """The calls that a fact leads to; for the end of a run, those that come before its whole message."""
         if fact.run_id is None:
             return []
@@ -96,11 +96,11 @@ class HubProjection:
         if target := _TARGETS.get(fact.type):
             told = {name: fact.payload[key] for key, name in _FIELDS.items() if key in fact.payload}
             if "choices" in told:
-                told["choices"] = [choice for choice in told["choices"] if choice in self._may_say]
+                told["choices"] = [choice for choice in told["choices"] if choice in self._allowed_decisions]
             calls.append((target, [agent_id, {**told, **where}]))
         return calls
 
-    def ending(self, run_id: UUID, fact: Seen, message: dict[str, Any]) -> list[Call]:
+    def ending(self, run_id: UUID, fact: SessionEvent, message: dict[str, Any]) -> list[Call]:
         """What follows the last token: the stored message or why there is none. Forgets the run.
 
         message: as `message_of` makes it.
@@ -116,7 +116,7 @@ class HubProjection:
             calls.append(("RunFailed", [agent_id, {"code": code, "message": why, **where}]))
         return [*calls, ("AgentTyping", [agent_id, False, where])]
 
-    def _piece(self, fact: Seen, run_id: UUID, step: int) -> str:
+    def _piece(self, fact: SessionEvent, run_id: UUID, step: int) -> str:
         """The text that a fact adds, often none."""
         if fact.type not in (*TEXT, *CLOSING):
             return ""
@@ -129,7 +129,7 @@ class HubProjection:
             self._begun.add(run_id)
         return piece
 
-    def _where(self, fact: Seen) -> dict[str, Any]:
+    def _where(self, fact: SessionEvent) -> dict[str, Any]:
         return {"sessionId": self._session_key, "messageId": str(fact.run_id), "eventId": fact.cursor}
 
 

@@ -24,6 +24,6 @@ def chunk_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
     ]
 
 
-def told_citations(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
+def citation_payload(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of the payload of a `citations.added`."""
     return chunk_citations(Citation.from_dict(stored) for stored in payload["citations"])

@@ -19,7 +19,7 @@ from sessions_app.access import access_agent, access_session
 from sessions_app.conversation import notifications
 from sessions_app.conversation.sessions import lock
 from sessions_app.models import MessageExtras, Session, Turn
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.threads import message_schemas
 from sessions_app.surfaces.threads.errors import Unprocessable
 from sessions_app.surfaces.threads.foreign_ids import user_uuid
@@ -79,7 +79,9 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
     `receive` raises."""
     instructions = LANGUAGES.get(fields["output_language"] or "", "")
     options = RunOptions(instructions=instructions, note={NAME: {}})
-    inbound = Inbound(session.channel, session.account_id, session.sender_id, session.sender_name, fields["input_text"])
+    inbound = NewMessage(
+        session.channel, session.account_id, session.sender_id, session.sender_name, fields["input_text"]
+    )
     accepted = services.receive(
         inbound,
         owner=user,

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 _KEPT_SECONDS = 600
 
 
-def note_told(run_id: UUID) -> None:
+def mark_delivered(run_id: UUID) -> None:
     """Somebody has the message. Synchronous; never raises for a server that is away."""
     try:
         valkey.sync_client().set(_key(run_id), "1", ex=_KEPT_SECONDS)
@@ -21,7 +21,7 @@ def note_told(run_id: UUID) -> None:
         logger.warning("it was not noted that message %s was told: %s", run_id, error)
 
 
-def was_told(run_id: UUID) -> bool:
+def is_delivered(run_id: UUID) -> bool:
     """Also when nobody can tell."""
     try:
         return bool(valkey.sync_client().exists(_key(run_id)))

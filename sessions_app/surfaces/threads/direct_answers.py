@@ -23,10 +23,10 @@ from sessions_app.access import access_agent
 from sessions_app.identity import rate_limits
 from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
-from sessions_app.services import Accepted, Inbound
+from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
@@ -51,7 +51,7 @@ class _Asking(EventStreamConsumer):
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:
@@ -84,7 +84,7 @@ class _Asking(EventStreamConsumer):
 
         Raises Unanswered, Conflict when the run was stopped.
         """
-        async with intake_limit.turn():
+        async with intake_limit.slot():
             sending = asyncio.ensure_future(in_db(_send, session, text, options))
             try:
                 accepted, cursor = await asyncio.shield(sending)
@@ -178,7 +178,7 @@ def _words_of(transcript: RunTranscript, asked: str) -> str:
 
 def _send(session: Session, text: str, options: RunOptions) -> tuple[Accepted, str]:
     cursor = cursor_now(session.id)
-    inbound = Inbound(session.channel, session.account_id, session.sender_id, session.sender_name, text)
+    inbound = NewMessage(session.channel, session.account_id, session.sender_id, session.sender_name, text)
     accepted = services.receive(
         inbound, owner=session.owner, session=session, options=options, longest_text=LONGEST_TEXT
     )

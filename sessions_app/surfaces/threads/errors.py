@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from audit_app.kernel import context
-from sessions_app.surfaces.base.http_errors import Failure, failure_of
+from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 
 S = TypeVar("S", bound=Serializer[Any])
 
@@ -50,14 +50,14 @@ class TookTooLong(APIException):
     default_detail = "The answer took too long and was given up."
 
 
-def shape(failure: Failure) -> dict[str, Any]:
+def shape(failure: HttpError) -> dict[str, Any]:
     code = failure.code if failure.code in _OWN else _CODES.get(failure.status, "error")
     return {"detail": failure.message, "code": code, "request_id": context.request_id.get() or None}
 
 
 def handle(problem: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler of this surface."""
-    failure = failure_of(problem)
+    failure = http_error_of(problem)
     return Response(shape(failure), status=failure.status, headers=dict(failure.headers))
 
 
@@ -66,5 +66,5 @@ def checked(serializer: S) -> S:
     try:
         serializer.is_valid(raise_exception=True)
     except ValidationError as error:
-        raise Unprocessable(failure_of(error).message) from None
+        raise Unprocessable(http_error_of(error).message) from None
     return serializer

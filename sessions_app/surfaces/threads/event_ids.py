@@ -20,7 +20,7 @@ _MOST_CHECK = (1 << _OFFSET) - 1
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class EventPosition:
     """message: the number of the message in its thread, from 1; zone: a part of a step, in the order they come in;
     offset: characters of a text, or a count; check: `checksum` of the text up to there."""
 
@@ -35,7 +35,7 @@ class Place:
         return f"{self.message}-{step << _STEP | self.zone << _ZONE | offset << _OFFSET | self.check}"
 
 
-def parse_place(entry_id: str) -> Place | None:
+def parse_place(entry_id: str) -> EventPosition | None:
     """The place that an entry id names; None when it is not one of ours."""
     match = _ID.fullmatch(entry_id)
     if match is None:
@@ -44,7 +44,7 @@ def parse_place(entry_id: str) -> Place | None:
     step, zone = number >> _STEP, number >> _ZONE & 7
     if not message or step > LAST_STEP or zone > END:
         return None
-    return Place(message, step, zone, number >> _OFFSET & _MOST_OFFSET, number & _MOST_CHECK)
+    return EventPosition(message, step, zone, number >> _OFFSET & _MOST_OFFSET, number & _MOST_CHECK)
 
 
 def running_checksum(text: str, before: int = 0) -> int:

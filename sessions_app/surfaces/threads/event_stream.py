@@ -9,8 +9,8 @@ from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
-from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.live_view.watch import SessionEvent
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors
 from sessions_app.surfaces.threads.admission import admit
@@ -29,7 +29,7 @@ class ThreadStream(EventStreamConsumer):
     admit = staticmethod(admit)
     is_endless = True
 
-    def shape_failure(self, failure: Failure) -> dict[str, Any]:
+    def error_body(self, failure: HttpError) -> dict[str, Any]:
         return errors.shape(failure)
 
     def recheck(self) -> None:
@@ -42,12 +42,12 @@ class ThreadStream(EventStreamConsumer):
         asked["last_entry_id"] = self._headers.get("last-event-id") or asked.get("last_entry_id", "")
         query = errors.checked(StreamQuery(data=asked)).validated_data
         resume = Resume(query["last_message_id"], query["last_entry_id"])
-        session_id, target, may_say = await in_db(self._find, resume)
+        session_id, target, allowed_decisions = await in_db(self._find, resume)
         await self.open_stream()
         if target.is_gone:
             await self._send([Event("message_not_streaming", {"message_id": str(target.run_id)})])
         else:
-            await _Telling(self, session_id, target, may_say, is_resumed=bool(resume.entry_id)).run()
+            await _Telling(self, session_id, target, allowed_decisions, is_resumed=bool(resume.entry_id)).run()
         await self.close_stream()
 
     @property
@@ -57,8 +57,10 @@ class ThreadStream(EventStreamConsumer):
     def _find(self, resume: Resume) -> tuple[UUID, Target, tuple[Decision, ...]]:
         """The session, the message to be told, and all that the reader may say to requests for approval."""
         session = access_session(self.principal.user, self._thread_id)
-        may_say = permissions.may_say(self.principal.user, session.owner_id) if self.principal.can_write else ()
-        return session.id, find_target(session, resume), may_say
+        allowed_decisions = (
+            permissions.allowed_decisions(self.principal.user, session.owner_id) if self.principal.can_write else ()
+        )
+        return session.id, find_target(session, resume), allowed_decisions
 
     async def _send(self, events: list[Event]) -> None:
         if events:
@@ -74,12 +76,12 @@ class _Telling:
         consumer: ThreadStream,
         session_id: UUID,
         target: Target,
-        may_say: tuple[Decision, ...],
+        allowed_decisions: tuple[Decision, ...],
         *,
         is_resumed: bool,
     ) -> None:
         self._consumer = consumer
-        self._may_say = may_say
+        self._allowed_decisions = allowed_decisions
         self._session_id = session_id
         self._target = target
         self._run_id = target.run_id
@@ -99,7 +101,7 @@ class _Telling:
                 await self._consumer.send_text(_DONE)
                 return
 
-    async def _tell(self, frame: list[Seen]) -> bool:
+    async def _tell(self, frame: list[SessionEvent]) -> bool:
         events: list[Event] = []
         is_over = False
         for fact in frame:
@@ -109,7 +111,7 @@ class _Telling:
             if fact.type in ENDS:
                 events += self._message.end(fact)
                 is_over = True
-                await in_db(delivered_marks.note_told, fact.run_id)
+                await in_db(delivered_marks.mark_delivered, fact.run_id)
             elif fact.type == INPUT_REQUESTED.name and await in_db(is_asking, self._session_id, fact.run_id):
                 events += (ending := self._message.pause())
                 is_over = bool(ending)
@@ -121,7 +123,7 @@ class _Telling:
             await self._end_replay()
         return is_over
 
-    def _events_of(self, fact: Seen) -> list[Event]:
+    def _events_of(self, fact: SessionEvent) -> list[Event]:
         if fact.type == SESSION_RENAMED.name:
             title = {"thread_id": str(self._session_id), "title": fact.payload["title"]}
             return [Event("thread_title", title)]
@@ -145,4 +147,4 @@ class _Telling:
 
     def _message_events(self, run_id: UUID, number: int, target: Target | None = None) -> MessageEvents:
         after = target.after if target else None
-        return MessageEvents(run_id, number, lambda: datetime.now(UTC), after, self._may_say)
+        return MessageEvents(run_id, number, lambda: datetime.now(UTC), after, self._allowed_decisions)

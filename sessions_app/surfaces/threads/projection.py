@@ -24,9 +24,9 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from sessions_app.events import CITATIONS_ADDED, MESSAGE_COMPLETED
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
-from sessions_app.surfaces.threads.citation_parts import told_citations
+from sessions_app.surfaces.threads.citation_parts import citation_payload
 from sessions_app.surfaces.threads.event_ids import (
     BEGIN,
     CALLS,
@@ -36,10 +36,10 @@ from sessions_app.surfaces.threads.event_ids import (
     REASONING_END,
     TEXT,
     TEXT_END,
-    Place,
+    EventPosition,
 )
 from sessions_app.surfaces.threads.foreign_ids import part_id
-from sessions_app.surfaces.threads.resumable_text import NOTHING, Told, ToldText
+from sessions_app.surfaces.threads.resumable_text import NOTHING, ResumableText, TextUpdate
 from sessions_app.surfaces.threads.tool_steps import CALL_FACTS, PASSING_FACTS, Calls
 from tools_app.events import INPUT_REQUESTED, TOOL_REQUESTED
 from tools_app.types import Decision
@@ -67,7 +67,7 @@ class Event(NamedTuple):
 class _Part:
     """A text or what was thought before it. is_told: begun for the reader; is_over: nothing more of it is told."""
 
-    told: ToldText = field(default_factory=ToldText)
+    told: ResumableText = field(default_factory=ResumableText)
     is_told: bool = False
     is_over: bool = False
 
@@ -89,26 +89,26 @@ class MessageEvents:
         run_id: UUID,
         number: int,
         clock: Callable[[], datetime],
-        after: Place | None = None,
-        may_say: Collection[Decision] = tuple(Decision),
+        after: EventPosition | None = None,
+        allowed_decisions: Collection[Decision] = tuple(Decision),
     ) -> None:
         self._run_id = run_id
-        self._after = after or Place(number, -1)
+        self._after = after or EventPosition(number, -1)
         self._number = number
         self._clock = clock
         self._steps: dict[int, _Step] = {}
-        self._calls = Calls(may_say)
+        self._calls = Calls(allowed_decisions)
         self._citations: list[dict[str, Any]] = []
         self._has_begun = False
-        self._pause: Place | None = None
+        self._pause: EventPosition | None = None
         self.last_place = after
 
-    def see(self, fact: Seen) -> list[Event]:
+    def see(self, fact: SessionEvent) -> list[Event]:
         """The events that a fact of the run adds."""
         if fact.type == RUN_STARTED.name:
             return self._begin()
         if fact.type == CITATIONS_ADDED.name:
-            self._citations += told_citations(fact.payload)
+            self._citations += citation_payload(fact.payload)
         if fact.step is None or fact.step < self._after.step:
             return []
         events: list[Event] = []
@@ -128,7 +128,7 @@ class MessageEvents:
         """The run waits for its person's words: the message is over for now."""
         return self._call_event("message_end", self._pause, status="waiting") if self._pause else []
 
-    def end(self, fact: Seen) -> list[Event]:
+    def end(self, fact: SessionEvent) -> list[Event]:
         """The last events, for the fact that ended the run."""
         begin, payload = self._begin(), fact.payload
         status = ENDS[fact.type]
@@ -144,7 +144,7 @@ class MessageEvents:
 
     # Texts.
 
-    def _see_text(self, fact: Seen, step: int) -> list[Event]:
+    def _see_text(self, fact: SessionEvent, step: int) -> list[Event]:
         if fact.type == MESSAGE_RESET.name:
             for part in self._step(step).parts.values():
                 part.told.reset()
@@ -155,19 +155,19 @@ class MessageEvents:
         )
         return [*self._close(step, "reasoning"), *told]
 
-    def _see_part(self, step: int, kind: str, change: Callable[[ToldText], Told]) -> list[Event]:
+    def _see_part(self, step: int, kind: str, change: Callable[[ResumableText], TextUpdate]) -> list[Event]:
         part = self._step(step).parts[kind]
         return [] if part.is_over else self._tell(step, kind, part, change(part.told))
 
-    def _tell(self, step: int, kind: str, part: _Part, told: Told) -> list[Event]:
+    def _tell(self, step: int, kind: str, part: _Part, told: TextUpdate) -> list[Event]:
         zone, _ = _ZONES[kind]
         events = []
         if told.restarts or (told.piece and not part.is_told):
             again = {"restarted": True} if told.restarts else {}
-            events.append(self._part_event(f"{kind}_start", Place(self._number, step, zone), kind, **again))
+            events.append(self._part_event(f"{kind}_start", EventPosition(self._number, step, zone), kind, **again))
             part.is_told = True
         if told.piece:
-            place = Place(self._number, step, zone, part.told.length, part.told.check)
+            place = EventPosition(self._number, step, zone, part.told.length, part.told.check)
             events.append(self._part_event(f"{kind}_delta", place, kind, delta=told.piece))
         return events
 
@@ -179,7 +179,7 @@ class MessageEvents:
         events = self._tell(step, kind, part, part.told.close() if kind == "text" else NOTHING)
         part.is_over = True
         if part.is_told:
-            events.append(self._part_event(f"{kind}_end", Place(self._number, step, _ZONES[kind][1]), kind))
+            events.append(self._part_event(f"{kind}_end", EventPosition(self._number, step, _ZONES[kind][1]), kind))
         return events
 
     def _step(self, index: int) -> _Step:
@@ -194,18 +194,18 @@ class MessageEvents:
             return _Part()
         if after.zone >= end:
             return _Part(is_told=True, is_over=True)
-        return _Part(ToldText(after.offset, after.check), is_told=True)
+        return _Part(ResumableText(after.offset, after.check), is_told=True)
 
     # Calls.
 
-    def _see_call(self, fact: Seen, index: int) -> list[Event]:
+    def _see_call(self, fact: SessionEvent, index: int) -> list[Event]:
         step = self._calls.see(fact)
         events = self._call_event("step", self._next_place(index), **step) if step else []
         if fact.type == INPUT_REQUESTED.name:
             events += self._ask(fact, index)
         return events
 
-    def _ask(self, fact: Seen, index: int) -> list[Event]:
+    def _ask(self, fact: SessionEvent, index: int) -> list[Event]:
         """A question to the person is a text of the answer. The end that may follow has its place in any case."""
         part = {"part_id": part_id(self._run_id, index, f"question:{fact.payload['execution_id']}")}
         events = self._call_event("text_start", self._next_place(index), **part)
@@ -214,10 +214,10 @@ class MessageEvents:
         self._pause = self._next_place(index)
         return events
 
-    def _next_place(self, index: int) -> Place:
+    def _next_place(self, index: int) -> EventPosition:
         step = self._step(index)
         step.calls += 1
-        return Place(self._number, index, CALLS, step.calls)
+        return EventPosition(self._number, index, CALLS, step.calls)
 
     # Events.
 
@@ -225,19 +225,19 @@ class MessageEvents:
         if self._has_begun:
             return []
         self._has_begun = True
-        return self._call_event("message_start", Place(self._number, 0, BEGIN))
+        return self._call_event("message_start", EventPosition(self._number, 0, BEGIN))
 
     def _last(self, offset: int, name: str, /, **data: Any) -> list[Event]:
-        return self._call_event(name, Place(self._number, LAST_STEP, END, offset), **data)
+        return self._call_event(name, EventPosition(self._number, LAST_STEP, END, offset), **data)
 
-    def _call_event(self, name: str, place: Place, /, **data: Any) -> list[Event]:
+    def _call_event(self, name: str, place: EventPosition, /, **data: Any) -> list[Event]:
         """An event whose place alone says whether the reader has it."""
         return [self._event(name, place, **data)] if place > self._after else []
 
-    def _part_event(self, name: str, place: Place, kind: str, /, **data: Any) -> Event:
+    def _part_event(self, name: str, place: EventPosition, kind: str, /, **data: Any) -> Event:
         return self._event(name, place, part_id=part_id(self._run_id, place.step, kind), **data)
 
-    def _event(self, name: str, place: Place, /, **data: Any) -> Event:
+    def _event(self, name: str, place: EventPosition, /, **data: Any) -> Event:
         self.last_place = place
         message = str(self._run_id)
         told = {"id": message, "message_id": message, "seq": str(place), "ts": iso(self._clock()), **data}

@@ -14,7 +14,7 @@ from sessions_app.live_view.watch import cursor_now
 from sessions_app.models import Session
 from sessions_app.surfaces.threads import delivered_marks
 from sessions_app.surfaces.threads.commands import NAME
-from sessions_app.surfaces.threads.event_ids import END, Place, parse_place
+from sessions_app.surfaces.threads.event_ids import END, EventPosition, parse_place
 from tools_app import selectors as tools
 
 _RECENT = timedelta(minutes=5)
@@ -37,7 +37,7 @@ class Target:
     cursor: str
     run_id: UUID | None = None
     number: int = 0
-    after: Place | None = None
+    after: EventPosition | None = None
     is_gone: bool = False
 
 
@@ -80,7 +80,7 @@ def is_asking(session_id: UUID, run_id: UUID) -> bool:
     return question is not None and question.run_id == run_id
 
 
-def _of_message(session: Session, message_id: UUID, place: Place | None) -> Target:
+def _of_message(session: Session, message_id: UUID, place: EventPosition | None) -> Target:
     row = Run.objects.select_related("agent").filter(pk=message_id, conversation_id=session.id).first()
     run = agents.run_view(row) if row else None
     if run is None or run.status.is_terminal:
@@ -94,7 +94,7 @@ def _untold_run(session: Session) -> RunView | None:
     if run is None or run.ended_at is None or run.ended_at < timezone.now() - _RECENT:
         return None
     is_ours = NAME in (agents.get_options(run.id).note or {})
-    return run if is_ours and not delivered_marks.was_told(run.id) else None
+    return run if is_ours and not delivered_marks.is_delivered(run.id) else None
 
 
 def _run_at(session_id: UUID, ordinal: int) -> RunView | None:
@@ -106,7 +106,7 @@ def _whole(run: RunView) -> Target:
     return _target(run, None)
 
 
-def _target(run: RunView, after: Place | None) -> Target:
+def _target(run: RunView, after: EventPosition | None) -> Target:
     first = timeline.find_first_of_run(run.id)
     if first is None:  # its events are no longer kept
         return Target("", run.id, is_gone=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -36,11 +36,11 @@ def status_of(status: str) -> str:
 class Calls:
     """Keeps each call of a run that was seen. may_say: all that the reader may say to requests for approval."""
 
-    def __init__(self, may_say: Collection[Decision]) -> None:
-        self._may_say = may_say
+    def __init__(self, allowed_decisions: Collection[Decision]) -> None:
+        self._allowed_decisions = allowed_decisions
         self._steps: dict[str, Step] = {}
 
-    def see(self, fact: Seen) -> Step | None:
+    def see(self, fact: SessionEvent) -> Step | None:
         """The step after a fact of CALL_FACTS; None for a call whose beginning was not seen."""
         payload, at = fact.payload, iso(datetime.fromtimestamp((fact.ts or 0) / 1000, UTC))
         execution_id = payload["execution_id"]
@@ -65,7 +65,7 @@ class Calls:
         match fact.type:
             case APPROVAL_REQUESTED.name:
                 told = {name: payload[name] for name in ("approval_id", "reason", "expires_at")}
-                choices = [choice for choice in payload["choices"] if choice in self._may_say]
+                choices = [choice for choice in payload["choices"] if choice in self._allowed_decisions]
                 changed |= {
                     "detail": f"Waits for a person's approval: {payload['reason']}",
                     "approval": {**told, "choices": choices},
@@ -86,7 +86,7 @@ class Calls:
         self._steps[execution_id] = changed
         return changed
 
-    def pass_by(self, fact: Seen) -> Step | None:
+    def pass_by(self, fact: SessionEvent) -> Step | None:
         """The step with what the tool says meanwhile."""
         step = self._steps.get(fact.payload["execution_id"])
         return {**step, "detail": fact.payload["text"]} if step else None

@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents_app import events as run_events
 from agents_app.models import Agent, ModelProvider, Run, Step
 from audit_app import services as audit
-from audit_app.event_types import Fact
+from audit_app.event_types import NewEvent
 from sessions_app.models import Session, Turn
 from tools_app.models import ToolExecution
 
@@ -106,7 +106,7 @@ def make_run(agent, operator) -> Callable[..., Run]:
             _execution(run, index, now)
         with transaction.atomic():
             audit.emit(
-                [Fact(run_events.RUN_QUEUED, session.pk, {"ordinal": 0}, run_id=run.pk, session_key=session.key)]
+                [NewEvent(run_events.RUN_QUEUED, session.pk, {"ordinal": 0}, run_id=run.pk, session_key=session.key)]
             )
         return run
 

@@ -43,7 +43,7 @@ def delivery(account):
     return Delivery.objects.create(
         dedupe_key="k",
         account=account,
-        lane="l",
+        ordering_key="l",
         target={"chat": "1", "type": "direct", "thread": ""},
         status="unknown",
         text="<b>hello</b>",

@@ -133,9 +133,9 @@ def test_prices_turn_tokens_into_cost() -> None:
         cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
     cost_budget.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
-    assert "budget of 10 an hour" in cost_budget.spent_out(agent)
+    assert "budget of 10 an hour" in cost_budget.budget_refusal(agent)
     Spending.objects.update(minute=timezone.now() - timedelta(minutes=61))
-    assert cost_budget.spent_out(agent) == ""
+    assert cost_budget.budget_refusal(agent) == ""
 
 
 def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
@@ -143,4 +143,4 @@ def test_nothing_is_kept_for_an_agent_without_a_budget() -> None:
     agent = Agent.objects.create(agent_id="a", name="A", provider=provider)
     cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
     assert not Spending.objects.exists()
-    assert cost_budget.spent_out(agent) == ""
+    assert cost_budget.budget_refusal(agent) == ""

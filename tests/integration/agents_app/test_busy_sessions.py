@@ -87,9 +87,9 @@ def test_steer_leaves_no_message_unanswered(rig: EngineRig) -> None:
     until(rests, 60)
     assert Turn.objects.filter(role="user").count() == MANY
     runs = list(Run.objects.all())
-    assert sum(run.words for run in runs) == MANY
+    assert sum(run.user_turn_count for run in runs) == MANY
     assert all(run.status == RunStatus.COMPLETED for run in runs)
     assert Turn.objects.filter(is_answer=True).count() == len(runs)
     asked = "\n\n".join(message.content for message in script.requests[-1].messages if message.role == "user")
     assert set(asked.split("\n\n")) == {f"message {number}" for number in range(MANY)}
-    assert all(Step.objects.filter(run=run).last().words_seen == run.words for run in runs)
+    assert all(Step.objects.filter(run=run).last().turns_seen == run.user_turn_count for run in runs)

@@ -21,7 +21,7 @@ from audit_app.models import AuditEntry, Event
 from sessions_app.conversation import receive_message
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Session, Turn
-from sessions_app.services import Inbound, open_session, receive
+from sessions_app.services import NewMessage, open_session, receive
 from tests.support.engine import EngineRig, until
 from tools_app.types import ExecutionStatus, ToolCall
 
@@ -215,7 +215,7 @@ def test_the_same_message_twice_at_once_is_no_busy_session(
 def test_a_sender_whose_session_id_no_column_holds_is_refused(rig: EngineRig) -> None:
     rig.agent()
     with pytest.raises(InvalidInput, match="percent-encoded"):
-        receive(Inbound("WebChat", "default", "ж" * 200, "Alice", "hi"), owner=rig.owner)
+        receive(NewMessage("WebChat", "default", "ж" * 200, "Alice", "hi"), owner=rig.owner)
 
 
 def test_a_failed_message_can_be_tried_again(rig: EngineRig) -> None:
@@ -297,6 +297,6 @@ def test_an_answer_that_cannot_be_stored_at_once_is_stored_later(
     rig.agent(Reply(("Hello!",)))
     accepted = rig.send("hi")
     rig.wait(accepted.run_id)
-    until(lambda: Run.objects.get().conversation_told)
+    until(lambda: Run.objects.get().end_stored)
     assert turns(None) == [("user", "hi"), ("assistant", "Hello!")]
     assert find_violations() == []

@@ -150,7 +150,7 @@ def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
 
 def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both need the rows of the session and of its timeline, and take them in the same order."""
-    settle, spent_out = writes.settle, ["", "The budget is used up."]
+    settle, budget_refusal = writes.settle, ["", "The budget is used up."]
     sent: list[Future[Any]] = []
 
     def send() -> Any:
@@ -166,7 +166,9 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
         return settle(claim, snapshot, step, *more)
 
     monkeypatch.setattr(writes, "settle", ending)
-    monkeypatch.setattr(writes.spending, "spent_out", lambda agent: spent_out.pop(0) if spent_out else "")
+    monkeypatch.setattr(
+        writes.spending, "budget_refusal", lambda agent: budget_refusal.pop(0) if budget_refusal else ""
+    )
     rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:
         first = rig.send("one")

@@ -63,7 +63,7 @@ def end_untold(rig: EngineRig, count: int) -> list[UUID]:
 
 
 def untold() -> Collection[UUID]:
-    return set(Run.objects.filter(conversation_told=False, ended_at__isnull=False).values_list("pk", flat=True))
+    return set(Run.objects.filter(end_stored=False, ended_at__isnull=False).values_list("pk", flat=True))
 
 
 def test_ends_that_can_never_be_stored_keep_no_other_waiting(

@@ -10,7 +10,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from audit_app.kernel.compiled_queries import PreparedInsert, PreparedObjects, PreparedQuery, PreparedUpdate
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
 from audit_app.models import AuditEntry, Event, ProcessLife
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ def entry(action: str = "A", **fields) -> AuditEntry:
 
 
 def test_rows_are_those_of_each_value() -> None:
-    query = PreparedQuery(
+    query = CompiledQuery(
         lambda session_id: AuditEntry.objects.filter(session_id=session_id).values_list("action"), uuid4()
     )
     for action in ("A", "B"):
@@ -32,7 +32,7 @@ def test_rows_are_those_of_each_value() -> None:
 
 
 def test_objects_are_as_django_reads_them(django_assert_num_queries) -> None:
-    query = PreparedObjects(
+    query = CompiledObjects(
         lambda action, place: AuditEntry.objects.filter(action=action, agent_id__gt=place).order_by("agent_id"),
         "an action",
         "a place",
@@ -52,7 +52,7 @@ def test_objects_are_as_django_reads_them(django_assert_num_queries) -> None:
 def test_related_objects_come_along(django_assert_num_queries) -> None:
     author = User.objects.create_user("alice")
     group = author.groups.create(name="staff")
-    query = PreparedObjects(
+    query = CompiledObjects(
         lambda user_id: User.groups.through.objects.select_related("user", "group").filter(user_id=user_id), 987_654
     )
     with django_assert_num_queries(1):
@@ -62,7 +62,7 @@ def test_related_objects_come_along(django_assert_num_queries) -> None:
 
 
 def test_an_update_changes_what_matches_and_counts_it() -> None:
-    update = PreparedUpdate(
+    update = CompiledUpdate(
         lambda row, at, who: (AuditEntry.objects.filter(pk=row), {"at": at, "request_id": F("agent_id"), "actor": who}),
         uuid4(),
         datetime(2001, 2, 3, tzinfo=UTC),
@@ -79,8 +79,8 @@ def test_an_update_changes_what_matches_and_counts_it() -> None:
 
 
 def test_a_query_of_columns_makes_no_objects() -> None:
-    with pytest.raises(TypeError, match="PreparedQuery"):
-        PreparedObjects(lambda: AuditEntry.objects.values_list("action")).fetch()
+    with pytest.raises(TypeError, match="CompiledQuery"):
+        CompiledObjects(lambda: AuditEntry.objects.values_list("action")).fetch()
 
 
 def new_entry(action: str, **fields) -> AuditEntry:
@@ -88,7 +88,7 @@ def new_entry(action: str, **fields) -> AuditEntry:
 
 
 def test_inserted_rows_are_as_django_writes_them(django_assert_num_queries) -> None:
-    insert = PreparedInsert(AuditEntry)
+    insert = CompiledInsert(AuditEntry)
     rows = [new_entry("A", session_id=uuid4(), agent_id="x"), new_entry("B")]
     with django_assert_num_queries(1):
         insert.run(rows)
@@ -104,14 +104,14 @@ def test_inserted_rows_are_as_django_writes_them(django_assert_num_queries) -> N
 def test_many_rows_take_several_statements() -> None:
     session_id = uuid4()
     events = [Event(session_id=session_id, seq=n, ts=n, type="T", actor="a", payload={"n": n}) for n in range(1, 46)]
-    PreparedInsert(Event).run(events)
+    CompiledInsert(Event).run(events)
     kept = Event.objects.filter(session_id=session_id)
     assert [event.payload["n"] for event in kept.order_by("seq")] == list(range(1, 46))
     assert len({event.pk for event in kept}) == 45  # made up by the database
 
 
 def test_a_key_that_is_taken_is_refused() -> None:
-    insert, row = PreparedInsert(AuditEntry), new_entry("A")
+    insert, row = CompiledInsert(AuditEntry), new_entry("A")
     insert.run([row])
     with pytest.raises(IntegrityError), transaction.atomic():
         insert.run([AuditEntry(id=row.id, action="B", actor="user:1", at=NOW)])
@@ -120,17 +120,17 @@ def test_a_key_that_is_taken_is_refused() -> None:
 
 def test_a_fixed_column_is_the_databases_to_fill() -> None:
     before = timezone.now() - timedelta(seconds=5)
-    insert = PreparedInsert(AuditEntry, at=Now())
+    insert = CompiledInsert(AuditEntry, at=Now())
     rows = [new_entry("A"), new_entry("B")]
     insert.run(rows)
     for row in rows:
         row.refresh_from_db()
         assert before < row.at < timezone.now() + timedelta(seconds=5)  # not the object's own
     with pytest.raises(TypeError, match="action"):
-        PreparedInsert(AuditEntry, action=Value("A")).run([new_entry("A")])
+        CompiledInsert(AuditEntry, action=Value("A")).run([new_entry("A")])
 
 
 def test_what_a_field_fills_in_itself_is_filled_in() -> None:
     life = ProcessLife(id=uuid4(), name="runs", host="here", pid=1, lock_key=987_654)
-    PreparedInsert(ProcessLife).run([life])
+    CompiledInsert(ProcessLife).run([life])
     assert life.started_at == ProcessLife.objects.get(pk=life.pk).started_at

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents_app.events import MESSAGE_RESET, RUN_COMPLETED, RUN_QUEUED, RUN_STARTED
 from audit_app import services, stream
-from audit_app.event_types import EventType, Fact
+from audit_app.event_types import EventType, NewEvent
 from audit_app.kernel.database import in_db
 from audit_app.kernel.ids import new_id
 
@@ -28,7 +28,7 @@ class Conversation:
         self, *types: EventType, step: int | None = None, run_id: UUID | None = None, **payload: Any
     ) -> None:
         run = run_id or self.run_id
-        await in_db(_emit, [Fact(type_, self.id, payload, run_id=run, step=step) for type_ in types])
+        await in_db(_emit, [NewEvent(type_, self.id, payload, run_id=run, step=step) for type_ in types])
 
     def live(self, position: str, type_: str, step: int | None = None, **fields: Any) -> None:
         entry = {"type": type_, "step": step, **fields}
@@ -39,5 +39,5 @@ class Conversation:
 
 
 @transaction.atomic
-def _emit(facts: list[Fact]) -> None:
+def _emit(facts: list[NewEvent]) -> None:
     services.emit(facts)

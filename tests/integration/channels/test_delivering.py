@@ -239,7 +239,7 @@ def test_machines_that_answer_each_other_are_stopped(
 
 def test_a_lost_ring_costs_a_second(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
     account = add_telegram(platform, config=QUIET)
-    monkeypatch.setattr(nudges.deliveries, "ring_now", lambda: None)
+    monkeypatch.setattr(nudges.deliveries, "send_now", lambda: None)
     outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig) == ["sent"]
 

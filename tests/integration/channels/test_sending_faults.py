@@ -25,7 +25,7 @@ from audit_app.models import AuditEntry
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.adapters.webhook import Webhook
-from sessions_app.channels.base import Fate, SendError
+from sessions_app.channels.base import SendCertainty, SendError
 from sessions_app.channels.messages import Chat, Target
 from sessions_app.channels.outbound import outbox, preview, retry_policy, sender, sweeper, transitions
 from sessions_app.channels.outbound.outbox import Destination
@@ -158,7 +158,7 @@ def test_a_process_that_stood_still_does_not_send_what_another_took_over(
         monkeypatch.setattr(Telegram, "edit", real)
         # What the reaper does while we stand still.
         await in_db(Delivery.objects.filter(status="sending").update, status="pending", owner=None)
-        raise SendError("the message is gone", Fate.REFUSED)
+        raise SendError("the message is gone", SendCertainty.REFUSED)
 
     monkeypatch.setattr(Telegram, "edit", edit)
     plan(account, "hello")
@@ -245,7 +245,7 @@ def test_waiting_for_the_database_is_not_waiting_for_the_platform(
     account, capabilities = add_telegram(platform, config=QUIET), Telegram.capabilities
 
     async def edit(self: Telegram, message: Any, message_id: str) -> None:
-        raise SendError("the message is gone", Fate.REFUSED)
+        raise SendError("the message is gone", SendCertainty.REFUSED)
 
     async def send(self: Telegram, message: Any) -> str:
         return "7"

@@ -35,7 +35,7 @@ def test_every_live_protocol_over_a_websocket_has_its_page():
     told = Path(settings.BASE_DIR, "docs", "live.md").read_text()
     paths = [
         re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(route.pattern))
-        for route in asgi.live_routes()
+        for route in asgi.routes()
         if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
     ]
     assert paths and [path for path in paths if f"/{path}" not in told] == []

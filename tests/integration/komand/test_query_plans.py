@@ -22,7 +22,7 @@ from sessions_app import selectors as sessions
 from sessions_app.channels.outbound import transitions
 from sessions_app.conversation.history import StoredConversations
 from sessions_app.models import Delivery, Session, Turn
-from sessions_app.services import Inbound, open_session, receive
+from sessions_app.services import NewMessage, open_session, receive
 from tests.support.query_plans import caught, whole_reads
 from tools_app import selectors as tools
 from tools_app.models import ToolExecution
@@ -49,7 +49,7 @@ def session(monkeypatch: pytest.MonkeyPatch, valkey: object) -> Session:
     Agent.objects.update_or_create(agent_id="default", defaults={"name": "Assistant", "provider": provider})
     owner = User.objects.create_user("alice")
     opened = open_session(owner=owner, title="A session")
-    receive(Inbound("WebChat", "default", str(owner.pk), "", "hello"), owner=owner, session=opened)
+    receive(NewMessage("WebChat", "default", str(owner.pk), "", "hello"), owner=owner, session=opened)
     return opened
 
 
@@ -62,7 +62,7 @@ POLLERS: dict[str, Callable[[Session], object]] = {
     "what is to be sent": lambda session: transitions.list_due(50),
     "what is to be sent while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),
     "a message comes in": lambda session: receive(
-        Inbound("WebChat", "default", str(session.owner_id), "", "again"), owner=session.owner, session=session
+        NewMessage("WebChat", "default", str(session.owner_id), "", "again"), owner=session.owner, session=session
     ),
     "heads of the watched timelines": lambda session: timeline.list_heads([session.id, uuid4()]),
     "news of the watched timelines": lambda session: timeline.list_news({session.id: 0, uuid4(): 3}),

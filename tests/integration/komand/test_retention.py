@@ -82,7 +82,7 @@ def make_step() -> Callable[..., Step]:
             agent=agent,
             actor="user:1",
             created_at=now,
-            **{"status": "completed", "ended_at": now, "conversation_told": True, **fields},
+            **{"status": "completed", "ended_at": now, "end_stored": True, **fields},
         )
         return Step.objects.create(
             id=first_id_at(now),
@@ -100,7 +100,7 @@ def make_step() -> Callable[..., Step]:
 
 def test_steps_go_once_their_run_has_ended_and_is_told(make_step: Callable[..., Step]) -> None:
     make_step(181)
-    kept = [make_step(179), make_step(200, status="waiting", ended_at=None), make_step(201, conversation_told=False)]
+    kept = [make_step(179), make_step(200, status="waiting", ended_at=None), make_step(201, end_stored=False)]
     call_command("prune")
     assert set(Step.objects.all()) == set(kept)
 
@@ -125,7 +125,7 @@ def test_what_channels_bring_goes_in_its_time() -> None:
             Delivery.objects.create(
                 dedupe_key=f"{status}-{days}",
                 account=account,
-                lane="l",
+                ordering_key="l",
                 status=status,
                 ready_at=at,
                 expires_at=at,

@@ -38,7 +38,7 @@ class PageModel:
 
     def __init__(self, cursor: str = "") -> None:
         self.cursor = cursor
-        self.exchanges: list[str] = []
+        self.turn_views: list[str] = []
         self.open: set[str] = set()
         self.parts: dict[str, dict[str, Part | str]] = {}
         self.answers: dict[str, str] = {}
@@ -54,7 +54,7 @@ class PageModel:
             run: {name: (part.html, part.open) if isinstance(part, Part) else part for name, part in parts.items()}
             for run, parts in self.parts.items()
         }
-        return self.exchanges, self.open, texts, self.answers
+        return self.turn_views, self.open, texts, self.answers
 
     def lengths(self, run: str) -> dict[int, int]:
         """By step, how long the text of an open run is that is shown."""
@@ -63,8 +63,8 @@ class PageModel:
 
     def _act(self, act: dict[str, Any]) -> None:
         run = act.get("run", "")
-        if act["do"] == "exchange" and run not in self.exchanges:
-            self.exchanges.append(run)
+        if act["do"] == "exchange" and run not in self.turn_views:
+            self.turn_views.append(run)
             self.open.add(run)
             self.parts[run] = {}
         if run not in self.open:

@@ -23,7 +23,7 @@ from komand.websocket_origins import OriginCheck
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.live_view.watch import Viewer
 from sessions_app.models import Session
-from sessions_app.services import Inbound, cancel_session_runs, delete_session, receive
+from sessions_app.services import NewMessage, cancel_session_runs, delete_session, receive
 from sessions_app.surfaces.chat import consumers
 from tests.integration.sessions_app.page_model import PageModel
 from tests.support.engine import EngineRig
@@ -32,7 +32,7 @@ from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-APPLICATION = OriginCheck(URLRouter(consumers.live_routes))
+APPLICATION = OriginCheck(URLRouter(consumers.routes))
 OURS = {"host": "localhost", "origin": "http://localhost"}
 
 
@@ -116,7 +116,9 @@ async def test_a_run_is_told_from_the_message_to_the_stored_answer(rig: EngineRi
 
 
 def _send(rig: EngineRig, session: Session, message_id: str = "") -> Any:
-    inbound = Inbound(session.channel, session.account_id, session.sender_id, "Alice", "hello", message_id=message_id)
+    inbound = NewMessage(
+        session.channel, session.account_id, session.sender_id, "Alice", "hello", message_id=message_id
+    )
     return receive(inbound, owner=rig.owner, session=session)
 
 
@@ -160,7 +162,7 @@ async def test_words_that_steer_a_run_join_its_question(rig: EngineRig, _followe
         await tab.until("text")
         await in_db(_send, rig, session, "m-2")
         acts = [act for message in await tab.until("exchange") for act in message.get("acts", ())]
-    assert len(tab.page.exchanges) == 1
+    assert len(tab.page.turn_views) == 1
     (again,) = (act for act in acts if act["do"] == "exchange")
     assert again["message"] == "m-2" and again["html"].count("hello") == 2
     await in_db(cancel_session_runs, session, reason="Stopped.")

@@ -36,7 +36,7 @@ def browser(alice) -> Client:
     return client
 
 
-def _exchange(session: Session, question: str, answer: str, *, calls: int = 0, **fields: Any) -> None:
+def _turn_view(session: Session, question: str, answer: str, *, calls: int = 0, **fields: Any) -> None:
     """A run that is over, with its turns: so many calls, then the answer."""
     run = make_run(session)
     executions = [make_execution(run, call_index=i, status="Completed", output='{"n":1}') for i in range(calls)]
@@ -57,9 +57,9 @@ def _exchange(session: Session, question: str, answer: str, *, calls: int = 0, *
     Turn.objects.bulk_create(turns)
 
 
-def _long_session(owner, exchanges: int) -> Session:
+def _long_session(owner, turn_views: int) -> Session:
     session = make_session(owner)
-    runs = [make_run(session) for _ in range(exchanges)]
+    runs = [make_run(session) for _ in range(turn_views)]
     now = timezone.now()
     rows = []
     for run in runs:
@@ -137,7 +137,7 @@ def test_changes_need_the_pages_token_and_a_post(alice) -> None:
 
 def test_pages_allow_no_script_or_style_but_files(browser: Client, alice) -> None:
     session = make_session(alice)
-    _exchange(session, "<script>alert(1)</script>", "**a**\n\n| a |\n|--:|\n| 1 |", calls=1)
+    _turn_view(session, "<script>alert(1)</script>", "**a**\n\n| a |\n|--:|\n| 1 |", calls=1)
     for path in ("/chat/new", f"/chat/{session.id}"):
         response = browser.get(path)
         policy = response.headers["Content-Security-Policy"]
@@ -168,10 +168,10 @@ def test_any_place_to_look_before_is_answered(browser: Client, alice, before: st
 def test_a_run_is_never_cut_in_two(browser: Client, alice) -> None:
     session = make_session(alice)
     for number in range(4):
-        _exchange(session, f"question {number}", "so", calls=15)
+        _turn_view(session, f"question {number}", "so", calls=15)
     html = _page(browser, f"/chat/{session.id}")
     assert html.count('class="call"') == 15 * html.count('class="exchange"')
-    _exchange(session, "a long one", "so", calls=70)
+    _turn_view(session, "a long one", "so", calls=70)
     html = _page(browser, f"/chat/{session.id}")
     assert html.count('class="exchange"') == 1 and html.count('class="call"') == 70 and "a long one" in html
 
@@ -191,7 +191,7 @@ def test_a_thousand_turns_open_quickly_with_few_queries(browser: Client, alice) 
 
 def test_answers_are_rendered_once_and_anew_when_the_rules_change(browser: Client, alice, monkeypatch) -> None:
     session = make_session(alice)
-    _exchange(session, "q", "**bold**")
+    _turn_view(session, "q", "**bold**")
     assert "<strong>bold</strong>" in _page(browser, f"/chat/{session.id}")
     answer = Turn.objects.get(session=session, is_answer=True)
     assert answer.html == markdown.VERSION + "<p><strong>bold</strong></p>\n"
@@ -242,8 +242,8 @@ def test_a_run_whose_answer_is_not_stored_yet_stays_open(browser: Client, alice)
 
 def test_errors_and_stops_are_told_apart(browser: Client, alice) -> None:
     session = make_session(alice)
-    _exchange(session, "a", "part", state="partial", error_code="cancelled", error_message="Stopped.")
-    _exchange(session, "b", "", state="error", error_code="model_auth", error_message="The key <b> is refused.")
+    _turn_view(session, "a", "part", state="partial", error_code="cancelled", error_message="Stopped.")
+    _turn_view(session, "b", "", state="error", error_code="model_auth", error_message="The key <b> is refused.")
     html = _page(browser, f"/chat/{session.id}")
     assert html.count('class="stopped"') == 1
     assert "The key &lt;b&gt; is refused." in html

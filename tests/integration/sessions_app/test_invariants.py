@@ -64,7 +64,8 @@ def two_answers() -> None:
 def deliver(**columns: Any) -> None:
     account, _ = ChannelAccount.objects.get_or_create(channel="fake")
     now = timezone.now()
-    values = {"dedupe_key": uuid4().hex, "lane": "l", "ready_at": now, "expires_at": now, "created_at": now, **columns}
+    times = {"ready_at": now, "expires_at": now, "created_at": now}
+    values = {"dedupe_key": uuid4().hex, "ordering_key": "l", **times, **columns}
     Delivery.objects.create(account=account, **values)
 
 
@@ -152,7 +153,7 @@ def test_what_was_said_elsewhere_before_needs_no_run(whole: UUID) -> None:
 def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
     execution = ToolExecution.objects.filter(tool="peek").first()
     assert execution is not None
-    ToolExecution.objects.filter(pk=execution.pk).update(status="Pending", ring_at=None, attempts=0)
+    ToolExecution.objects.filter(pk=execution.pk).update(status="Pending", renudge_at=None, attempts=0)
     now = timezone.now()
     InputRequest.objects.create(
         execution=execution,

@@ -27,7 +27,7 @@ from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
-APPLICATION = URLRouter(consumers.live_routes)
+APPLICATION = URLRouter(consumers.routes)
 QUESTIONS = [
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}], "stream": True}),
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}]}),

@@ -24,7 +24,7 @@ from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
-from sessions_app.surfaces.openai.consumers import live_routes
+from sessions_app.surfaces.openai.consumers import routes
 from sessions_app.surfaces.signalr.hub import Hub
 from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller
@@ -113,7 +113,7 @@ def _is_piece(call: Frame) -> bool:
 async def streamed(rig: EngineRig, path: str, body: Frame) -> list[Frame]:
     """The data of the events that a request is answered with."""
     bearer = (await in_db(access_tokens.open_login, rig.owner)).access
-    caller = LiveCaller(URLRouter(live_routes), bearer=bearer)
+    caller = LiveCaller(URLRouter(routes), bearer=bearer)
     async with asyncio.timeout(20):
         status, text = await caller.ask("POST", path, {"model": "default", "stream": True, **body})
     assert status == 200, text

@@ -10,7 +10,7 @@ from audit_app.kernel.errors import NotFound
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import Failure
+from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.rest import envelope, errors
 from tests.support.rest import LiveCaller, make_user
 
@@ -24,7 +24,7 @@ class Sample(LiveConsumer):
     waiting = asyncio.Event()
     cancelled: list[str] = []
 
-    def shape_failure(self, failure: Failure):
+    def error_body(self, failure: HttpError):
         return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:

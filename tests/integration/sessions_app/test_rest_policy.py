@@ -6,7 +6,7 @@ import pytest
 
 from agents_app.models import Agent, Run
 from audit_app.models import AuditEntry
-from sessions_app.services import Inbound, receive
+from sessions_app.services import NewMessage, receive
 from tests.support.rest import RestCaller, make_agent, make_session, make_user
 from tools_app.policy import grants
 
@@ -152,7 +152,9 @@ def test_a_session_is_limited_by_its_owner_for_what_comes_later(alice):
     assert alice.put(path, limits).data == limits == alice.get(path).data
     assert AuditEntry.objects.get(action="SessionLimited").details == limits
     session.refresh_from_db()
-    receive(Inbound("WebChat", session.account_id, session.sender_id, "", "Hello"), owner=alice.user, session=session)
+    receive(
+        NewMessage("WebChat", session.account_id, session.sender_id, "", "Hello"), owner=alice.user, session=session
+    )
     assert Run.objects.get().session_policy == limits
     assert alice.put(path, {}).data == {"readonly": False, "deniedTools": []}
 

@@ -31,7 +31,7 @@ from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
-ROUTES = [*agents.live_routes, *threads.live_routes, *signalr.live_routes]
+ROUTES = [*agents.routes, *threads.routes, *signalr.routes]
 SOCKETS = [route for route in ROUTES if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)]
 HTTP = URLRouter([route for route in ROUTES if route not in SOCKETS])
 STREAMS = ("/api/v1/agents/{}/stream", "/api/v1/agents/{}/details/stream", "/v1/threads/{}/stream")

@@ -87,8 +87,8 @@ INVOCATIONS = [(name, arguments) for name, several in METHODS.items() for argume
 
 APPLICATION = URLRouter(
     [
-        *openai.live_routes,
-        *(route for route in signalr.live_routes if route.callback.consumer_class is not signalr.HubSocket),
+        *openai.routes,
+        *(route for route in signalr.routes if route.callback.consumer_class is not signalr.HubSocket),
         re_path("", get_asgi_application()),
     ]
 )
@@ -147,9 +147,9 @@ def test_every_surface_is_tested_somewhere() -> None:
 
 
 def test_every_route_and_method_is_covered_here() -> None:
-    routed = {str(route.pattern) for route in [*openai.live_routes, *openai_urls.urlpatterns]}
+    routed = {str(route.pattern) for route in [*openai.routes, *openai_urls.urlpatterns]}
     assert routed == set(OPENAI)
-    assert {route.callback.consumer_class for route in signalr.live_routes} == set(SIGNALR)
+    assert {route.callback.consumer_class for route in signalr.routes} == set(SIGNALR)
     assert set(hub._METHODS) == set(METHODS)
 
 
@@ -210,7 +210,7 @@ async def _call(person: Person | None, method: str, path: str, body: Any, named:
 
 
 async def _connects(person: Person, token: str) -> bool:
-    sockets = [route for route in signalr.live_routes if route.callback.consumer_class is signalr.HubSocket]
+    sockets = [route for route in signalr.routes if route.callback.consumer_class is signalr.HubSocket]
     socket = WebsocketCommunicator(URLRouter(sockets), f"{HUB}?id={token}&access_token={person.bearer}")
     is_open, _ = await socket.connect(timeout=20)
     await socket.disconnect(timeout=20)

@@ -47,7 +47,7 @@ def caller() -> LiveCaller:
     agent = make_agent()
     user = make_user("alice")
     assert agent.agent_id == "default"
-    return LiveCaller(URLRouter(consumers.live_routes), bearer=create_api_key(user, "k").key)
+    return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k").key)
 
 
 async def test_who_leaves_while_the_question_is_being_stored_stops_its_run(

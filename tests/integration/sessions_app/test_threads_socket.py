@@ -23,14 +23,14 @@ from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.services import rename_session
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.threads import notification_socket
-from sessions_app.surfaces.threads.consumers import live_routes
+from sessions_app.surfaces.threads.consumers import routes
 from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
 from tests.support.rest import make_session, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey", "layer")]
 
 APPLICATION = OriginCheck(
-    URLRouter([route for route in live_routes if route.callback.consumer_class is notification_socket.Notifications])
+    URLRouter([route for route in routes if route.callback.consumer_class is notification_socket.Notifications])
 )
 OURS = {"origin": "http://localhost"}
 SECONDS = 20

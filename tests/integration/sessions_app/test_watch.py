@@ -16,7 +16,7 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from audit_app.timeline import list_events
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
-from sessions_app.live_view.watch import Seen, Viewer, cursor_now, wait_until_ended
+from sessions_app.live_view.watch import SessionEvent, Viewer, cursor_now, wait_until_ended
 from tests.integration.audit_app.timelines import Conversation
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.events import TOOL_COMPLETED, TOOL_REQUESTED
@@ -64,9 +64,9 @@ async def answer(conversation: Conversation) -> None:
     await conversation.keep(RUN_COMPLETED)
 
 
-async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 20) -> list[Seen]:
+async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 20) -> list[SessionEvent]:
     """Everything until a fact of that type, or until the time is over."""
-    seen: list[Seen] = []
+    seen: list[SessionEvent] = []
     with suppress(TimeoutError):
         async with viewer, asyncio.timeout(seconds):
             async for frame in viewer.frames():

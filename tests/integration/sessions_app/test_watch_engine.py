@@ -11,7 +11,7 @@ from agents_app import selectors as agents
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow, timeline
 from audit_app.kernel.database import in_db
-from sessions_app.live_view.watch import Seen, Viewer
+from sessions_app.live_view.watch import SessionEvent, Viewer
 from sessions_app.services import Accepted
 from tests.support.engine import EngineRig
 from tests.unit.sessions_app.watched_world import Screen, World
@@ -33,9 +33,11 @@ async def follower() -> AsyncIterator[None]:
     await follow.follower().aclose()
 
 
-async def see(accepted: Accepted, cursor: str = "", tell: Callable[[Seen], object] = lambda fact: None) -> list[Seen]:
+async def see(
+    accepted: Accepted, cursor: str = "", tell: Callable[[SessionEvent], object] = lambda fact: None
+) -> list[SessionEvent]:
     """tell: called with each fact as it is seen."""
-    seen: list[Seen] = []
+    seen: list[SessionEvent] = []
     async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(20):
         async for frame in viewer.frames():
             seen += frame
@@ -46,7 +48,7 @@ async def see(accepted: Accepted, cursor: str = "", tell: Callable[[Seen], objec
     return seen
 
 
-async def assert_seen_is_stored(accepted: Accepted, seen: list[Seen]) -> None:
+async def assert_seen_is_stored(accepted: Accepted, seen: list[SessionEvent]) -> None:
     """From the start, and from behind every fact but the last."""
     world = World(kept=await in_db(timeline.list_events, accepted.session_id))
     for step in range(4):
@@ -72,7 +74,7 @@ async def test_a_run_whose_first_try_breaks_off_is_seen_as_it_is_stored(rig):
     await in_db(rig.agent, broken, Reply(("A whole ", "answer."), held_by=reset))
     accepted = await in_db(rig.send, "go")
 
-    def go_on(fact: Seen) -> None:
+    def go_on(fact: SessionEvent) -> None:
         if fact.type in ("text.delta", "snapshot"):
             half.set()
         elif fact.type == "message.reset":

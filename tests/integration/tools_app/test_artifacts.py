@@ -60,7 +60,7 @@ def test_a_file_is_read_as_it_was_written(session):
 
 
 def test_a_file_that_keeps_others_is_put_beside_them(session, folder):
-    put = partial(write, session, "files/Report.pdf", keeps_others=True)
+    put = partial(write, session, "files/Report.pdf", keep_existing=True)
     paths = [put(data=data).path for data in (b"1", b"2", b"1", b"3", b"2")]
     assert paths == [
         "files/Report.pdf",
@@ -69,7 +69,7 @@ def test_a_file_that_keeps_others_is_put_beside_them(session, folder):
         "files/Report (3).pdf",
         "files/Report (2).pdf",
     ]
-    assert write(session, "files/report.pdf", b"1", keeps_others=True).path == "files/report (4).pdf"
+    assert write(session, "files/report.pdf", b"1", keep_existing=True).path == "files/report (4).pdf"
     assert read_artifact(session, "files/Report.pdf")[1] == b"1" and len(blobs(folder, session)) == 4
 
 

@@ -18,7 +18,7 @@ from tools_app import conf, selectors, services
 from tools_app.executions import loop_runner
 from tools_app.models import ToolExecution
 from tools_app.registry import tools
-from tools_app.types import Effect, ExecutionStatus, LoopTool, Risk, ToolError, ToolSpec
+from tools_app.types import AsyncTool, Effect, ExecutionStatus, Risk, ToolError, ToolSpec
 
 pytestmark = pytest.mark.usefixtures("world")
 
@@ -63,7 +63,7 @@ def loop(process: UUID, world: None) -> Iterator[Loop]:
     loop.close()
 
 
-class Wait(LoopTool):
+class Wait(AsyncTool):
     """A tool that does what a coroutine function does."""
 
     def __init__(self, function: Callable[..., Any], effect: Effect, seconds: int) -> None:

@@ -73,7 +73,7 @@ def test_a_call_that_cannot_be_run_is_born_failed(plan, nudges, name, arguments,
     assert execution.duration_seconds is None
     assert not nudges
     row = ToolExecution.objects.get()
-    assert (row.ring_at, row.owner) == (None, None)
+    assert (row.renudge_at, row.owner) == (None, None)
     with pytest.raises(AssertionError, match=error):
         raise AssertionError(execution.error)
     failed = Event.objects.get(type="tool.failed")

@@ -22,7 +22,7 @@ from tools_app.secrets.credentials import store_credential
 from tools_app.skills import registry
 from tools_app.skills.manifest import digest_of
 from tools_app.skills.skill_tools import SkillSource
-from tools_app.types import Effect, LoopTool, Risk, ToolContext, ToolError, ToolSpec
+from tools_app.types import AsyncTool, Effect, Risk, ToolContext, ToolError, ToolSpec
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -104,7 +104,7 @@ def tool():
 def call(arguments=None, *, seconds=10):
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", seconds)
     found = tool()
-    if isinstance(found, LoopTool):
+    if isinstance(found, AsyncTool):
         return async_to_sync(found.run)(arguments or {}, context)
     return found.run(arguments or {}, context)
 
@@ -314,7 +314,7 @@ def test_what_is_only_declared_is_no_tool():
     assert list(SkillSource().list_tools("default")) == []
 
 
-class Remote(LoopTool):
+class Remote(AsyncTool):
     spec = ToolSpec("mcp__files__read", "Reads.", {"type": "object"}, Effect.ONCE, Risk.HIGH, server="files")
 
     async def run(self, arguments, context):

@@ -43,8 +43,8 @@ def begin(plan, make_tool, nudges):
 
 def age(seconds, *, due=True):
     """Make the pending executions that old, and due for another ring."""
-    ring_at = Now() - timedelta(seconds=1) if due else Now() + timedelta(seconds=1)
-    ToolExecution.objects.update(created_at=Now() - timedelta(seconds=seconds), ring_at=ring_at)
+    renudge_at = Now() - timedelta(seconds=1) if due else Now() + timedelta(seconds=1)
+    ToolExecution.objects.update(created_at=Now() - timedelta(seconds=seconds), renudge_at=renudge_at)
 
 
 def test_a_living_process_is_left_alone(begin, nudges, stopped):
@@ -116,7 +116,7 @@ def test_a_lost_nudge_is_rung_again_and_each_pause_is_longer(plan, nudges):
     age(1000)
     services.sweep(Observing())
     wait = ToolExecution.objects.annotate(now=Now()).get()
-    assert timedelta(seconds=58) < wait.ring_at - wait.now <= timedelta(seconds=60)
+    assert timedelta(seconds=58) < wait.renudge_at - wait.now <= timedelta(seconds=60)
 
 
 def test_a_pending_call_that_is_not_due_is_not_rung(plan, nudges):

@@ -115,7 +115,7 @@ async def test_a_process_whose_readiness_was_lost_is_ready_by_its_first_beat(
             while True:
                 others.send(b"WATCHDOG=1\nMAINPID=1")
                 sent += 1
-        sd_notify.tell_ready()
+        sd_notify.notify_ready()
         await until(lambda: len(read) == sent)
         assert not child.said_ready
         sd_notify._tell("WATCHDOG=1")

@@ -9,16 +9,16 @@ from uuid import UUID
 
 from agents_app.types import RunOptions
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Seen
-from sessions_app.live_view.session_stream import SessionWatch
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.session_stream import SessionStream
 from sessions_app.surfaces.agent_messages import consumers, message_stream, queries
-from sessions_app.surfaces.agent_messages.projection import StepWords, TurnWords, Words
+from sessions_app.surfaces.agent_messages.projection import StepTextRecord, TurnWords, Words
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import ForgetText, Projection, ShowText
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
-from sessions_app.surfaces.openai.responses import Asking, message_id
+from sessions_app.surfaces.openai.responses import ResponseContext, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection
 from sessions_app.surfaces.threads.event_ids import parse_place
 from sessions_app.surfaces.threads.foreign_ids import part_id
@@ -31,10 +31,10 @@ ANSWER = "turn-of-the-answer"
 
 
 class Reader(Protocol):
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         """Come, or come back: a watch from where the client stands, and what is there at once."""
 
-    def see(self, fact: Seen) -> None: ...
+    def see(self, fact: SessionEvent) -> None: ...
 
     def text(self, step: int) -> str:
         """What is shown of a step at the end."""
@@ -47,11 +47,11 @@ class HubClient:
         self.tokens = ""
         self._event_id = ""
 
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._projection = HubProjection("key", "default")
         return world.watch(self._event_id, stream_is_there=stream_is_there, recall=self._projection.recall)
 
-    def see(self, fact: Seen) -> None:
+    def see(self, fact: SessionEvent) -> None:
         for target, arguments in self._projection.calls(fact):
             if target == "ReceiveToken":
                 self.tokens += arguments[1] or ""
@@ -66,11 +66,11 @@ class ThreadClient:
         self.parts: dict[str, str] = {}
         self._last_id = ""
 
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._message = MessageEvents(RUN, 1, lambda: datetime(2026, 3, 1, tzinfo=UTC), parse_place(self._last_id))
         return world.watch("1", stream_is_there=stream_is_there)
 
-    def see(self, fact: Seen) -> None:
+    def see(self, fact: SessionEvent) -> None:
         for event in self._message.end(fact) if fact.type in ENDS else self._message.see(fact):
             if event.name == "text_start":
                 self.parts[event.data["part_id"]] = ""
@@ -89,12 +89,12 @@ class ResponseClient:
         self.done: dict[str, str] = {}
         self._number = -1
 
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
-        self._events = ResponseEvents(Asking(RUN, "default", 1, RunOptions()), self._number)
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
+        self._events = ResponseEvents(ResponseContext(RUN, "default", 1, RunOptions()), self._number)
         self._take(self._events.begin())
         return world.watch("1", stream_is_there=stream_is_there)
 
-    def see(self, fact: Seen) -> None:
+    def see(self, fact: SessionEvent) -> None:
         self._take(self._events.see(fact))
 
     def _take(self, events: Iterable[dict[str, Any]]) -> None:
@@ -116,7 +116,7 @@ class AgentClient:
         self.messages: dict[str, str] = {}
         self._ts = 0.0
 
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._world = world
         run: Any = SimpleNamespace(session=SimpleNamespace(id=SESSION), is_interactive=True, kept={})
         principal: Any = SimpleNamespace(can_write=False, user=None)
@@ -125,7 +125,7 @@ class AgentClient:
         self._take(begun)
         return world.watch(self._telling.cursor, stream_is_there=stream_is_there)
 
-    def see(self, fact: Seen) -> None:
+    def see(self, fact: SessionEvent) -> None:
         with (
             mock.patch.object(message_stream, "in_db", _at_once),
             mock.patch.object(queries, "load_words", self._words),
@@ -145,9 +145,9 @@ class AgentClient:
                 self.chunks.pop(activity, None)
                 self.messages[activity] = message.get("m", "")
 
-    def _words(self, facts: Iterable[Seen]) -> Words:
+    def _words(self, facts: Iterable[SessionEvent]) -> Words:
         stored = self._world.stored
-        steps = {place: StepWords(text) for place, text in stored.items()}
+        steps = {place: StepTextRecord(text) for place, text in stored.items()}
         return Words({ANSWER: TurnWords(stored[max(stored)])} if stored else {}, steps)
 
 
@@ -159,12 +159,12 @@ class PageClient:
         self._closed: dict[int, str] = {}
         self._cursor = ""
 
-    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionWatch, list[Seen]]:
+    def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._world = world
         self._projection = Projection(LiveTexts())
         return world.watch(self._cursor, stream_is_there=stream_is_there)
 
-    def see(self, fact: Seen) -> None:
+    def see(self, fact: SessionEvent) -> None:
         if "text_length" in fact.payload and fact.step is not None:
             self._close(fact.step)
         for act in self._projection.acts([fact]):

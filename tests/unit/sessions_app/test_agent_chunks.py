@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText, activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact
@@ -14,19 +14,19 @@ RUN, SESSION = UUID(int=7), UUID(int=8)
 AT = 1_795_253_425_107
 
 
-def delta(offset: int, text: str, fence: int = 1) -> Seen:
-    return Seen("text.delta", SESSION, RUN, 0, {"offset": offset, "text": text}, f"4.{fence}-{offset + 2}")
+def delta(offset: int, text: str, fence: int = 1) -> SessionEvent:
+    return SessionEvent("text.delta", SESSION, RUN, 0, {"offset": offset, "text": text}, f"4.{fence}-{offset + 2}")
 
 
-def snapshot(text: str, fence: int = 1) -> Seen:
-    return Seen("snapshot", SESSION, RUN, 0, {"text": text}, f"4.{fence}-9")
+def snapshot(text: str, fence: int = 1) -> SessionEvent:
+    return SessionEvent("snapshot", SESSION, RUN, 0, {"text": text}, f"4.{fence}-9")
 
 
-def reset(fence: int) -> Seen:
-    return Seen("message.reset", SESSION, RUN, 0, {"reason": "resumed"}, f"4.{fence}-1")
+def reset(fence: int) -> SessionEvent:
+    return SessionEvent("message.reset", SESSION, RUN, 0, {"reason": "resumed"}, f"4.{fence}-1")
 
 
-CLOSES = Seen("message.completed", SESSION, RUN, 0, {}, "5.1-0", 5, AT + 900)
+CLOSES = SessionEvent("message.completed", SESSION, RUN, 0, {}, "5.1-0", 5, AT + 900)
 
 
 class Client:
@@ -45,7 +45,7 @@ class Client:
         return self
 
 
-def in_pieces(text: str, sizes: list[int], fence: int = 1) -> list[Seen]:
+def in_pieces(text: str, sizes: list[int], fence: int = 1) -> list[SessionEvent]:
     pieces, at = [], 0
     while at < len(text):
         size = sizes[len(pieces) % len(sizes)]
@@ -124,7 +124,7 @@ def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
 
 
 def test_reasoning_has_an_activity_of_its_own_and_is_told_again_to_who_comes_back() -> None:
-    thought = Seen("reasoning.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hm."}, "4.1-2")
+    thought = SessionEvent("reasoning.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hm."}, "4.1-2")
     (chunk,) = LiveText().see(thought, AT)
     assert (chunk["m"], chunk["i"]) == ("Hm.", f"{activity_of(RUN, 0)}.reasoning")
     kinds = [message["t"] for message in LiveText(came_back=True).see(thought, AT)]

@@ -7,9 +7,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from audit_app.event_types import event_types
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types, projection
-from sessions_app.surfaces.agent_messages.projection import Projection, StepWords, TurnWords, Words
+from sessions_app.surfaces.agent_messages.projection import Projection, StepTextRecord, TurnWords, Words
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, parse
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
 from tools_app.types import Decision
@@ -68,7 +68,7 @@ SILENT = {
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
 WORDS = Words(
     {"t1": TurnWords("hello"), "t2": TurnWords("Hi there"), "bad": TurnWords("Half", "It broke.", "model_error")},
-    {(RUN, 0): StepWords("Let me see.", "Hm.", ("echo",))},
+    {(RUN, 0): StepTextRecord("Let me see.", "Hm.", ("echo",))},
     {RUN: "Hi there"},
 )
 
@@ -77,13 +77,13 @@ class Timeline:
     """Feeds a projection, giving each event its time."""
 
     def __init__(self, **options: Any) -> None:
-        self.projection = Projection(**{"is_interactive": True, "may_say": tuple(Decision), **options})
+        self.projection = Projection(**{"is_interactive": True, "allowed_decisions": tuple(Decision), **options})
         self.ts = 1_795_253_425_000
         self.said: list[Compact] = []
 
     def see(self, kind: str, run: UUID = RUN, words: Words = WORDS, **payload: Any) -> list[Compact]:
         self.ts += 1
-        fact = Seen(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
+        fact = SessionEvent(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
         found = self.projection.see(fact, words)
         self.said += found
         return found
@@ -192,7 +192,7 @@ def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
     for kind, run in events:
         whole.see(kind, run, signal="Stop", ack="s")
         later.ts += 1
-        later.projection.prime(Seen(kind, SESSION, run, None, {"signal": "Stop", "ack": "s"}, "", 1, later.ts))
+        later.projection.prime(SessionEvent(kind, SESSION, run, None, {"signal": "Stop", "ack": "s"}, "", 1, later.ts))
     assert whole.see("run.completed", OTHER) == later.see("run.completed", OTHER) != []
     assert {"run.queued", "signal.received"} <= projection.PRIMING
 
@@ -214,9 +214,9 @@ def test_a_request_for_approval_offers_what_may_be_decided() -> None:
     (asked,) = Timeline().see("approval.requested")
     assert [option["id"] for option in asked["d"]["ux"]["options"]] == ["allow_once", "allow_for_run", "deny"]
     assert asked["d"]["tool_approval"]["target"] == "moon"
-    (narrow,) = Timeline(may_say=[Decision.ALLOW_ONCE, Decision.DENY]).see("approval.requested")
+    (narrow,) = Timeline(allowed_decisions=[Decision.ALLOW_ONCE, Decision.DENY]).see("approval.requested")
     assert [option["id"] for option in narrow["d"]["ux"]["options"]] == ["allow_once", "deny"]
-    (waiting,) = Timeline(may_say=()).see("approval.requested")
+    (waiting,) = Timeline(allowed_decisions=()).see("approval.requested")
     assert waiting["t"] == MessageType.UPDATE and "ux" not in waiting["d"]
 
 
@@ -251,7 +251,9 @@ def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
 
 def test_what_a_call_says_meanwhile_is_told_with_its_call() -> None:
     timeline = Timeline()
-    passing = Seen("tool.progress", SESSION, RUN, None, {"execution_id": "e1", "text": "Half", "fraction": 0.5}, "c")
+    passing = SessionEvent(
+        "tool.progress", SESSION, RUN, None, {"execution_id": "e1", "text": "Half", "fraction": 0.5}, "c"
+    )
     assert timeline.projection.pass_by(passing) is None, "nobody knows of which call it is"
     *_, started = timeline.see("tool.requested")
     told = timeline.projection.pass_by(passing)

@@ -12,9 +12,12 @@ from tools_app.types import ApprovalStatus, Change, Decision
 
 
 def html(
-    may_say: tuple[Decision, ...] = tuple(Decision), change: Change | None = None, name: str = "Zoë", **fields: object
+    allowed_decisions: tuple[Decision, ...] = tuple(Decision),
+    change: Change | None = None,
+    name: str = "Zoë",
+    **fields: object,
 ) -> str:
-    return approval_html(card_of(replace(APPROVAL, **fields), change, may_say=may_say, name=name))
+    return approval_html(card_of(replace(APPROVAL, **fields), change, allowed_decisions=allowed_decisions, name=name))
 
 
 def test_whoever_may_decide_gets_a_button_for_each_choice() -> None:
@@ -26,12 +29,12 @@ def test_whoever_may_decide_gets_a_button_for_each_choice() -> None:
 
 
 def test_nobody_is_offered_more_than_they_may_say() -> None:
-    page = html(may_say=(Decision.ALLOW_ONCE, Decision.ALLOW_RUN, Decision.DENY))
+    page = html(allowed_decisions=(Decision.ALLOW_ONCE, Decision.ALLOW_RUN, Decision.DENY))
     assert "allow_always" not in page and "launch(target=moon)" not in page and "Allow for this run" in page
 
 
 def test_others_see_that_an_operator_is_waited_for() -> None:
-    page = html(may_say=())
+    page = html(allowed_decisions=())
     assert "waits for an operator" in page and "<form" not in page and "moon" in page
 
 
@@ -59,13 +62,15 @@ def test_a_decided_request_is_one_line_without_buttons() -> None:
 
 
 def test_the_calls_state_follows_the_request() -> None:
-    pending = card_of(APPROVAL, None, may_say=tuple(Decision), name="")
-    refused = card_of(replace(APPROVAL, status=ApprovalStatus.EXPIRED), None, may_say=tuple(Decision), name="system")
+    pending = card_of(APPROVAL, None, allowed_decisions=tuple(Decision), name="")
+    refused = card_of(
+        replace(APPROVAL, status=ApprovalStatus.EXPIRED), None, allowed_decisions=tuple(Decision), name="system"
+    )
     assert [waiting_state(card).words for card in (pending, refused)] == ["needs approval", "denied"]
 
 
 def test_the_frame_says_what_listeners_need() -> None:
-    frame = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, may_say=tuple(Decision), name=""))
+    frame = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, allowed_decisions=tuple(Decision), name=""))
     assert (frame["do"], frame["pending"], frame["say"]) == ("approval", True, "launch: waiting for your decision.")
     assert frame["call"] == str(APPROVAL.execution_id) and "needs approval" in frame["state"]
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from sessions_app.channels.base import Fate, SendError
+from sessions_app.channels.base import SendCertainty, SendError
 from sessions_app.channels.http import post
 
 
@@ -38,4 +38,4 @@ async def test_no_answer_at_all_leaves_a_doubt() -> None:
 
     with pytest.raises(SendError) as raised:
         await post(httpx2.AsyncClient(transport=httpx2.MockTransport(breaks)), "https://example.org/")
-    assert raised.value.fate is Fate.UNKNOWN
+    assert raised.value.fate is SendCertainty.UNKNOWN

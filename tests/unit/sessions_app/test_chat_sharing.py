@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sessions_app.surfaces.chat.single_flight import Shared
+from sessions_app.surfaces.chat.single_flight import SingleFlight
 
 
 class Kitchen:
@@ -18,7 +18,7 @@ class Kitchen:
 
 
 async def test_many_who_ask_at_once_wait_for_one() -> None:
-    shared, kitchen = Shared[list[str]](kept=10), Kitchen(["frame"])
+    shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     asking = [asyncio.ensure_future(shared.get("run", kitchen.make)) for _ in range(50)]
     await asyncio.sleep(0)
     kitchen.open.set()
@@ -27,7 +27,7 @@ async def test_many_who_ask_at_once_wait_for_one() -> None:
 
 
 async def test_whoever_leaves_takes_it_from_nobody() -> None:
-    shared, kitchen = Shared[list[str]](kept=10), Kitchen(["frame"])
+    shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     first = asyncio.ensure_future(shared.get("run", kitchen.make))
     await asyncio.sleep(0)
     second = asyncio.ensure_future(shared.get("run", kitchen.make))
@@ -38,13 +38,13 @@ async def test_whoever_leaves_takes_it_from_nobody() -> None:
 
 
 async def test_what_is_empty_is_asked_for_again() -> None:
-    shared, kitchen = Shared[list[str]](kept=10), Kitchen([])
+    shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen([])
     kitchen.open.set()
     assert [await shared.get("run", kitchen.make) for _ in range(2)] == [[], []] and kitchen.made == 2
 
 
 async def test_an_error_is_told_and_not_kept() -> None:
-    shared, kitchen = Shared[list[str]](kept=10), Kitchen(["frame"])
+    shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     kitchen.open.set()
 
     async def fail() -> list[str]:
@@ -56,7 +56,7 @@ async def test_an_error_is_told_and_not_kept() -> None:
 
 
 async def test_the_oldest_are_given_up() -> None:
-    shared, kitchen = Shared[list[str]](kept=2), Kitchen(["frame"])
+    shared, kitchen = SingleFlight[list[str]](kept=2), Kitchen(["frame"])
     kitchen.open.set()
     for key in ("a", "b", "c", "a"):
         await shared.get(key, kitchen.make)

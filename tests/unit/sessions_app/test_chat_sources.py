@@ -11,7 +11,7 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.surfaces.chat import markdown
 from sessions_app.surfaces.chat.live_text import LiveText
 from sessions_app.surfaces.chat.source_list import shown_sources
-from sessions_app.surfaces.chat.turn_views import Exchange
+from sessions_app.surfaces.chat.turn_views import TurnView
 
 A, B = uuid5(UUID(int=0), "a"), uuid5(UUID(int=0), "b")
 NAMES = {A: "1"}
@@ -71,7 +71,7 @@ def test_files_and_memories_say_what_they_are() -> None:
 @given(st.text(), st.text(), st.text())
 def test_a_strangers_words_never_become_markup(uri: str, title: str, quote: str) -> None:
     def list_of(cited: Citation) -> str:
-        return render_to_string("chat/_sources.html", {"exchange": Exchange("k", None, 0, citations=(cited,))})
+        return render_to_string("chat/_sources.html", {"exchange": TurnView("k", None, 0, citations=(cited,))})
 
     html = list_of(citation(f"<{uri}", f"<{title}", f'"><{quote}'))
     assert html.count("<") == html.count(">") == list_of(citation("x", "x", "x")).count("<")

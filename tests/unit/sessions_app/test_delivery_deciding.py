@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from sessions_app.channels.adapters.webhook import RETRIES
-from sessions_app.channels.base import Fate
+from sessions_app.channels.base import SendCertainty
 from sessions_app.channels.messages import Capabilities
 from sessions_app.channels.outbound.rate_limiter import LOOP_MESSAGES, Pacing
 from sessions_app.channels.outbound.retry_policy import Verdict, decide, may_repeat
@@ -33,22 +33,22 @@ def verdict(fate, capabilities=CHAT, *, tries=1, repeatable=False, wait=None, le
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (verdict(Fate.REFUSED), Verdict("failed")),
-        (verdict(Fate.REFUSED, repeatable=True), Verdict("failed")),
-        (verdict(Fate.UNKNOWN), Verdict("unknown")),
-        (verdict(Fate.UNKNOWN, repeatable=True), Verdict("pending", 2.0)),
-        (verdict(Fate.NOT_SENT), Verdict("pending", 2.0)),
-        (verdict(Fate.NOT_SENT, tries=3), Verdict("pending", 8.0)),
-        (verdict(Fate.NOT_SENT, tries=40), Verdict("pending", 60.0)),
-        (verdict(Fate.NOT_SENT, wait=17.0), Verdict("pending", 17.0)),
-        (verdict(Fate.NOT_SENT, wait=0.0), Verdict("pending", 2.0)),
-        (verdict(Fate.NOT_SENT, left=1.0), Verdict("expired")),
-        (verdict(Fate.NOT_SENT, wait=7200.0), Verdict("expired")),
-        (verdict(Fate.NOT_SENT, HOOK, tries=1, left=1e6), Verdict("pending", 5.0)),
-        (verdict(Fate.NOT_SENT, HOOK, tries=2, left=1e6), Verdict("pending", 300.0)),
-        (verdict(Fate.NOT_SENT, HOOK, tries=2, wait=10.0, left=1e6), Verdict("pending", 300.0)),
-        (verdict(Fate.NOT_SENT, HOOK, tries=9, left=1e6), Verdict("pending", 86_400.0)),
-        (verdict(Fate.NOT_SENT, HOOK, tries=10, left=1e6), Verdict("failed")),
+        (verdict(SendCertainty.REFUSED), Verdict("failed")),
+        (verdict(SendCertainty.REFUSED, repeatable=True), Verdict("failed")),
+        (verdict(SendCertainty.UNKNOWN), Verdict("unknown")),
+        (verdict(SendCertainty.UNKNOWN, repeatable=True), Verdict("pending", 2.0)),
+        (verdict(SendCertainty.NOT_SENT), Verdict("pending", 2.0)),
+        (verdict(SendCertainty.NOT_SENT, tries=3), Verdict("pending", 8.0)),
+        (verdict(SendCertainty.NOT_SENT, tries=40), Verdict("pending", 60.0)),
+        (verdict(SendCertainty.NOT_SENT, wait=17.0), Verdict("pending", 17.0)),
+        (verdict(SendCertainty.NOT_SENT, wait=0.0), Verdict("pending", 2.0)),
+        (verdict(SendCertainty.NOT_SENT, left=1.0), Verdict("expired")),
+        (verdict(SendCertainty.NOT_SENT, wait=7200.0), Verdict("expired")),
+        (verdict(SendCertainty.NOT_SENT, HOOK, tries=1, left=1e6), Verdict("pending", 5.0)),
+        (verdict(SendCertainty.NOT_SENT, HOOK, tries=2, left=1e6), Verdict("pending", 300.0)),
+        (verdict(SendCertainty.NOT_SENT, HOOK, tries=2, wait=10.0, left=1e6), Verdict("pending", 300.0)),
+        (verdict(SendCertainty.NOT_SENT, HOOK, tries=9, left=1e6), Verdict("pending", 86_400.0)),
+        (verdict(SendCertainty.NOT_SENT, HOOK, tries=10, left=1e6), Verdict("failed")),
     ],
 )
 def test_only_what_cannot_arrive_twice_goes_again(found, expected):

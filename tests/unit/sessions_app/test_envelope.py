@@ -13,7 +13,7 @@ from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound,
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.surfaces.base.bodies import MOST_LEVELS, parse_json
 from sessions_app.surfaces.base.cors import cors_headers
-from sessions_app.surfaces.base.http_errors import failure_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.request_ids import request_id_from
 from sessions_app.surfaces.base.timestamps import iso, time_span
 from sessions_app.surfaces.rest import envelope, errors
@@ -79,21 +79,21 @@ def test_durations_read_like_a_time_span(seconds, text):
     ids=lambda value: type(value).__name__,
 )
 def test_every_error_has_its_status(error, status):
-    assert failure_of(error).status == status
+    assert http_error_of(error).status == status
 
 
 def test_unexpected_error_tells_nothing_of_itself(caplog):
-    assert "password" not in failure_of(RuntimeError("password=hunter2")).message
+    assert "password" not in http_error_of(RuntimeError("password=hunter2")).message
     assert "RuntimeError" in caplog.text
 
 
 def test_refusals_say_when_to_come_back_and_how_to_log_in():
-    assert failure_of(RateLimited(retry_after_seconds=3)).headers == {"Retry-After": "3"}
-    assert failure_of(Unauthenticated()).headers["WWW-Authenticate"].startswith("Bearer")
+    assert http_error_of(RateLimited(retry_after_seconds=3)).headers == {"Retry-After": "3"}
+    assert http_error_of(Unauthenticated()).headers["WWW-Authenticate"].startswith("Bearer")
 
 
 def test_validation_errors_name_each_field_and_what_to_fix():
-    failure = failure_of(
+    failure = http_error_of(
         ValidationError({"name": ["Required."], "limits": {"depth": ["Too big."]}, "non_field_errors": ["No."]})
     )
     assert failure.message == "name: Required. limits.depth: Too big. No."

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import (
     Act,
@@ -16,26 +16,28 @@ from sessions_app.surfaces.chat.projection import (
     ShowAnswer,
     ShowApproval,
     ShowCall,
-    ShowExchange,
     ShowFiles,
     ShowQueue,
     ShowStatus,
     ShowText,
+    ShowTurn,
 )
 from sessions_app.surfaces.chat.turn_views import Status
 
 RUN, SESSION, CALL = uuid4(), uuid4(), uuid4()
 
 
-def _seen(kind: str, step: int | None = None, cursor: str = "5.1-3", run: UUID | None = RUN, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, run, step, payload, cursor)
+def _seen(
+    kind: str, step: int | None = None, cursor: str = "5.1-3", run: UUID | None = RUN, **payload: Any
+) -> SessionEvent:
+    return SessionEvent(kind, SESSION, run, step, payload, cursor)
 
 
-def _delta(offset: int, text: str, step: int = 0, cursor: str = "5.1-3") -> Seen:
+def _delta(offset: int, text: str, step: int = 0, cursor: str = "5.1-3") -> SessionEvent:
     return _seen("text.delta", step, cursor, offset=offset, text=text)
 
 
-def _requested(name: str = "echo", call: UUID = CALL) -> Seen:
+def _requested(name: str = "echo", call: UUID = CALL) -> SessionEvent:
     return _seen("tool.requested", 0, execution_id=str(call), tool=name, arguments={"text": "a"}, text_length=0)
 
 
@@ -138,16 +140,16 @@ def test_text_that_does_not_fit_is_told_as_it_is(projection: Projection) -> None
 
 def test_a_message_shows_its_exchange_with_the_senders_id(projection: Projection) -> None:
     acts = projection.acts([_seen("message.received", message_id="m-1", turn_id="t"), _seen("run.queued", ordinal=0)])
-    assert acts == [ShowExchange(RUN, "m-1")]
+    assert acts == [ShowTurn(RUN, "m-1")]
 
 
 def test_words_added_to_a_running_message_show_its_question_anew(projection: Projection) -> None:
     projection.acts([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
-    assert projection.acts([_seen("message.received", message_id="m-2")]) == [ShowExchange(RUN, "m-2")]
+    assert projection.acts([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
 
 
 def test_a_retry_shows_an_exchange_without_a_message(projection: Projection) -> None:
-    assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowExchange(RUN)]
+    assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowTurn(RUN)]
 
 
 def test_a_call_is_shown_run_and_ended(projection: Projection) -> None:
@@ -205,7 +207,7 @@ def test_what_the_page_does_not_show_is_passed_over(projection: Projection, kind
     assert projection.acts([_seen(kind, 0, offset=0, text="x")]) == []
 
 
-def _approval_fact(status: str = "") -> Seen:
+def _approval_fact(status: str = "") -> SessionEvent:
     payload = {"approval_id": str(RUN), "execution_id": str(CALL), "tool": "echo"}
     if status:
         return _seen("approval.decided", 0, **payload, status=status)

@@ -11,7 +11,7 @@ from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage,
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.tool_cards import Call, call_ended, call_of, call_requested, pretty
-from sessions_app.surfaces.chat.turn_views import Exchange, TextPart, open_exchange, status_of, stored_exchange
+from sessions_app.surfaces.chat.turn_views import TextPart, TurnView, open_turn_view, status_of, stored_turn_view
 from tools_app.types import ExecutionStatus, ExecutionView
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -68,26 +68,26 @@ def _run(status: RunStatus, waiting_on: WaitingOn | None = None, **fields: Any) 
     return RunView(**{**values, **fields})
 
 
-def _shape(exchange: Exchange) -> list[str]:
-    return [part.source if isinstance(part, TextPart) else part.tool for part in exchange.parts]
+def _shape(turn_view: TurnView) -> list[str]:
+    return [part.source if isinstance(part, TextPart) else part.tool for part in turn_view.parts]
 
 
-def _stored(*turns: Turn) -> Exchange:
-    return stored_exchange(turns, {str(CALL): _execution()}, lambda turn: mark_safe(turn.content))
+def _stored(*turns: Turn) -> TurnView:
+    return stored_turn_view(turns, {str(CALL): _execution()}, lambda turn: mark_safe(turn.content))
 
 
 def test_a_stored_exchange_keeps_the_order_of_texts_and_calls() -> None:
-    exchange = _stored(
+    turn_view = _stored(
         _turn("user", "question"),
         _turn("assistant", "let me see", tool_calls=[{}], tool_call_ids=[str(CALL)]),
         _turn("tool", "result", tool_call_ids=[str(CALL)]),
         _turn("assistant", "so it is", is_answer=True, tool_call_ids=[str(CALL)]),
     )
-    assert exchange.question == "question"
-    assert _shape(exchange) == ["let me see", "echo", "so it is"]
-    assert [part.step for part in exchange.parts] == [0, 0, 1]
-    assert exchange.source == "let me see\n\nso it is"
-    assert not exchange.is_open and not exchange.can_retry
+    assert turn_view.question == "question"
+    assert _shape(turn_view) == ["let me see", "echo", "so it is"]
+    assert [part.step for part in turn_view.parts] == [0, 0, 1]
+    assert turn_view.source == "let me see\n\nso it is"
+    assert not turn_view.is_open and not turn_view.can_retry
 
 
 @pytest.mark.parametrize(
@@ -100,24 +100,24 @@ def test_a_stored_exchange_keeps_the_order_of_texts_and_calls() -> None:
 )
 def test_how_an_answer_that_is_not_whole_is_shown(state: str, code: str, expected: tuple[str, bool, bool]) -> None:
     answer = _turn("assistant", "so", is_answer=True, state=state, error_code=code, error_message="why")
-    exchange = _stored(_turn("user", "q"), answer)
-    assert (exchange.problem, exchange.is_stopped, exchange.can_retry) == expected
+    turn_view = _stored(_turn("user", "q"), answer)
+    assert (turn_view.problem, turn_view.is_stopped, turn_view.can_retry) == expected
 
 
 def test_a_retry_has_no_question_and_a_run_that_is_gone_a_key_of_its_place() -> None:
     answer = _turn("assistant", "again", is_answer=True)
     answer.run_id = None
-    exchange = _stored(answer)
-    assert (exchange.question, exchange.key) == ("", "place-3")
+    turn_view = _stored(answer)
+    assert (turn_view.question, turn_view.key) == ("", "place-3")
 
 
 def test_an_open_exchange_shows_what_is_recorded() -> None:
     steps = (StepView(0, "let me see", (), "tool_calls"),)
     run = _run(RunStatus.WAITING, WaitingOn.TOOLS)
     transcript = RunTranscript(run, steps, (_execution(ExecutionStatus.RUNNING),), "")
-    exchange = open_exchange(run, [_turn("user", "q")], transcript, mark_safe)
-    assert _shape(exchange) == ["let me see", "echo"]
-    assert exchange.is_open and exchange.status and exchange.status.words == "Using echo…"
+    turn_view = open_turn_view(run, [_turn("user", "q")], transcript, mark_safe)
+    assert _shape(turn_view) == ["let me see", "echo"]
+    assert turn_view.is_open and turn_view.status and turn_view.status.words == "Using echo…"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.markdown import render
 from sessions_app.surfaces.chat.projection import Act, ForgetText, Projection, ShowText
@@ -50,7 +50,7 @@ class Page:
         self.steps: dict[Place, Step] = {}
         self.told: dict[Place, str] = {}
 
-    def see(self, batch: list[Seen]) -> None:
+    def see(self, batch: list[SessionEvent]) -> None:
         for act in self._projection.acts(batch):
             self._apply(act)
         for fact in batch:

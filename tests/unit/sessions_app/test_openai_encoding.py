@@ -12,30 +12,30 @@ from openai.types.responses.response_output_text import AnnotationURLCitation
 from agents_app.types import Message, RunOptions, Usage
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.conversation.citations import Citation
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, AppendedText
 from sessions_app.surfaces.openai.chat_messages import read_conversation
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.requests import read_completion, read_response
-from sessions_app.surfaces.openai.responses import Asking, response
+from sessions_app.surfaces.openai.responses import ResponseContext, response
 
 RUN, SESSION = UUID(int=1), UUID(int=2)
 CALL = UUID(int=3)
-ASKING = Asking(RUN, "default", 1_700_000_000, RunOptions())
+ASKING = ResponseContext(RUN, "default", 1_700_000_000, RunOptions())
 
 
-def fact(kind: str, step: int | None = 0, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, RUN, step, payload, "1.1-1")
+def fact(kind: str, step: int | None = 0, **payload: Any) -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, step, payload, "1.1-1")
 
 
-def deltas(text: str, cuts: list[int], step: int = 0) -> list[Seen]:
+def deltas(text: str, cuts: list[int], step: int = 0) -> list[SessionEvent]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     pairs = zip(places, places[1:], strict=False)
     return [fact("text.delta", step, offset=start, text=text[start:end]) for start, end in pairs]
 
 
-def appended(facts: list[Seen]) -> str:
+def appended(facts: list[SessionEvent]) -> str:
     text = AppendedText()
     return "".join(text.see(each) for each in facts)
 
@@ -58,7 +58,7 @@ def test_the_texts_of_two_steps_are_two_paragraphs_of_one_completion() -> None:
     assert "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks) == f"one{BREAK}two"
 
 
-def whole_run(text: str, cuts: list[int]) -> list[Seen]:
+def whole_run(text: str, cuts: list[int]) -> list[SessionEvent]:
     call = {"execution_id": str(CALL), "tool": "echo", "call_index": 0}
     return [
         *deltas("Let me see.", cuts),
@@ -69,7 +69,7 @@ def whole_run(text: str, cuts: list[int]) -> list[Seen]:
     ]
 
 
-def told(facts: list[Seen], after: int = -1) -> list[dict[str, Any]]:
+def told(facts: list[SessionEvent], after: int = -1) -> list[dict[str, Any]]:
     events = ResponseEvents(ASKING, after)
     said = events.begin()
     for each in facts:
@@ -182,5 +182,5 @@ def test_a_response_keeps_what_it_has_to_repeat() -> None:
     question = read_response(
         {"model": "default", "input": "hi", "metadata": {"a": "b"}, "previous_response_id": "resp_1"}
     )
-    shown = response(Asking(RUN, "default", 0, question.options), "completed", [])
+    shown = response(ResponseContext(RUN, "default", 0, question.options), "completed", [])
     assert shown["metadata"] == {"a": "b"} and shown["previous_response_id"] == "resp_1"

@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from django.template.loader import render_to_string
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import Projection, ShowStatus
 from sessions_app.surfaces.chat.tool_cards import Asked, call_of, call_requested
-from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_exchange, using
+from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
 from tools_app.types import ExecutionStatus, ExecutionView
 
 RUN, EXECUTION = UUID(int=1), UUID(int=2)
@@ -78,7 +78,7 @@ def test_arguments_of_another_shape_break_no_page(arguments: dict[str, Any]) -> 
 
 
 def test_the_status_says_who_is_waited_for() -> None:
-    seen = Seen("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
+    seen = SessionEvent("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
     (act,) = Projection(LiveTexts()).acts([seen])
     assert isinstance(act, ShowStatus) and act.status.words == ASKING and act.is_news
     assert (using(["ask_user"]), using(["ask_user", "echo"]), using([])) == (ASKING, "Using echo…", THINKING)
@@ -88,4 +88,4 @@ def test_an_answer_is_not_repeated_beside_the_first_words() -> None:
     asked = Turn(run_id=RUN, ordinal=0, part=0, role="user", content="paint it")
     said = Turn(run_id=RUN, ordinal=0, part=1, role="user", content="blue", tool_call_ids=[str(EXECUTION)])
     steered = Turn(run_id=RUN, ordinal=0, part=2, role="user", content="and quickly")
-    assert stored_exchange([asked, said, steered], {}, lambda turn: turn.content).question == "paint it\n\nand quickly"
+    assert stored_turn_view([asked, said, steered], {}, lambda turn: turn.content).question == "paint it\n\nand quickly"

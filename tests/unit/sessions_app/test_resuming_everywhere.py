@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
-from sessions_app.live_view.cursor import Seen
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK
 from sessions_app.surfaces.openai.projection_completions import Completion
 from tests.unit.sessions_app.protocol_readers import (
@@ -132,7 +132,7 @@ STORIES = st.builds(
 often = settings(max_examples=200)
 
 
-def watched(world: World) -> Iterator[tuple[int, Seen]]:
+def watched(world: World) -> Iterator[tuple[int, SessionEvent]]:
     """What a viewer sees who is there all the time, each fact with the moment in which it was written."""
     watch, _ = World(stored=world.stored).watch()
     for moment, item in enumerate(world.log, start=1):

@@ -4,13 +4,13 @@ from typing import Any
 from uuid import uuid4
 
 from sessions_app.channels.outbound.preview import RunText
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 
 RUN, SESSION = uuid4(), uuid4()
 
 
-def seen(kind: str, step: int | None = None, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, RUN, step, payload, "1")
+def seen(kind: str, step: int | None = None, **payload: Any) -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, step, payload, "1")
 
 
 def test_a_run_that_waits_for_a_person_is_not_shown_as_writing() -> None:
@@ -43,4 +43,4 @@ def test_the_text_of_steps_is_put_together() -> None:
     ):
         assert text.see(fact)
     assert text.text == "one\n\ntwo"
-    assert not text.see(Seen("text.delta", SESSION, uuid4(), 0, {"offset": 0, "text": "other"}, "1"))
+    assert not text.see(SessionEvent("text.delta", SESSION, uuid4(), 0, {"offset": 0, "text": "other"}, "1"))

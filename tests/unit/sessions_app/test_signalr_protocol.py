@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.signalr import protocol
 from sessions_app.surfaces.signalr.projection import HubProjection, message_of
 from tools_app.types import Decision
@@ -18,8 +18,8 @@ RUN, SESSION, CALL = UUID(int=1), UUID(int=2), UUID(int=3)
 KEY = "WebChat:default:1"
 
 
-def fact(kind: str, step: int | None = None, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, RUN, step, payload, "3.1-2")
+def fact(kind: str, step: int | None = None, **payload: Any) -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, step, payload, "3.1-2")
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3), max_size=5), st.data())
@@ -85,8 +85,8 @@ def test_an_answer_is_told_in_the_order_of_the_source() -> None:
 def test_a_request_for_approval_offers_what_the_caller_may_say() -> None:
     asked = fact("approval.requested", 0, approval_id="a", tool="launch", choices=[each.value for each in Decision])
     told = [
-        HubProjection(KEY, "default", may_say).calls(asked)[0][1][1]["choices"]
-        for may_say in (tuple(Decision), (Decision.ALLOW_ONCE, Decision.DENY), ())
+        HubProjection(KEY, "default", allowed_decisions).calls(asked)[0][1][1]["choices"]
+        for allowed_decisions in (tuple(Decision), (Decision.ALLOW_ONCE, Decision.DENY), ())
     ]
     assert told == [["allow_once", "allow_run", "allow_always", "deny"], ["allow_once", "deny"], []]
 

@@ -7,18 +7,18 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app.live_view.watch import Seen
+from sessions_app.live_view.watch import SessionEvent
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr import hub as hub_module
 from sessions_app.surfaces.signalr.commands import Watched
 from sessions_app.surfaces.signalr.hub import Hub
 
 RUN, SESSION = uuid4(), uuid4()
-PARTS: list[tuple[list[Seen], bool]] = []  # what each viewer brings, and whether it was too slow then
+PARTS: list[tuple[list[SessionEvent], bool]] = []  # what each viewer brings, and whether it was too slow then
 
 
-def seen(kind: str, cursor: str, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, RUN, 0 if kind == "text.delta" else None, payload, cursor)
+def seen(kind: str, cursor: str, **payload: Any) -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, 0 if kind == "text.delta" else None, payload, cursor)
 
 
 class FakeViewer:
@@ -26,7 +26,7 @@ class FakeViewer:
 
     def __init__(self, session_id: UUID, cursor: str) -> None:
         self.cursors.append(cursor)
-        self._facts, self.overflowed = PARTS.pop(0)
+        self._events, self.overflowed = PARTS.pop(0)
 
     async def __aenter__(self) -> "FakeViewer":
         return self
@@ -34,9 +34,9 @@ class FakeViewer:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def frames(self) -> AsyncIterator[list[Seen]]:
-        if self._facts:
-            yield self._facts
+    async def frames(self) -> AsyncIterator[list[SessionEvent]]:
+        if self._events:
+            yield self._events
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sessions_app.channels.adapters.telegram.updates import Bot, read_update
-from sessions_app.channels.messages import Chat, ChatMoved, ChatNoted, Ignored, Incoming, Press, StopAsked
+from sessions_app.channels.messages import ButtonPress, ChannelMessage, Chat, ChatEvent, ChatMoved, Ignored, StopRequest
 from tests.fakes.telegram import BOT_ID, BOT_NAME, group_update, private_update
 
 BOT = Bot(str(BOT_ID), BOT_NAME)
@@ -22,7 +22,7 @@ def entity(kind: str, offset: int, length: int, **extra):
 
 def test_a_private_message():
     found = read(private_update(7, "Grüße 👋\u200d", user=9_007_199_254_740_993, date=1_780_000_000))
-    assert isinstance(found, Incoming)
+    assert isinstance(found, ChannelMessage)
     assert found.message_id == "9007199254740993:7" and found.sender_id == "9007199254740993"
     assert found.text == "Grüße 👋\u200d" and found.sender_name == "Zoë"
     assert found.sent_at == datetime.fromtimestamp(1_780_000_000, UTC)
@@ -53,7 +53,7 @@ def test_a_private_message():
 )
 def test_in_a_group_it_must_be_meant_for_us(text, extra, said, addressed):
     found = read(group_update(7, text, **extra))
-    assert isinstance(found, Incoming) and (found.text, found.is_addressed) == (said, addressed)
+    assert isinstance(found, ChannelMessage) and (found.text, found.is_addressed) == (said, addressed)
 
 
 def test_a_group_can_be_read_whole():
@@ -98,7 +98,9 @@ def test_any_nonsense_is_ignored(update):
 
 def test_a_known_bot_may_talk_to_us():
     other = {"from": {"id": 5, "is_bot": True, "first_name": "Other"}}
-    assert isinstance(read(private_update(7, "x", **other), Bot(str(BOT_ID), known_bots=frozenset({"5"}))), Incoming)
+    assert isinstance(
+        read(private_update(7, "x", **other), Bot(str(BOT_ID), known_bots=frozenset({"5"}))), ChannelMessage
+    )
 
 
 def test_an_anonymous_admin_speaks_as_the_group():
@@ -129,7 +131,7 @@ def test_a_pressed_button_is_an_action():
     message = private_update(3, "card")["message"]
     query = {"id": "77", "from": {"id": 501, "first_name": "Zoë"}, "message": message, "data": "apr:x:y"}
     found = read({"update_id": 5, "callback_query": query})
-    assert found == Press("apr:x:y", "501", "Zoë", found.chat, "501:3", "77", ("update:5",))
+    assert found == ButtonPress("apr:x:y", "501", "Zoë", found.chat, "501:3", "77", ("update:5",))
 
 
 def test_membership_stop_and_migration_are_told():
@@ -139,8 +141,8 @@ def test_membership_stop_and_migration_are_told():
         "date": 1,
         "new_chat_member": {"status": "kicked"},
     }
-    assert isinstance(read({"update_id": 1, "my_chat_member": change}), ChatNoted)
+    assert isinstance(read({"update_id": 1, "my_chat_member": change}), ChatEvent)
     assert read({"update_id": 1, "my_chat_member": change}).note == "chat_left"
     stop = {"chat": {"id": 5, "type": "private"}, "draft_id": 3}
-    assert read({"update_id": 1, "stopped_message_generation": stop}) == StopAsked(Chat("5"), 3)
+    assert read({"update_id": 1, "stopped_message_generation": stop}) == StopRequest(Chat("5"), 3)
     assert read(group_update(7, "", migrate_to_chat_id=-200)) == ChatMoved("-100777", "-200")

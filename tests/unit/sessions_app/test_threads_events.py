@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sessions_app.live_view.watch import Seen
-from sessions_app.surfaces.threads.event_ids import LAST_STEP, Place, parse_place
+from sessions_app.live_view.watch import SessionEvent
+from sessions_app.surfaces.threads.event_ids import LAST_STEP, EventPosition, parse_place
 from sessions_app.surfaces.threads.event_schemas import KINDS
 from sessions_app.surfaces.threads.projection import ENDS, Event, MessageEvents, lines_of
 
@@ -21,25 +21,25 @@ STRICT = {kind.name: Draft202012Validator({**kind.schema(), "additionalPropertie
 USAGE = {"input_tokens": 3, "output_tokens": 4}
 
 
-def fact(kind: str, step: int | None = 0, **payload: Any) -> Seen:
-    return Seen(kind, SESSION, RUN, step, payload, "1.1-1", 1, 1_772_357_400_000)
+def fact(kind: str, step: int | None = 0, **payload: Any) -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, step, payload, "1.1-1", 1, 1_772_357_400_000)
 
 
-def deltas(text: str, cuts: Sequence[int], step: int = 0, kind: str = "text") -> list[Seen]:
+def deltas(text: str, cuts: Sequence[int], step: int = 0, kind: str = "text") -> list[SessionEvent]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     pairs = zip(places, places[1:], strict=False)
     return [fact(f"{kind}.delta", step, offset=start, text=text[start:end]) for start, end in pairs]
 
 
-def started() -> Seen:
+def started() -> SessionEvent:
     return fact("run.started", None, fence=1, agent_id="default")
 
 
-def ended(kind: str = "run.completed", code: str = "", message: str = "") -> Seen:
+def ended(kind: str = "run.completed", code: str = "", message: str = "") -> SessionEvent:
     return fact(kind, None, code=code, message=message, usage=USAGE)
 
 
-def called(step: int, text: str) -> list[Seen]:
+def called(step: int, text: str) -> list[SessionEvent]:
     names = {"execution_id": CALL, "call_id": "call_1", "tool": "echo"}
     return [
         fact("tool.requested", step, **names, call_index=0, arguments={"text": "x"}, text_length=len(text)),
@@ -47,7 +47,7 @@ def called(step: int, text: str) -> list[Seen]:
     ]
 
 
-def whole_run(text: str, cuts: Sequence[int]) -> list[Seen]:
+def whole_run(text: str, cuts: Sequence[int]) -> list[SessionEvent]:
     return [
         started(),
         *deltas("Hm, let me think.", cuts, 0, "reasoning"),
@@ -59,7 +59,7 @@ def whole_run(text: str, cuts: Sequence[int]) -> list[Seen]:
     ]
 
 
-def told(facts: Sequence[Seen], after: str = "") -> list[Event]:
+def told(facts: Sequence[SessionEvent], after: str = "") -> list[Event]:
     message = MessageEvents(RUN, 1, lambda: NOW, parse_place(after))
     events: list[Event] = []
     for each in facts:
@@ -127,8 +127,8 @@ def test_other_text_after_a_crash_begins_its_part_anew_as_soon_as_it_differs() -
 
 def test_entry_ids_rise_and_read_like_those_of_redis() -> None:
     places = [parse_place(event.entry_id) for event in told(whole_run("a long text", [3, 5]))]
-    assert all(places) and places == sorted(places, key=lambda place: place or Place(0))
-    assert parse_place(str(Place(7, 3, 3, 1234, 99))) == Place(7, 3, 3, 1234, 99)
+    assert all(places) and places == sorted(places, key=lambda place: place or EventPosition(0))
+    assert parse_place(str(EventPosition(7, 3, 3, 1234, 99))) == EventPosition(7, 3, 3, 1234, 99)
 
 
 @pytest.mark.parametrize("odd", ["", "0", "0-0", "7", "a-b", "1-99999999999999999999", "1706000000000-5-5", "$", "٣-١"])
@@ -145,7 +145,7 @@ def test_a_failure_is_told_before_the_end() -> None:
 def test_a_run_that_was_stopped_before_it_began_is_a_whole_message() -> None:
     events = told([ended("run.cancelled", "cancelled", "Stopped.")])
     assert [event.name for event in events] == ["message_start", "message_end"]
-    assert parse_place(events[-1].entry_id) == Place(1, LAST_STEP, 6, 2)
+    assert parse_place(events[-1].entry_id) == EventPosition(1, LAST_STEP, 6, 2)
 
 
 def test_a_question_is_a_text_of_the_message_which_then_pauses() -> None:
@@ -178,7 +178,7 @@ def test_an_approval_is_told_with_its_step_until_it_is_decided() -> None:
     steps = [event.data for event in told([started(), *facts]) if event.name == "step"]
     assert ["approval" in step for step in steps] == [False, True, False]
     assert steps[1]["approval"]["choices"] == approval["choices"]
-    waiting = MessageEvents(RUN, 1, lambda: NOW, may_say=())
+    waiting = MessageEvents(RUN, 1, lambda: NOW, allowed_decisions=())
     [asked] = [event for each in (started(), *facts[:2]) for event in waiting.see(each)][-1:]
     assert asked.data["approval"] == {**approval, "choices": []}
 

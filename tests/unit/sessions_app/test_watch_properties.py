@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from audit_app.follow.items import CaughtUp
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Seen
+from sessions_app.live_view.cursor import SessionEvent
 from tests.unit.sessions_app.watched_world import FLUSH, Screen, World
 
 PIECES = st.lists(st.text(st.sampled_from("aé🙂 \n"), min_size=1, max_size=4), max_size=5)
@@ -127,7 +127,7 @@ def write_world(data: st.DataObject) -> World:
     return world
 
 
-def watch_live(world: World, data: st.DataObject) -> list[Seen]:
+def watch_live(world: World, data: st.DataObject) -> list[SessionEvent]:
     """All facts of a watcher who was there all the time; what it is told comes early or late, and perhaps twice."""
     watch, seen = World().watch()
     late: dict[bool, list] = {True: [], False: []}

@@ -5,13 +5,13 @@ from uuid import UUID
 import pytest
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.live_view.cursor import Cursor, Seen, join_pieces
+from sessions_app.live_view.cursor import Cursor, SessionEvent, join_pieces
 
 SESSION, RUN = UUID(int=1), UUID(int=2)
 
 
-def piece(offset: int, text: str, *, step: int = 0, kind: str = "text.delta", cursor: str = "1.1-1") -> Seen:
-    return Seen(kind, SESSION, RUN, step, {"offset": offset, "text": text}, cursor)
+def piece(offset: int, text: str, *, step: int = 0, kind: str = "text.delta", cursor: str = "1.1-1") -> SessionEvent:
+    return SessionEvent(kind, SESSION, RUN, step, {"offset": offset, "text": text}, cursor)
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_other_pieces_stay_apart(second):
 
 
 def test_a_fact_between_two_pieces_keeps_them_apart():
-    between = Seen("run.waiting", SESSION, RUN, None, {}, "2.1-1", 2, 2)
+    between = SessionEvent("run.waiting", SESSION, RUN, None, {}, "2.1-1", 2, 2)
     assert join_pieces([piece(0, "a"), between, piece(1, "b")]) == [piece(0, "a"), between, piece(1, "b")]

@@ -7,8 +7,8 @@ import pytest
 
 from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Seen
-from sessions_app.live_view.session_stream import SessionWatch
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.session_stream import SessionStream
 from tests.unit.sessions_app.watched_world import SESSION
 
 RUN, CHILD = UUID(int=100), UUID(int=101)
@@ -18,10 +18,10 @@ class Watching:
     """A watch, and short ways to tell it things. Kept events number themselves."""
 
     def __init__(self) -> None:
-        self.watch = SessionWatch(SESSION, 0)
+        self.watch = SessionStream(SESSION, 0)
         self.seq = 0
 
-    def kept(self, type_: str, step: int | None = None, run_id: UUID = RUN, **payload: object) -> list[Seen]:
+    def kept(self, type_: str, step: int | None = None, run_id: UUID = RUN, **payload: object) -> list[SessionEvent]:
         self.seq += 1
         event = KeptEvent(SESSION, self.seq, self.seq, type_, run_id, None, "", step, "system", payload)
         return self.watch.feed([event])
@@ -29,10 +29,10 @@ class Watching:
     def live(self, claim: int, n: int, type_: str, step: int | None = 0, run_id: UUID = RUN, **fields: object):
         return self.watch.feed([LiveEntry(run_id, (claim, n), type_, step, fields)])
 
-    def text(self, n: int, offset: int, text: str, *, step: int = 0, claim: int = 1) -> list[Seen]:
+    def text(self, n: int, offset: int, text: str, *, step: int = 0, claim: int = 1) -> list[SessionEvent]:
         return self.live(claim, n, "text.delta", step, offset=offset, text=text)
 
-    def read_to_the_end(self) -> list[Seen]:
+    def read_to_the_end(self) -> list[SessionEvent]:
         assert self.watch.needs_read
         self.watch.await_read(1)
         return self.watch.feed([CaughtUp(1)])
@@ -48,12 +48,12 @@ def run() -> Watching:
     return watching
 
 
-def types(seen: list[Seen]) -> list[str]:
+def types(seen: list[SessionEvent]) -> list[str]:
     return [fact.type for fact in seen]
 
 
 def test_text_comes_with_its_place_and_the_position_behind_it(run):
-    assert run.text(2, 0, "Hi") == [Seen("text.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hi"}, "2.1-2")]
+    assert run.text(2, 0, "Hi") == [SessionEvent("text.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hi"}, "2.1-2")]
 
 
 def test_kept_events_carry_their_number_and_time(run):

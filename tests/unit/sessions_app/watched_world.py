@@ -8,8 +8,8 @@ from uuid import UUID
 from agents_app.events import RUN_STARTED
 from audit_app.follow.items import CaughtUp, LiveEntry, PassingEvent
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.cursor import Cursor, Seen
-from sessions_app.live_view.session_stream import SessionWatch
+from sessions_app.live_view.cursor import Cursor, SessionEvent
+from sessions_app.live_view.session_stream import SessionStream
 from sessions_app.live_view.viewer import Recall
 
 SESSION = UUID(int=1)
@@ -54,10 +54,10 @@ class World:
 
     def watch(
         self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None
-    ) -> tuple[SessionWatch, list[Seen]]:
+    ) -> tuple[SessionStream, list[SessionEvent]]:
         """A watch that has caught up from the cursor with all that is written, as a viewer does it."""
         place = Cursor.parse(cursor)
-        watch = SessionWatch(SESSION, place.seq)
+        watch = SessionStream(SESSION, place.seq)
         seen_before = [event for event in self.kept if event.seq <= place.seq]
         starts = [event.run_id for event in seen_before if event.type == RUN_STARTED.name]
         own = [event for event in seen_before if event.run_id == starts[-1]] if starts else []
@@ -65,18 +65,18 @@ class World:
         if own and not any(event.ends_run for event in own):
             shown = watch.restore(starts[-1], own, streams.get(starts[-1], []), place.live)
             if recall:
-                recall([Seen.of(event) for event in own], shown)
+                recall([SessionEvent.of(event) for event in own], shown)
         ended = {event.run_id for event in self.kept if event.ends_run}
         entries = [entry for run_id, stream in streams.items() if run_id not in ended for entry in stream]
         return watch, self.feed(watch, [*entries, *self.kept[place.seq :]])
 
-    def feed(self, watch: SessionWatch, items: list[Any]) -> list[Seen]:
+    def feed(self, watch: SessionStream, items: list[Any]) -> list[SessionEvent]:
         seen = watch.feed(item for item in items if item != FLUSH)
         while watch.wanted:
             seen += watch.supply(self.stored.get(watch.wanted))
         return seen
 
-    def read_again(self, watch: SessionWatch) -> list[Seen]:
+    def read_again(self, watch: SessionStream) -> list[SessionEvent]:
         """Answer a watch that asks for it with a reading of the timeline to its end."""
         if not watch.needs_read:
             return []
@@ -102,12 +102,12 @@ class Screen:
         other.texts, other.closed, other.seqs = deepcopy((self.texts, self.closed, self.seqs))
         return other
 
-    def show(self, *facts: Seen) -> "Screen":
+    def show(self, *facts: SessionEvent) -> "Screen":
         for fact in facts:
             self._show(fact)
         return self
 
-    def _show(self, fact: Seen) -> None:
+    def _show(self, fact: SessionEvent) -> None:
         place = (fact.run_id, fact.step)
         if fact.seq is not None:
             assert fact.seq == (self.seqs[-1] if self.seqs else 0) + 1, "a kept event is missing or doubled"

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app.receipts.canonical_json import canonical_json
-from tools_app.receipts.mac import CallFacts, encode, find_fault, key_ring, make_receipt, parse
+from tools_app.receipts.mac import CallState, encode, find_fault, key_ring, make_receipt, parse
 from tools_app.types import ExecutionStatus, result_text, without_receipt
 
 KEY, OLDER = "a long and random key", "an older one"
 AT = datetime(2026, 3, 4, 5, 6, 7, 891011, tzinfo=UTC)
-CALL = CallFacts(
+CALL = CallState(
     execution_id=UUID(int=7),
     run_id=UUID(int=8),
     tool="echo",
@@ -37,7 +37,7 @@ CHANGES = {
 }
 
 
-def fault(call: CallFacts, receipt: str, keys: str = KEY) -> str:
+def fault(call: CallState, receipt: str, keys: str = KEY) -> str:
     found = parse(receipt)
     assert found
     return find_fault(found, call, keys)

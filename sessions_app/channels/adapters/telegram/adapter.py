@@ -18,15 +18,15 @@ from sessions_app.channels.base import (
     AccountSettings,
     ChannelAdapter,
     Checked,
-    Fate,
     FetchError,
-    NotProven,
+    SendCertainty,
     SendError,
     Setting,
+    VerificationFailed,
     WebhookRequest,
 )
 from sessions_app.channels.http import download, fate_of, open_client, post, retry_after_seconds
-from sessions_app.channels.messages import Attachment, Capabilities, Chat, Happening, Outgoing, Rendered, Target
+from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from sessions_app.channels.rendering.renderer import render
 from sessions_app.channels.signatures import same_secret
 from sessions_app.channels.webhook_json import read_json
@@ -85,9 +85,9 @@ class Telegram(ChannelAdapter):
     def verify(self, request: WebhookRequest, now: datetime) -> None:
         given = request.header("x-telegram-bot-api-secret-token")
         if not same_secret(given, self.account.secrets["webhook_secret"]):
-            raise NotProven
+            raise VerificationFailed
 
-    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[Happening]:
+    def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
         return [read_update(read_json(request), self._bot)]
 
     def capabilities(self, chat: Chat) -> Capabilities:
@@ -149,7 +149,7 @@ class Telegram(ChannelAdapter):
         try:
             found = await self._call("getFile", {"file_id": file.id})
         except SendError as error:
-            raise FetchError(error.message, is_final=error.fate is Fate.REFUSED) from None
+            raise FetchError(error.message, is_final=error.fate is SendCertainty.REFUSED) from None
         path = str(found.get("file_path", ""))
         if not _FILE_PATH.fullmatch(path):
             raise FetchError("Telegram tells no usable path of it", is_final=True)
@@ -179,10 +179,10 @@ class Telegram(ChannelAdapter):
         try:
             return await self._call("getMe", {})
         except SendError as error:
-            if error.fate is not Fate.REFUSED:
+            if error.fate is not SendCertainty.REFUSED:
                 raise
             told = f"{error.message}. It does not know this bot_token: copy it again from @BotFather."
-            raise SendError(told, Fate.REFUSED) from None
+            raise SendError(told, SendCertainty.REFUSED) from None
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -197,7 +197,7 @@ class Telegram(ChannelAdapter):
         try:
             return await self._call(method, {**common, "text": rendered.body, "parse_mode": "HTML"})
         except SendError as error:
-            if error.fate is not Fate.REFUSED or "can't parse entities" not in error.message:
+            if error.fate is not SendCertainty.REFUSED or "can't parse entities" not in error.message:
                 raise
         return await self._call(method, {**common, "text": rendered.text})
 
@@ -230,7 +230,7 @@ def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
     except (ValueError, KeyError, TypeError):
         answer = {}
         if response.is_success:
-            raise SendError("Telegram's answer cannot be read.", Fate.UNKNOWN) from None
+            raise SendError("Telegram's answer cannot be read.", SendCertainty.UNKNOWN) from None
     status = int(answer.get("error_code", response.status_code))
     further = answer.get("parameters") or {}
     waits = further.get("retry_after")

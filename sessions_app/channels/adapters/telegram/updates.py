@@ -10,14 +10,14 @@ from typing import Any
 
 from sessions_app.channels.messages import (
     Attachment,
+    ButtonPress,
+    ChannelEvent,
+    ChannelMessage,
     Chat,
+    ChatEvent,
     ChatMoved,
-    ChatNoted,
-    Happening,
     Ignored,
-    Incoming,
-    Press,
-    StopAsked,
+    StopRequest,
     is_command,
 )
 
@@ -71,7 +71,7 @@ class Bot:
     known_bots: frozenset[str] = frozenset()
 
 
-def read_update(update: Any, bot: Bot) -> Happening:
+def read_update(update: Any, bot: Bot) -> ChannelEvent:
     """What an update means for us. Whatever has an odd shape or an unknown kind is ignored: a refusal would make
     Telegram hold back the chat."""
     try:
@@ -87,7 +87,7 @@ def _key(update: Json) -> str:
     return f"update:{int(update['update_id'])}"
 
 
-def _read_message(message: Json, key: str, bot: Bot) -> Happening:
+def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
     if new_id := message.get("migrate_to_chat_id"):
         return ChatMoved(str(message["chat"]["id"]), str(new_id))
     if any(kind in message for kind in _SERVICE):
@@ -107,7 +107,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
     chat = _chat(message)
     native = f"{chat.id}:{int(message['message_id'])}"
     is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or is_command(text)
-    return Incoming(
+    return ChannelMessage(
         message_id=native,
         sender_id=str(sender["id"] if sender else author["id"]),
         sender_name=_name(message),
@@ -133,12 +133,12 @@ def _read_message(message: Json, key: str, bot: Bot) -> Happening:
     )
 
 
-def _read_press(query: Json, key: str, bot: Bot) -> Happening:
+def _read_press(query: Json, key: str, bot: Bot) -> ChannelEvent:
     message = query.get("message")
     if not message or "data" not in query:
         return Ignored("press_without_message")
     chat, who = _chat(message), query["from"]
-    return Press(
+    return ButtonPress(
         action_id=str(query["data"]),
         sender_id=str(who["id"]),
         sender_name=_person(who),
@@ -149,18 +149,18 @@ def _read_press(query: Json, key: str, bot: Bot) -> Happening:
     )
 
 
-def _read_membership(change: Json, key: str, bot: Bot) -> Happening:
+def _read_membership(change: Json, key: str, bot: Bot) -> ChannelEvent:
     status = str(change["new_chat_member"]["status"])
     note = "chat_left" if status in ("kicked", "left") else "chat_joined"
     who = change["from"]
-    return ChatNoted(note, _chat(change), str(who["id"]), _person(who), (key,), _moment(change["date"]))
+    return ChatEvent(note, _chat(change), str(who["id"]), _person(who), (key,), _moment(change["date"]))
 
 
-def _read_stop(stop: Json, key: str, bot: Bot) -> Happening:
-    return StopAsked(_chat(stop), int(stop["draft_id"]))
+def _read_stop(stop: Json, key: str, bot: Bot) -> ChannelEvent:
+    return StopRequest(_chat(stop), int(stop["draft_id"]))
 
 
-_READERS: dict[str, Callable[[Json, str, Bot], Happening]] = {
+_READERS: dict[str, Callable[[Json, str, Bot], ChannelEvent]] = {
     "message": _read_message,
     "callback_query": _read_press,
     "my_chat_member": _read_membership,

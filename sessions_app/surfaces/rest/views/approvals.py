@@ -26,8 +26,12 @@ class OfApprovals(KomandView):
         for view in views:
             session = sessions.get(view.session_id)
             owner_id = session.owner_id if session else None
-            may_say = permissions.may_say(user, owner_id) if self.principal.can_write else ()
-            shown.append(responses.approval(view, session_key=session.key if session else "", may_say=may_say))
+            allowed_decisions = permissions.allowed_decisions(user, owner_id) if self.principal.can_write else ()
+            shown.append(
+                responses.approval(
+                    view, session_key=session.key if session else "", allowed_decisions=allowed_decisions
+                )
+            )
         return shown
 
 

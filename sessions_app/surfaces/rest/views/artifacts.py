@@ -45,7 +45,7 @@ class SessionArtifacts(KomandView):
             run_id=None,
             agent_id="",
             media_type=media_type,
-            keeps_others=not asked["replace"],
+            keep_existing=not asked["replace"],
         )
         return ok(responses.artifact(stored, session.key))
 
