@@ -166,8 +166,8 @@ class StepView:
 class Snapshot:
     """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run.
 
-    user_turns: the run's own user turns, oldest first; more than one when it was steered. stopped, budget_refusal: why the
-    emergency stop, or the agent's budget of cost, lets it go no further; empty when they do.
+    user_turns: the run's own user turns, oldest first; more than one when it was steered. stopped, budget_refusal: why
+    the emergency stop, or the cost budget, lets it go no further; empty when they do.
     """
 
     user_turns: tuple[str, ...]

@@ -30,7 +30,7 @@ async def stop() -> None:
         with suppress(asyncio.CancelledError):
             await task
     _tasks.clear()
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
     await in_db(liveness.stop)
 
 

@@ -4,8 +4,8 @@ It merges nothing and judges nothing: kept events come in order from the databas
 stream, and whoever subscribes puts them together.
 """
 
-from audit_app.follow.follower import Follower, follower
+from audit_app.follow.follower import Follower, current_follower
 from audit_app.follow.items import CaughtUp, Item, LiveEntry, PassingEvent
 from audit_app.follow.subscription import Subscription
 
-__all__ = ["CaughtUp", "Follower", "Item", "LiveEntry", "PassingEvent", "Subscription", "follower"]
+__all__ = ["CaughtUp", "Follower", "Item", "LiveEntry", "PassingEvent", "Subscription", "current_follower"]

@@ -36,7 +36,7 @@ class _Session:
 
 
 class Follower:
-    """Belongs to one event loop; made by `follower()`. Starts with the first subscription.
+    """Belongs to one event loop; made by `current_follower()`. Starts with the first subscription.
 
     A hint makes it read the moved sessions' new events in one query; a poll each second finds what hints missed. A
     run that shows itself open has its stream read until it ends.
@@ -227,7 +227,7 @@ class Follower:
 _followers: dict[asyncio.AbstractEventLoop, Follower] = {}
 
 
-def follower() -> Follower:
+def current_follower() -> Follower:
     """The follower of the running event loop: one in a web process, which has one loop."""
     loop = asyncio.get_running_loop()
     found = _followers.get(loop)

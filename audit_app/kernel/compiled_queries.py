@@ -115,7 +115,7 @@ class CompiledObjects(_Prepared, Generic[_M]):
     def fetch(self, *values: Any) -> list[_M]:
         compiled, rows = self._fetch(values)
         if compiled.objects is None:
-            raise TypeError("a query of columns is a PreparedQuery")
+            raise TypeError("a query of columns is a CompiledQuery")
         return [compiled.objects.make(row) for row in rows]
 
     def first(self, *values: Any) -> _M | None:

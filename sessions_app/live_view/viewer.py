@@ -55,7 +55,7 @@ class Viewer:
         self._streams: dict[UUID, list[LiveEntry]] = {}
 
     async def __aenter__(self) -> Self:
-        self._follower = follow.follower()
+        self._follower = follow.current_follower()
         self._subscription = self._follower.subscribe(self._session_id)
         return self
 

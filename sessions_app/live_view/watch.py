@@ -30,7 +30,7 @@ async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float) -> bo
     try:
         async with asyncio.timeout(seconds):
             while has_overflowed:  # else the server ends
-                subscription = follow.follower().subscribe(session_id, live=False)
+                subscription = follow.current_follower().subscribe(session_id, live=False)
                 try:
                     if await _sees_end(subscription, run_id):
                         return True

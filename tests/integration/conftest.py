@@ -14,7 +14,7 @@ from sessions_app.identity import rate_limits
 @pytest.fixture
 async def _followed() -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ async def run() -> None:
         await drafts.aclose()  # first, so that others may go on with the previews
         await sender.aclose()
         await adapters.aclose()
-        await follow.follower().aclose()
+        await follow.current_follower().aclose()
 
 
 def on_claim(run_id: UUID, session_id: UUID, session_key: str) -> None:

@@ -14,7 +14,7 @@ from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 pytestmark = pytest.mark.django_db
 
 ACCOUNTS = "/admin/sessions_app/channelaccount/"
-DELIVERIES = "/admin/sessions_app/channels/outbound/"
+DELIVERIES = "/admin/sessions_app/delivery/"
 INBOUND = "/admin/sessions_app/inboundmessage/"
 
 

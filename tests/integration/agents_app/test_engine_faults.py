@@ -167,7 +167,7 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
 
     monkeypatch.setattr(writes, "settle", ending)
     monkeypatch.setattr(
-        writes.spending, "budget_refusal", lambda agent: budget_refusal.pop(0) if budget_refusal else ""
+        writes.cost_budget, "budget_refusal", lambda agent: budget_refusal.pop(0) if budget_refusal else ""
     )
     rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:

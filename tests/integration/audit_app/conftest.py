@@ -12,8 +12,8 @@ from tests.integration.audit_app.timelines import Conversation
 
 @pytest.fixture
 async def follower(valkey: "redis.Redis") -> AsyncIterator[Follower]:
-    yield follow.follower()
-    await follow.follower().aclose()
+    yield follow.current_follower()
+    await follow.current_follower().aclose()
 
 
 @pytest.fixture

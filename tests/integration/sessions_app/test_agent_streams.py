@@ -37,7 +37,7 @@ def caller(rig: EngineRig) -> AgentCaller:
 @pytest.fixture(autouse=True)
 async def follower() -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def stored(said: list[Compact]) -> list[Compact]:

@@ -46,7 +46,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 @pytest.fixture
 async def _follower(valkey: object) -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def _cookie(user: User) -> str:

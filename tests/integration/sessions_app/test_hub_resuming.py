@@ -32,7 +32,7 @@ async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
     conversation.live("1-1", "run.claimed", fence=1)
     conversation.text("1-2", 0, 0, "Hel")
     yield conversation
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 async def told_after(conversation: Conversation, *resume: str, until: str) -> str:

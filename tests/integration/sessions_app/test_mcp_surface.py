@@ -50,7 +50,7 @@ async def client(key: str, mode: str = "auto") -> AsyncIterator[Client]:
     transport = streamable_http_client("http://localhost/mcp", http_client=inner)
     async with inner, Client(transport, mode=mode) as mcp:
         yield mcp
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 async def call(key: str, tool: str, **arguments: Any) -> Any:

@@ -68,7 +68,7 @@ def post_all(rig: EngineRig, query: str = "?wait=0", key: str = "") -> list[Answ
         try:
             return await asyncio.gather(*map(post, range(MANY)))
         finally:
-            await follow.follower().aclose()
+            await follow.current_follower().aclose()
 
     return asyncio.run(post_them())
 

@@ -58,7 +58,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 @pytest.fixture(autouse=True)
 async def follower() -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def play(rig: EngineRig, end: str) -> None:

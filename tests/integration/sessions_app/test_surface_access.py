@@ -35,11 +35,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 TESTED = {
     "openai": "here",
     "signalr": "here",
-    "komand": "test_rest_access",
+    "rest": "test_rest_access",
     "chat": "test_chat_pages, test_chat_live",
     "mcp": "test_mcp_surface",
     "threads": "test_threads",
-    "agents": "test_agent_runs",
+    "agent_messages": "test_agent_runs",
 }
 # Every route of the two, with the requests that name somebody's object: method, address, body. None: it names none.
 OPENAI: dict[str, list[tuple[str, str, Any]]] = {
@@ -137,7 +137,7 @@ def world() -> Iterator[World]:
 @pytest.fixture
 async def _follower() -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def test_every_surface_is_tested_somewhere() -> None:

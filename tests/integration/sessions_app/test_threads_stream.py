@@ -40,7 +40,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 @pytest.fixture(autouse=True)
 async def follower() -> AsyncIterator[None]:
     yield
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def say(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:

@@ -29,7 +29,7 @@ STORED = {0: "Let me see… 🙂", 1: "It is 391."}
 @pytest.fixture
 async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
     yield Conversation(valkey)
-    await follow.follower().aclose()
+    await follow.current_follower().aclose()
 
 
 def view(conversation: Conversation, cursor: str = "") -> Viewer:
@@ -222,7 +222,7 @@ async def test_waiting_returns_when_the_run_ends(conversation):
 async def test_waiting_goes_on_from_the_store_when_more_happens_than_it_can_take(conversation, monkeypatch):
     await begin(conversation)
     made = []
-    follower = follow.follower()
+    follower = follow.current_follower()
     subscribe = follower.subscribe
     monkeypatch.setattr(follower, "subscribe", lambda *names, **how: made.append(subscribe(*names, **how)) or made[-1])
     waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))

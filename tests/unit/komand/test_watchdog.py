@@ -93,7 +93,7 @@ async def test_signs_of_life_come_by_the_notify_socket(tmp_path: Path) -> None:
     path = tmp_path / "s"
     messages = await listen(path, told)
     program = (
-        "from komand import parent; parent.tell_ready(); parent.show_life(lambda: False); import time; time.sleep(30)"
+        "from komand import sd_notify as n; n.notify_ready(); n.show_life(lambda: False); import time; time.sleep(30)"
     )
     environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "6000000"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
@@ -120,7 +120,7 @@ async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path
     path = tmp_path / "s"
     messages = await listen(path, told)
     program = (
-        "from komand import parent; import time; parent.show_life(lambda: True); time.sleep(0.2); parent.tell_ready()"
+        "from komand import sd_notify as n; import time; n.show_life(lambda: True); time.sleep(0.2); n.notify_ready()"
     )
     environment = {**os.environ, "NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "6000000"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
@@ -132,9 +132,7 @@ async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path
 
 def test_a_process_that_shows_life_ends_with_whoever_started_it() -> None:
     """Also where the system does not see to it."""
-    program = (
-        "import sys, time; from komand import parent; parent.show_life(bool); print('up', flush=True); time.sleep(60)"
-    )
+    program = "import sys, time; from komand import sd_notify as n; n.show_life(bool); print('up', flush=True); time.sleep(60)"
     starter = (
         "import os, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-1);"
         " child.stdout.readline(); print(child.pid, flush=True); os.kill(os.getpid(), 9)"
