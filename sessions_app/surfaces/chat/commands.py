@@ -146,7 +146,7 @@ def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
 def _turn_view(request: PageRequest, session: Session, run_id: UUID) -> HttpResponse:
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{session.id}")
-    return render(request, "chat/_exchange.html", {"exchange": queries.find_new_turn_view(session, run_id)})
+    return render(request, "chat/_turn.html", {"turn": queries.find_new_turn_view(session, run_id)})
 
 
 def _done(request: PageRequest, session: Session) -> HttpResponse:

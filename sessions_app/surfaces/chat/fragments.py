@@ -69,13 +69,13 @@ def approval_html(card: ApprovalCard) -> str:
 
 def turn_frame(turn_view: TurnView, message_id: str = "") -> Frame:
     """The whole exchange, to be put in its place unless it is there."""
-    html = render_to_string("chat/_exchange.html", {"exchange": turn_view})
-    return {"do": "exchange", "run": turn_view.key, "place": turn_view.ordinal, "message": message_id, "html": html}
+    html = render_to_string("chat/_turn.html", {"turn": turn_view})
+    return {"do": "turn", "run": turn_view.key, "place": turn_view.ordinal, "message": message_id, "html": html}
 
 
 def answer_frame(turn_view: TurnView) -> Frame:
     """The answer of a run that is over, in place of what was streamed."""
-    html = render_to_string("chat/_answer.html", {"exchange": turn_view})
+    html = render_to_string("chat/_answer.html", {"turn": turn_view})
     return {"do": "answer", "run": turn_view.key, "html": html, "say": _spoken(turn_view)}
 
 

@@ -38,7 +38,7 @@ class Composer {
     document.getElementById("stop").addEventListener("htmx:configRequest", (event) => {
       event.detail.parameters.set("run", log.running() ?? "");
     });
-    document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeExchange(event));
+    document.body.addEventListener("htmx:beforeSwap", (event) => this.#takeTurn(event));
     this.#changed();
   }
 
@@ -80,9 +80,9 @@ class Composer {
     sent.catch(() => {}); // the events above tell of it
   }
 
-  // Fragments of exchanges are placed by the log, wherever they were asked for.
-  #takeExchange({ detail }) {
-    if (detail.isError || !detail.serverResponse.trimStart().startsWith('<section class="exchange"')) return;
+  // Fragments of turns are placed by the log, wherever they were asked for.
+  #takeTurn({ detail }) {
+    if (detail.isError || !detail.serverResponse.trimStart().startsWith('<section class="turn"')) return;
     detail.shouldSwap = false;
     if (detail.target.classList.contains("sending")) detail.target.remove();
     this.#log.show(detail.serverResponse);

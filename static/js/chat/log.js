@@ -33,10 +33,10 @@ export class Log {
     return whole;
   }
 
-  // Show an exchange that came as the answer to a request of ours.
+  // Show a turn that came as the answer to a request of ours.
   show(html) {
-    const exchange = parsed(html, ".exchange");
-    if (exchange) this.apply([{ do: "exchange", run: exchange.dataset.run, place: exchange.dataset.place, html }]);
+    const turn = parsed(html, ".turn");
+    if (turn) this.apply([{ do: "turn", run: turn.dataset.run, place: turn.dataset.place, html }]);
   }
 
   // Bring what depends on the whole conversation up to date.
@@ -63,8 +63,8 @@ export class Log {
 
   #act(act) {
     switch (act.do) {
-      case "exchange":
-        this.#showExchange(act);
+      case "turn":
+        this.#showTurn(act);
         break;
       case "text":
         return this.#takeText(act);
@@ -95,15 +95,15 @@ export class Log {
     return true;
   }
 
-  #showExchange({ run, place, message, html }) {
+  #showTurn({ run, place, message, html }) {
     if (message) byId(`sending-${message}`)?.remove();
-    const shown = byId(`exchange-${run}`);
+    const shown = byId(`turn-${run}`);
     if (shown) {
       askAnew(shown, html);
       return;
     }
     byId("welcome")?.remove();
-    const next = [...this.#root.querySelectorAll(".exchange")].find((other) => Number(other.dataset.place) > Number(place));
+    const next = [...this.#root.querySelectorAll(".turn")].find((other) => Number(other.dataset.place) > Number(place));
     if (next) swap(next, html, "beforebegin");
     else swap(this.#root, html, "beforeend");
     this.#onNews();
@@ -243,9 +243,9 @@ function duration(seconds) {
 }
 
 // Something was added to a question while it is being answered.
-function askAnew(exchange, html) {
+function askAnew(turn, html) {
   const question = parsed(html, ".question");
-  const shown = exchange.querySelector(".question");
+  const shown = turn.querySelector(".question");
   if (question && shown?.textContent !== question.textContent) swap(shown, question.outerHTML, "outerHTML");
 }
 

@@ -63,7 +63,7 @@ class PageModel:
 
     def _act(self, act: dict[str, Any]) -> None:
         run = act.get("run", "")
-        if act["do"] == "exchange" and run not in self.turn_views:
+        if act["do"] == "turn" and run not in self.turn_views:
             self.turn_views.append(run)
             self.open.add(run)
             self.parts[run] = {}

@@ -61,12 +61,12 @@ def test_a_first_message_that_is_refused_makes_nothing(browser: Client) -> None:
     assert Session.objects.count() == 0
 
 
-def test_a_message_is_answered_with_its_exchange(browser: Client, session: Session) -> None:
+def test_a_message_is_answered_with_its_turn(browser: Client, session: Session) -> None:
     response = _send(browser, session, "  what <b>now</b>?  ")
     run = Run.objects.get()
     assert response.status_code == 200
     html = response.content.decode()
-    assert html.startswith(f'<section class="exchange" id="exchange-{run.pk}"')
+    assert html.startswith(f'<section class="turn" id="turn-{run.pk}"')
     assert '<div class="bubble">what &lt;b&gt;now&lt;/b&gt;?</div>' in html
     assert "Waiting (1st in line)" in html
 
@@ -155,7 +155,7 @@ def test_a_failed_message_is_tried_again_below(browser: Client, session: Session
     response = browser.post(f"/chat/runs/{run.pk}/retry", headers=HTMX)
     again = Run.objects.exclude(pk=run.pk).get()
     html = response.content.decode()
-    assert f'id="exchange-{again.pk}"' in html and 'class="question"' not in html
+    assert f'id="turn-{again.pk}"' in html and 'class="question"' not in html
     session.refresh_from_db()
     done = make_run(session, RunStatus.COMPLETED)
     assert browser.post(f"/chat/runs/{done.pk}/retry", headers=HTMX).status_code == 409

@@ -108,7 +108,7 @@ async def test_a_run_is_told_from_the_message_to_the_stored_answer(rig: EngineRi
         accepted = await in_db(_send, rig, session, "m-1")
         acts = [act for message in await tab.until("answer") for act in message.get("acts", ())]
     kinds = [act["do"] for act in acts if act["do"] != "status"]
-    assert kinds[0] == "exchange" and acts[0]["message"] == "m-1"
+    assert kinds[0] == "turn" and acts[0]["message"] == "m-1"
     assert kinds.index("text") < kinds.index("call") < kinds.index("change") < kinds.index("answer")
     answer = tab.page.answers[str(accepted.run_id)]
     assert answer.index("let me see") < answer.index("call-name") < answer.index("it <strong>is</strong>")
@@ -161,9 +161,9 @@ async def test_words_that_steer_a_run_join_its_question(rig: EngineRig, _followe
         await in_db(_send, rig, session)
         await tab.until("text")
         await in_db(_send, rig, session, "m-2")
-        acts = [act for message in await tab.until("exchange") for act in message.get("acts", ())]
+        acts = [act for message in await tab.until("turn") for act in message.get("acts", ())]
     assert len(tab.page.turn_views) == 1
-    (again,) = (act for act in acts if act["do"] == "exchange")
+    (again,) = (act for act in acts if act["do"] == "turn")
     assert again["message"] == "m-2" and again["html"].count("hello") == 2
     await in_db(cancel_session_runs, session, reason="Stopped.")
 

@@ -149,14 +149,14 @@ def test_pages_allow_no_script_or_style_but_files(browser: Client, alice) -> Non
 def test_the_newest_fifty_turns_then_the_older_ones(browser: Client, alice) -> None:
     session = _long_session(alice, 60)
     html = _page(browser, f"/chat/{session.id}")
-    assert html.count('class="exchange"') == 25
+    assert html.count('class="turn"') == 25
     assert "answer 59" in html and "answer 35" in html and "answer 34<" not in html
     older = re.search(r'hx-get="(/chat/[^"]+/turns\?before=35)"', html)
     assert older
     fragment = _page(browser, older.group(1), **HTMX)
-    assert fragment.count('class="exchange"') == 25 and "answer 10" in fragment
+    assert fragment.count('class="turn"') == 25 and "answer 10" in fragment
     last = _page(browser, f"/chat/{session.id}/turns?before=10", **HTMX)
-    assert last.count('class="exchange"') == 10 and "Show older" not in last
+    assert last.count('class="turn"') == 10 and "Show older" not in last
 
 
 @pytest.mark.parametrize("before", ["x", "", "-5", "99999999999999999999"])
@@ -170,10 +170,10 @@ def test_a_run_is_never_cut_in_two(browser: Client, alice) -> None:
     for number in range(4):
         _turn_view(session, f"question {number}", "so", calls=15)
     html = _page(browser, f"/chat/{session.id}")
-    assert html.count('class="call"') == 15 * html.count('class="exchange"')
+    assert html.count('class="call"') == 15 * html.count('class="turn"')
     _turn_view(session, "a long one", "so", calls=70)
     html = _page(browser, f"/chat/{session.id}")
-    assert html.count('class="exchange"') == 1 and html.count('class="call"') == 70 and "a long one" in html
+    assert html.count('class="turn"') == 1 and html.count('class="call"') == 70 and "a long one" in html
 
 
 def test_a_thousand_turns_open_quickly_with_few_queries(browser: Client, alice) -> None:

@@ -138,7 +138,7 @@ def test_text_that_does_not_fit_is_told_as_it_is(projection: Projection) -> None
     assert _texts(projection.acts([_delta(9, "far")])) == [(9, "far", [])]
 
 
-def test_a_message_shows_its_exchange_with_the_senders_id(projection: Projection) -> None:
+def test_a_message_shows_its_turn_with_the_senders_id(projection: Projection) -> None:
     acts = projection.acts([_seen("message.received", message_id="m-1", turn_id="t"), _seen("run.queued", ordinal=0)])
     assert acts == [ShowTurn(RUN, "m-1")]
 
@@ -148,7 +148,7 @@ def test_words_added_to_a_running_message_show_its_question_anew(projection: Pro
     assert projection.acts([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
 
 
-def test_a_retry_shows_an_exchange_without_a_message(projection: Projection) -> None:
+def test_a_retry_shows_a_turn_without_a_message(projection: Projection) -> None:
     assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowTurn(RUN)]
 
 

@@ -1,4 +1,4 @@
-"""Exchanges and tool cards from stored turns, from a run's record and from facts; and the words for them."""
+"""Turns and tool cards from stored turns, from a run's record and from facts; and the words for them."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -76,7 +76,7 @@ def _stored(*turns: Turn) -> TurnView:
     return stored_turn_view(turns, {str(CALL): _execution()}, lambda turn: mark_safe(turn.content))
 
 
-def test_a_stored_exchange_keeps_the_order_of_texts_and_calls() -> None:
+def test_a_stored_turn_keeps_the_order_of_texts_and_calls() -> None:
     turn_view = _stored(
         _turn("user", "question"),
         _turn("assistant", "let me see", tool_calls=[{}], tool_call_ids=[str(CALL)]),
@@ -111,7 +111,7 @@ def test_a_retry_has_no_question_and_a_run_that_is_gone_a_key_of_its_place() -> 
     assert (turn_view.question, turn_view.key) == ("", "place-3")
 
 
-def test_an_open_exchange_shows_what_is_recorded() -> None:
+def test_an_open_turn_shows_what_is_recorded() -> None:
     steps = (StepView(0, "let me see", (), "tool_calls"),)
     run = _run(RunStatus.WAITING, WaitingOn.TOOLS)
     transcript = RunTranscript(run, steps, (_execution(ExecutionStatus.RUNNING),), "")
