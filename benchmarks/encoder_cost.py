@@ -18,7 +18,7 @@ django.setup()
 
 # Only after Django is set up: these modules name models.
 from agents_app.types import RunOptions  # noqa: E402
-from sessions_app.live_view.watch import SessionEvent  # noqa: E402
+from sessions_app.live_view.cursor import SessionEvent  # noqa: E402
 from sessions_app.surfaces.agent_messages.consumers import as_json  # noqa: E402
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText  # noqa: E402
 from sessions_app.surfaces.chat.fragments import frame_of  # noqa: E402

@@ -31,7 +31,7 @@ class SessionTokenRefused(Unauthenticated):
     code = "token_refused"
 
 
-def turn_view(principal: Principal, credential: str, claims: dict[str, Any]) -> str:
+def issue_session_token(principal: Principal, credential: str, claims: dict[str, Any]) -> str:
     """A session token for a credential that was just proven. claims: what the client is told beside. Raises
     InvalidInput for a credential that stands for itself alone."""
     if is_session_token(credential):

@@ -25,7 +25,8 @@ from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.channels.outbound.sender import outgoing_of
 from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
-from sessions_app.live_view.watch import SessionEvent, Viewer
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Delivery, Session
 from tools_app.events import APPROVAL_DECIDED, APPROVAL_REQUESTED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED
 

@@ -23,7 +23,7 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit_bearer, check_again
-from sessions_app.live_view.watch import Viewer
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.agent_messages import agent_runs, errors, queries, requests, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.message_stream import Telling, is_closing

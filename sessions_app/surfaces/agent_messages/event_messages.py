@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from audit_app.kernel.database import in_db
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import queries, resume_timestamps
 from sessions_app.surfaces.agent_messages.projection import CLOSING, NO_WORDS

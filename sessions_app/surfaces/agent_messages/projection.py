@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agents_app import events as runs
 from sessions_app import events as sessions
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import event_messages, input_requests, message_types, resume_timestamps
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, reasoning_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact, create

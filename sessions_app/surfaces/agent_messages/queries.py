@@ -15,7 +15,7 @@ from audit_app import timeline
 from sessions_app.approvals import permissions
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun

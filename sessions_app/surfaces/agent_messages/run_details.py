@@ -8,7 +8,7 @@ from agents_app.models import Run
 from agents_app.types import StepView
 from audit_app import timeline
 from audit_app.timeline import KeptEvent
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages.agent_runs import WORKFLOW, AgentRun
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app import selectors as tools

@@ -7,7 +7,7 @@ begins again, an empty thought with that id comes first: clients drop what they 
 from uuid import UUID
 
 from agents_app.events import MESSAGE_RESET, REASONING_DELTA, SNAPSHOT, TEXT_DELTA
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.resume_timestamps import Mark
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, create

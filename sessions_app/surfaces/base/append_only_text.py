@@ -6,7 +6,7 @@ differs, the whole of it follows after an empty line: such a protocol cannot tak
 
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, STEP_COMPLETED, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from tools_app.events import TOOL_REQUESTED
 
 BREAK = "\n\n"

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from audit_app.kernel.errors import AppError
 from sessions_app.identity.request_admission import check_again
-from sessions_app.live_view.watch import SessionEvent, Viewer
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.reauthentication import until_refused
 

@@ -24,7 +24,7 @@ from audit_app.kernel.errors import AppError
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
-from sessions_app.live_view.watch import Viewer
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, files_frame, frame_of, turn_frame

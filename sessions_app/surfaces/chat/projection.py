@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import FILE_WRITER
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock

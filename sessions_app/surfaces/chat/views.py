@@ -14,7 +14,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app import selectors
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
-from sessions_app.live_view.watch import cursor_now
+from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
 from sessions_app.surfaces.chat import queries

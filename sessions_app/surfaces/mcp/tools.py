@@ -21,7 +21,7 @@ from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
-from sessions_app.live_view.watch import wait_until_ended
+from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit

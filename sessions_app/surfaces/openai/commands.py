@@ -18,7 +18,7 @@ from audit_app.kernel.errors import NotFound
 from sessions_app import services
 from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import cursor_now
+from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.openai.chat_messages import refuse

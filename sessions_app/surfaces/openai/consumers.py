@@ -22,7 +22,7 @@ from sessions_app import selectors, services
 from sessions_app.access import access_session
 from sessions_app.conversation.citations import said
 from sessions_app.identity import rate_limits
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.http_errors import HttpError

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from agents_app.types import Usage
 from sessions_app.conversation.citations import Citation
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
 

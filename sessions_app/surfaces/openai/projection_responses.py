@@ -9,7 +9,7 @@ from typing import Any
 
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import ResponseContext, call_item, message_id, response, text_part

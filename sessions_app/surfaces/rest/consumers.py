@@ -21,7 +21,7 @@ from sessions_app import services
 from sessions_app.access import access_session
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import wait_until_ended
+from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit

@@ -16,7 +16,7 @@ from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
-from sessions_app.live_view.watch import cursor_now
+from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
 from sessions_app.surfaces.base.citations_json import shown_citations

@@ -15,7 +15,8 @@ from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
-from sessions_app.live_view.watch import SessionEvent, Viewer
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.signalr import commands, protocol

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
 from tools_app.events import (
     APPROVAL_DECIDED,

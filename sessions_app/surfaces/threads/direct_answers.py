@@ -21,7 +21,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app import services
 from sessions_app.access import access_agent
 from sessions_app.identity import rate_limits
-from sessions_app.live_view.watch import cursor_now
+from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit

@@ -9,7 +9,7 @@ from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors

@@ -24,7 +24,7 @@ from agents_app.events import (
     TEXT_DELTA,
 )
 from sessions_app.events import CITATIONS_ADDED, MESSAGE_COMPLETED
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import citation_payload
 from sessions_app.surfaces.threads.event_ids import (

@@ -10,7 +10,7 @@ from agents_app import selectors as agents
 from agents_app.models import Run
 from agents_app.types import RunView
 from audit_app import timeline
-from sessions_app.live_view.watch import cursor_now
+from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.surfaces.threads import delivered_marks
 from sessions_app.surfaces.threads.commands import NAME

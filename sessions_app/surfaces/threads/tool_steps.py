@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app.events import (
     APPROVAL_DECIDED,

@@ -21,7 +21,7 @@ from audit_app import follow
 from audit_app.kernel.database import in_db
 from komand.websocket_origins import OriginCheck
 from sessions_app.identity.api_keys import create_api_key
-from sessions_app.live_view.watch import Viewer
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
 from sessions_app.services import NewMessage, cancel_session_runs, delete_session, receive
 from sessions_app.surfaces.chat import consumers

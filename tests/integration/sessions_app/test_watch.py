@@ -16,7 +16,8 @@ from audit_app.kernel.errors import InvalidInput
 from audit_app.kernel.ids import new_id
 from audit_app.timeline import list_events
 from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
-from sessions_app.live_view.watch import SessionEvent, Viewer, cursor_now, wait_until_ended
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import Viewer, cursor_now, wait_until_ended
 from tests.integration.audit_app.timelines import Conversation
 from tests.unit.sessions_app.watched_world import Screen, World
 from tools_app.events import TOOL_COMPLETED, TOOL_REQUESTED

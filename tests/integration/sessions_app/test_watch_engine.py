@@ -11,7 +11,8 @@ from agents_app import selectors as agents
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow, timeline
 from audit_app.kernel.database import in_db
-from sessions_app.live_view.watch import SessionEvent, Viewer
+from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.viewer import Viewer
 from sessions_app.services import Accepted
 from tests.support.engine import EngineRig
 from tests.unit.sessions_app.watched_world import Screen, World

@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.streaming_chunks import LiveText, activity_of
 from sessions_app.surfaces.agent_messages.wire_format import Compact

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from audit_app.event_types import event_types
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types, projection
 from sessions_app.surfaces.agent_messages.projection import Projection, StepTextRecord, TurnWords, Words
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, parse

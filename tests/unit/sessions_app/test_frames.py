@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import (
     Act,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from sessions_app.events import MESSAGE_COMPLETED
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.markdown import render
 from sessions_app.surfaces.chat.projection import Act, ForgetText, Projection, ShowText

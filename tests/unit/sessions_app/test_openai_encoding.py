@@ -12,7 +12,7 @@ from openai.types.responses.response_output_text import AnnotationURLCitation
 from agents_app.types import Message, RunOptions, Usage
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.conversation.citations import Citation
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, AppendedText
 from sessions_app.surfaces.openai.chat_messages import read_conversation
 from sessions_app.surfaces.openai.projection_completions import Completion

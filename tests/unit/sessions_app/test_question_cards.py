@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.template.loader import render_to_string
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import Projection, ShowStatus

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import uuid4
 
 from sessions_app.channels.outbound.preview import RunText
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 
 RUN, SESSION = uuid4(), uuid4()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.signalr import protocol
 from sessions_app.surfaces.signalr.projection import HubProjection, message_of
 from tools_app.types import Decision

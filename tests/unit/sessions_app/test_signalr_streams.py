@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr import hub as hub_module
 from sessions_app.surfaces.signalr.commands import Watched

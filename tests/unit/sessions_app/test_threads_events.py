@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sessions_app.live_view.watch import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.threads.event_ids import LAST_STEP, EventPosition, parse_place
 from sessions_app.surfaces.threads.event_schemas import KINDS
 from sessions_app.surfaces.threads.projection import ENDS, Event, MessageEvents, lines_of

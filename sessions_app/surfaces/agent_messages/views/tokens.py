@@ -19,7 +19,7 @@ class TokenIssue(AgentsView):
         principal = admit_bearer(request._request, rate_limits.api_limit())
         credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
         claims = _claims(principal, request.build_absolute_uri("/")[:-1])
-        return Response({"token": session_tokens.turn_view(principal, credential, claims)})
+        return Response({"token": session_tokens.issue_session_token(principal, credential, claims)})
 
 
 def _claims(principal: Principal, base_url: str) -> dict[str, Any]:
