@@ -21,7 +21,7 @@ def handle_on_receipt(task: Any, app: Any, consumer: Any) -> Callable[..., None]
 
 
 @shared_task(  # type: ignore[call-overload, untyped-decorator] # its annotations leave Strategy out
-    name="agents.advance_run", Strategy="agents_app.runs.tasks:ring_on_arrival"
+    name="agents.advance_run", Strategy="agents_app.runs.tasks:handle_on_receipt"
 )
 def advance_run(run_id: str) -> None:
     """There may be something to do for this run. Returns at once; the engine's thread claims it."""
