@@ -103,10 +103,10 @@ class Agent(models.Model):
 
 
 class Run(models.Model):
-    """One execution of the agent loop. `status` says what is being done; `owner` and `fence` say who does it.
+    """One execution of the agent loop. `owner` is the process that works on it, `fence` the number of its claim.
 
-    Claimable: open, no owner, and `ready_at` reached or its tools all ended. Only runs/transitions.py and
-    runs/lease.py write status, owner and fence.
+    Claimable: open, no owner, and `ready_at` reached or all its tool executions ended. Only runs/transitions.py changes
+    `status`, `owner` and `fence` of a stored run.
     """
 
     STATUSES = [(status.value, status.value) for status in RunStatus]

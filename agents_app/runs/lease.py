@@ -5,17 +5,17 @@ from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Now
 
 from agents_app import conversation_port, events, selectors
-from agents_app.models import IS_OPEN, OPEN, ModelProvider, Run
-from agents_app.runs import cost_budget
+from agents_app.models import IS_OPEN, ModelProvider, Run
+from agents_app.runs import cost_budget, transitions
 from agents_app.runs.next_step import defect
 from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
-from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery, CompiledUpdate
+from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -114,31 +114,12 @@ def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
     return None
 
 
-# As `transitions.move` would: each message waits for it.
-_HOLD = CompiledUpdate(
-    lambda run_id, fence, owner: (
-        Run.objects.filter(pk=run_id, status__in=OPEN, fence=fence, owner=None),
-        {
-            "status": RunStatus.RUNNING.value,
-            "owner": owner,
-            "fence": F("fence") + 1,
-            "waiting_on": "",
-            "ready_at": None,
-            "started_at": Coalesce("started_at", Now()),
-        },
-    ),
-    uuid4(),
-    987_654_321,
-    uuid4(),
-)
-
-
 def _hold(run: Run, owner: UUID) -> bool:
     """Make the run, as it was read, this owner's. False: someone was faster. The read needs no lock and stays out of
     the transaction, which on SQLite everyone else waits for."""
     try:
         with transaction.atomic():
-            if not _HOLD.run(run.id, run.fence, owner):
+            if not transitions.claim(run, owner):
                 return False
             run.fence += 1
             if run.started_at is None:

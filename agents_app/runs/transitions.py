@@ -1,4 +1,4 @@
-"""The only writer of a run's status: guarded updates whose row count is the verdict, and the end of a run."""
+"""Guarded updates of a run, and its end. The only module that changes status, owner and fence of a stored run."""
 
 import logging
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
-from agents_app.types import RunStatus, RunTranscript, Said, WaitingOn
+from agents_app.types import RunStatus, RunTranscript, Said, Usage, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent
-from audit_app.kernel.compiled_queries import CompiledQuery
+from audit_app.kernel.compiled_queries import CompiledQuery, CompiledUpdate
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
@@ -34,15 +34,75 @@ _ENDS: dict[RunStatus, EventType] = {
 }
 
 
+def _unchanged(run_id: UUID, statuses: Sequence[str], fence: int, owner: UUID | None) -> QuerySet[Run]:
+    return Run.objects.filter(pk=run_id, status__in=statuses, fence=fence, owner=owner)
+
+
 def move(
     run_id: UUID, to: RunStatus, *, expect: Sequence[str], at_fence: int, held_by: UUID | None, **changes: Any
 ) -> bool:
-    """Move a run on if it is still as the caller believes: in one of `expect`, with this fence and this holder.
+    """Set a run's status if the row still has one of the expected statuses, this fence and this owner.
 
-    False means that another process was first, which is no error. changes: further columns to set.
+    Return False if it has not, because another process changed it first. changes: further columns to set.
     """
-    rows = Run.objects.filter(pk=run_id, status__in=expect, fence=at_fence, owner=held_by)
-    return rows.update(status=to.value, **changes) == 1
+    return _unchanged(run_id, expect, at_fence, held_by).update(status=to.value, **changes) == 1
+
+
+def claim(run: Run, owner: UUID) -> bool:
+    """Make `owner` the owner of an open run without one, and raise its fence. A compiled `move`.
+
+    Return False if the row no longer is as `run` was read. Raises IntegrityError if another run of the conversation is
+    active.
+    """
+    return _CLAIM.run(run.id, run.fence, owner) == 1
+
+
+_CLAIM = CompiledUpdate(
+    lambda run_id, fence, owner: (
+        _unchanged(run_id, OPEN, fence, None),
+        {
+            "status": RunStatus.RUNNING.value,
+            "owner": owner,
+            "fence": F("fence") + 1,
+            "waiting_on": "",
+            "ready_at": None,
+            "started_at": Coalesce("started_at", Now()),
+        },
+    ),
+    uuid4(),
+    987_654_321,
+    uuid4(),
+)
+
+
+def record_progress(run: Run, owner: UUID, *, active_seconds: float, usage: Usage) -> bool:
+    """Add the cost of a model call to a running run, and reset its failed tries and crashes. A compiled `move`.
+
+    Return False if `owner` no longer holds it with the fence of `run`.
+    """
+    return _PROGRESS.run(run.id, run.fence, owner, active_seconds, usage.input_tokens, usage.output_tokens) == 1
+
+
+_PROGRESS = CompiledUpdate(
+    lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
+        _unchanged(run_id, [RunStatus.RUNNING.value], fence, owner),
+        {
+            "crashes": 0,
+            "tries": 0,
+            "error_code": "",
+            "error_message": "",
+            "active_seconds": F("active_seconds") + seconds,
+            "input_tokens": F("input_tokens") + input_tokens,
+            "output_tokens": F("output_tokens") + output_tokens,
+        },
+    ),
+    uuid4(),
+    987_654_321,
+    uuid4(),
+    0.987_654_321,
+    987_654_322,
+    987_654_323,
+)
 
 
 def end(

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents_app import conversation_port, events
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
-from agents_app.runs import cost_budget, hooks
+from agents_app.runs import cost_budget, hooks, transitions
 from agents_app.runs.lease import Claim
 from agents_app.runs.next_step import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
 from agents_app.runs.run_policy import policy_of, session_policy_of
@@ -26,7 +26,7 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery, CompiledUpdate
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
 
@@ -43,9 +43,7 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
     """Record a whole model response and do at once what follows from it without the model: plan its calls, or end."""
     with transaction.atomic():
         usage = response.usage
-        if not _HOLD_ON.run(
-            claim.run.id, claim.fence, claim.owner, spent.active_seconds, usage.input_tokens, usage.output_tokens
-        ):
+        if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, usage=usage):
             raise Fenced
         seen = len(snapshot.user_turns)
         step_row = Step(
@@ -99,28 +97,6 @@ def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, 
     return user_turns, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
 
 
-# As `_hold` would, with what a recorded step leaves in its run's row.
-_HOLD_ON = CompiledUpdate(
-    lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
-        Run.objects.filter(pk=run_id, status__in=[RunStatus.RUNNING.value], fence=fence, owner=owner),
-        {
-            "status": RunStatus.RUNNING.value,
-            "crashes": 0,
-            "tries": 0,
-            "error_code": "",
-            "error_message": "",
-            "active_seconds": F("active_seconds") + seconds,
-            "input_tokens": F("input_tokens") + input_tokens,
-            "output_tokens": F("output_tokens") + output_tokens,
-        },
-    ),
-    uuid4(),
-    987_654_321,
-    uuid4(),
-    0.987_654_321,
-    987_654_322,
-    987_654_323,
-)
 _NEW_STEP = CompiledInsert(Step)
 _ASKED = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at"), uuid4()
