@@ -10,22 +10,60 @@ from tests.architecture.source import Module, modules
 
 # app: fields, and the modules that may write them
 GUARDED = {
-    "agents_app": ({"status", "owner", "fence"}, {"transitions", "lease", "recording"}),
+    "agents_app": ({"status", "owner", "fence"}, {"transitions"}),
     "tools_app": ({"status", "owner"}, {"transitions", "planning"}),
 }
 
 
 def writes(module: Module, fields: set[str]) -> Iterator[tuple[int, str]]:
-    """`.update(status=…)` and `x.status = …`, with their lines."""
+    """Yield the line and the field of every write of one of the fields.
+
+    It sees `x.status = …`, `.update(status=…)`, dict literals inside `CompiledUpdate(…)`, and `.update(**values)` where
+    `values` is a dict literal, or a name to which the module assigns one.
+    """
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
-            for keyword in node.keywords:
-                if keyword.arg in fields:
-                    yield node.lineno, keyword.arg
-        elif isinstance(node, ast.Assign):
+        if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Attribute) and target.attr in fields and not _is_self(target.value):
                     yield node.lineno, target.attr
+        elif isinstance(node, ast.Call):
+            yield from ((node.lineno, name) for name in _names_set_by(node, module) if name in fields)
+
+
+def _names_set_by(call: ast.Call, module: Module) -> Iterator[str]:
+    called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if called == "CompiledUpdate":
+        yield from _keys(call)
+    elif called == "update" and isinstance(call.func, ast.Attribute):
+        for keyword in call.keywords:
+            if keyword.arg:
+                yield keyword.arg
+            elif not isinstance(keyword.value, ast.Name):
+                yield from _keys(keyword.value)
+            else:
+                for node in ast.walk(module.tree):
+                    if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_of(node, keyword.value.id):
+                        yield from _keys(node)
+
+
+def _is_of(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    """Return whether the assignment is to this name, or to an item of it."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    named = [target.value if isinstance(target, ast.Subscript) else target for target in targets]
+    return any(isinstance(target, ast.Name) and target.id == name for target in named)
+
+
+def _keys(tree: ast.AST) -> Iterator[str]:
+    """Yield the literal keys of every dict in the tree: `{"a": …}`, `dict(a=…)` and `values["a"] = …`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            yield from (key.value for key in node.keys if isinstance(key, ast.Constant))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict":
+            yield from (keyword.arg for keyword in node.keywords if keyword.arg)
+        elif (
+            isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant)
+        ):
+            yield node.slice.value
 
 
 def _is_self(node: ast.expr) -> bool:
