@@ -2,7 +2,7 @@
 
 from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, decide_approval
 from tools_app.executions.cancel import cancel_execution, cancel_executions
-from tools_app.executions.planner import Planned, plan_executions, specs_for
+from tools_app.executions.planner import Planned, StepContext, plan_executions, specs_for
 from tools_app.executions.runner import execute
 from tools_app.executions.sweeper import sweep
 from tools_app.executions.user_input import Answered, answer_input
@@ -12,6 +12,7 @@ __all__ = [
     "Answered",
     "ApprovalExpired",
     "Planned",
+    "StepContext",
     "answer_input",
     "cancel_execution",
     "cancel_executions",

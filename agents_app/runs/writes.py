@@ -166,25 +166,27 @@ def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
     run, agent = claim.run, claim.run.agent
     planned = tools.plan_executions(
         step.calls,
-        run_id=run.id,
-        session_id=run.conversation_id,
-        session_key=run.session_key,
-        agent_id=agent.agent_id,
-        actor=run.actor,
-        step=step.step,
-        text_length=len(snapshot.steps[-1].text),
+        tools.StepContext(
+            run_id=run.id,
+            session_id=run.conversation_id,
+            session_key=run.session_key,
+            agent_id=agent.agent_id,
+            actor=run.actor,
+            step=step.step,
+            on_done=ADVANCE,
+            on_done_queue=QUEUE,
+        ),
         policy=policy_of(run),
         session_policy=session_policy_of(run),
-        on_done=ADVANCE,
-        on_done_queue=QUEUE,
+        text_length=len(snapshot.steps[-1].text),
     )
     following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
     decision = next_step(following)
     if not isinstance(decision, WaitForTools):
-        return settle(claim, following, decision, planned.facts)
+        return settle(claim, following, decision, planned.events)
     on_person = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT if planned.questions else None
     _park(claim, on_person or WaitingOn.TOOLS)
-    audit.emit(planned.facts)
+    audit.emit(planned.events)
     for tell in hooks.on_ask if on_person else ():
         transaction.on_commit(tell, robust=True)
     return None

@@ -105,7 +105,7 @@ def _accept(
     if answered := _answer(message, session):
         run, answer = answered
         answers = [str(answer.execution_id)]
-        return _store(message, session, run, _next_part(run), [*facts, *answer.facts], answers=answers), policy
+        return _store(message, session, run, _next_part(run), [*facts, *answer.events], answers=answers), policy
     # A run under way does not wait for files and keeps its tools: a message with some, or its own, gets its own run.
     may_join = policy == "steer" and not files and not message.options.chooses_tools
     steered = runs.steer_open_run(session.id) if may_join else None

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from audit_app.event_types import NewEvent
-from audit_app.kernel import context
+from audit_app.kernel.context import request_id
 from tools_app import catalogue, conf, schema, selectors
 from tools_app.executions import events, nudges, transitions
 from tools_app.executions.approvals import Asked, request_approval
@@ -33,12 +33,31 @@ from tools_app.types import (
 
 
 @dataclass(frozen=True)
+class StepContext:
+    """The step of a run whose calls are planned. The fields are columns of the execution rows.
+
+    step: number of the step within the run;
+    on_done: Celery task to nudge with the run's id when the last open execution of the run has ended;
+    on_done_queue: queue of that task.
+    """
+
+    run_id: UUID
+    session_id: UUID
+    session_key: str
+    agent_id: str
+    actor: str
+    step: int
+    on_done: str
+    on_done_queue: str
+
+
+@dataclass(frozen=True)
 class Planned:
-    """executions: one per call, in the order of the calls; facts: for the caller to emit, in their order; asks: a
+    """executions: one per call, in the order of the calls; events: for the caller to emit, in their order; asks: a
     person has to approve some of them first; questions: a person has to answer some of them."""
 
     executions: tuple[ExecutionView, ...]
-    facts: list[NewEvent]
+    events: list[NewEvent]
     asks: bool
     questions: bool = False
 
@@ -75,18 +94,11 @@ def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SE
 
 def plan_executions(
     calls: Sequence[ToolCall],
+    context: StepContext,
     *,
-    run_id: UUID,
-    session_id: UUID,
-    session_key: str,
-    agent_id: str,
-    actor: str,
-    step: int,
-    text_length: int,
     policy: AgentPolicy,
-    on_done: str,
-    on_done_queue: str,
     session_policy: SessionPolicy = OPEN_SESSION,
+    text_length: int,
 ) -> Planned:
     """Store one execution per call of a step, in the caller's transaction, and nudge a worker for each that may run.
 
@@ -98,20 +110,9 @@ def plan_executions(
     on_done_queue, to nudge with the run's id when the last open execution has ended. The caller emits the facts, and
     goes on at once when no execution is open. A second plan of the same step raises IntegrityError.
     """
-    origin = {
-        "run_id": run_id,
-        "session_id": session_id,
-        "session_key": session_key,
-        "agent_id": agent_id,
-        "actor": actor,
-        "step": step,
-        "request_id": context.request_id.get(),
-        "on_done": on_done,
-        "on_done_queue": on_done_queue,
-    }
-    gate = Gate(policy, session_policy, actor=actor, run_id=run_id)
+    gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id)
     plans = [_plan(call, gate) for call in calls]
-    rows = [_row(index, call, plan, origin) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
+    rows = [_row(index, call, plan, context) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
     ToolExecution.objects.bulk_create(rows)
     asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
     questions = {
@@ -133,7 +134,7 @@ def plan_executions(
     return Planned(tuple(selectors.view(row) for row in rows), told, asks=bool(asked), questions=bool(questions))
 
 
-def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> ToolExecution:
+def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolExecution:
     now = timezone.now()
     if plan.error:
         birth: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
@@ -153,7 +154,8 @@ def _row(index: int, call: ToolCall, plan: _Plan, origin: dict[str, Any]) -> Too
         runs_in_loop=plan.runs_in_loop,
         charged_at=now if plan.is_charged else None,
         created_at=now,
-        **origin,
+        request_id=request_id.get(),
+        **vars(context),
         **birth,
     )
     if plan.error:

@@ -29,7 +29,7 @@ class Answered:
     """Which execution an answer ended, and the facts of it for the caller to emit."""
 
     execution_id: UUID
-    facts: list[NewEvent]
+    events: list[NewEvent]
 
 
 def request_input(row: ToolExecution, question: Question) -> InputRequest:

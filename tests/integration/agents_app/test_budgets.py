@@ -45,18 +45,11 @@ def plan(*calls: ToolCall, policy: AgentPolicy = TWO) -> list[ExecutionStatus]:
     with transaction.atomic():
         planned = services.plan_executions(
             calls,
-            run_id=uuid4(),
-            session_id=uuid4(),
-            session_key="",
-            agent_id="default",
-            actor="user:1",
-            step=0,
-            text_length=0,
+            services.StepContext(uuid4(), uuid4(), "", "default", "user:1", 0, on_done="x", on_done_queue="runs"),
             policy=policy,
-            on_done="x",
-            on_done_queue="runs",
+            text_length=0,
         )
-        audit.emit(planned.facts)
+        audit.emit(planned.events)
         return [execution.status for execution in planned.executions]
 
 

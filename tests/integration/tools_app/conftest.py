@@ -89,20 +89,22 @@ def plan():
         with transaction.atomic():
             planned = services.plan_executions(
                 [ToolCall(f"call_{index}", name, arguments) for index, (name, arguments) in enumerate(calls)],
-                run_id=run_id or uuid4(),
-                session_id=uuid4(),
-                session_key="WebChat:web:7",
-                agent_id="default",
-                actor="user:7",
-                step=step,
-                text_length=12,
+                services.StepContext(
+                    run_id=run_id or uuid4(),
+                    session_id=uuid4(),
+                    session_key="WebChat:web:7",
+                    agent_id="default",
+                    actor="user:7",
+                    step=step,
+                    on_done="test.done",
+                    on_done_queue="runs",
+                ),
                 policy=policy or AgentPolicy(),
-                on_done="test.done",
-                on_done_queue="runs",
+                text_length=12,
                 **options,
             )
             if emit:
-                audit.emit(planned.facts)
+                audit.emit(planned.events)
         return planned.executions
 
     return plan_calls
