@@ -23,7 +23,7 @@ from audit_app.kernel.errors import NotFound, Unavailable
 from audit_app.models import AuditEntry
 from sessions_app.approvals import decisions
 from sessions_app.models import Session
-from sessions_app.services import WEB_CHAT, Accepted, NewMessage, open_session, receive
+from sessions_app.services import Accepted, NewMessage, open_session, receive
 from tools_app import selectors as tools
 from tools_app.models import ToolExecution
 from tools_app.receipts import receipts
@@ -68,9 +68,7 @@ def prepare(person: User) -> Session:
 def ask(person: User, session: Session) -> tuple[Accepted, ApprovalView]:
     """Send the message, and wait until its call waits for a person."""
     with context.bind(actor=f"user:{person.pk}"):
-        message = NewMessage(
-            WEB_CHAT, session.account_id, session.sender_id, person.username, "Read me the launch plan."
-        )
+        message = NewMessage.into(session, "Read me the launch plan.")
         accepted = receive(message, owner=person, session=session)
 
     def look() -> ApprovalView | None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -35,6 +35,12 @@ class NewMessage:
     thread_id: str = ""
     author_id: str = ""  # who wrote it, where the sender of the session is a group
     note: Mapping[str, Any] | None = None
+
+    @classmethod
+    def into(cls, session: Session, text: str, *, message_id: str = "", note: Mapping[str, Any] | None = None) -> Self:
+        """Return a message to an existing session, from that session's sender."""
+        party = (session.channel, session.account_id, session.sender_id, session.sender_name)
+        return cls(*party, text, message_id=message_id, note=note)
 
     @property
     def key(self) -> SessionKey:

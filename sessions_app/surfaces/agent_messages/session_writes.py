@@ -58,11 +58,8 @@ def say(
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
     shown = (session.metadata.get(agent_runs.NAME) or {}).get("request", {})
     offered = [spec.name for spec in tools.specs_for(policy_of_agent(session.agent))] if shown.get("tool_names") else []
-    inbound = NewMessage(
-        session.channel, session.account_id, session.sender_id, session.sender_name, text, message_id=ack, note=note
-    )
     return services.receive(
-        inbound,
+        NewMessage.into(session, text, message_id=ack, note=note),
         owner=principal.user,
         session=session,
         busy="interrupt",

@@ -50,14 +50,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
     session = access_session(request.user, session_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
-    inbound = services.NewMessage(
-        session.channel,
-        session.account_id,
-        session.sender_id,
-        _name_of(request),
-        request.POST.get("text", ""),
-        message_id=key,
-    )
+    inbound = services.NewMessage.into(session, request.POST.get("text", ""), message_id=key)
     accepted = services.receive(inbound, owner=request.user, session=session, idempotency_key=key)
     return _turn_view(request, session, accepted.run_id)
 

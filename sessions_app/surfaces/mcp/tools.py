@@ -77,9 +77,7 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
     if session is not None:
         if "agent" in arguments and session.agent.agent_id != agent_id:
             raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
-        parts = (session.channel, session.account_id, session.sender_id)
-        inbound = NewMessage(*parts, _name_of(principal), arguments["message"])
-        return services.receive(inbound, owner=user, session=session)
+        return services.receive(NewMessage.into(session, arguments["message"]), owner=user, session=session)
     inbound = NewMessage(
         services.WEB_CHAT, "default", str(user.pk), _name_of(principal), arguments["message"], thread_id=str(new_id())
     )

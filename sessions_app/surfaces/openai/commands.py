@@ -42,9 +42,8 @@ def ask(principal: Principal, question: Question, idempotency_key: str) -> Accep
     access_agent(principal.user, question.model)
     session = _session_of(principal.user, question, idempotency_key)
     cursor = cursor_now(session.id)
-    inbound = NewMessage(session.channel, session.account_id, session.sender_id, session.sender_name, question.text)
     accepted = services.receive(
-        inbound,
+        NewMessage.into(session, question.text),
         owner=principal.user,
         session=session,
         idempotency_key=idempotency_key,

@@ -79,11 +79,8 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
     `receive` raises."""
     instructions = LANGUAGES.get(fields["output_language"] or "", "")
     options = RunOptions(instructions=instructions, note={NAME: {}})
-    inbound = NewMessage(
-        session.channel, session.account_id, session.sender_id, session.sender_name, fields["input_text"]
-    )
     accepted = services.receive(
-        inbound,
+        NewMessage.into(session, fields["input_text"]),
         owner=user,
         session=session,
         idempotency_key=key,

@@ -178,7 +178,7 @@ def _words_of(transcript: RunTranscript, asked: str) -> str:
 
 def _send(session: Session, text: str, options: RunOptions) -> tuple[Accepted, str]:
     cursor = cursor_now(session.id)
-    inbound = NewMessage(session.channel, session.account_id, session.sender_id, session.sender_name, text)
+    inbound = NewMessage.into(session, text)
     accepted = services.receive(
         inbound, owner=session.owner, session=session, options=options, longest_text=LONGEST_TEXT
     )
