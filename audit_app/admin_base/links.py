@@ -7,7 +7,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from audit_app.kernel.safe_text import shortened, visible
+from audit_app.kernel.safe_text import visible
+from audit_app.kernel.shorten import shorten
 
 _pages: dict[str, str] = {}
 
@@ -31,7 +32,7 @@ def link(noun: str, key: object, text: object = "") -> SafeString | str:
 
 def session_link(session_id: object, key: str) -> SafeString | str:
     """A link to a session in a line of a list."""
-    return link("session", session_id, shortened(key, 32))
+    return link("session", session_id, shorten(key, 32))
 
 
 def list_link(url_name: str, query: Mapping[str, object], text: str) -> SafeString:

@@ -9,6 +9,8 @@ from typing import Any
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from audit_app.kernel.shorten import shorten
+
 # Characters that change how a line looks without being seen: controls (but tab and line break), direction marks and
 # overrides, zero-width spaces, tags. Joiners belong to many scripts: they are spelled out only after an ASCII letter.
 _INVISIBLE = re.compile(
@@ -46,11 +48,6 @@ def json_block(value: Any) -> SafeString:
     return format_html('<pre class="k-json">{}</pre>', pretty_json(value))
 
 
-def shortened(text: str, length: int) -> str:
-    """The beginning of a text, for a line of a list."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
 def summary(facts: Mapping[str, Any], length: int = 140) -> str:
     """A JSON object on one short line. Ids only in want of anything else: nobody reads them in passing."""
     told = {name: value for name, value in facts.items() if value not in ("", None)}
@@ -58,7 +55,7 @@ def summary(facts: Mapping[str, Any], length: int = 140) -> str:
     parts = (
         f"{name}: {value if isinstance(value, str) else _compact(value)}" for name, value in (readable or told).items()
     )
-    return shortened(visible(", ".join(parts)), length)
+    return shorten(visible(", ".join(parts)), length)
 
 
 def number(value: int) -> str:

@@ -12,7 +12,8 @@ from unfold.decorators import display
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.kernel.safe_text import json_block, shortened, visible
+from audit_app.kernel.safe_text import json_block, visible
+from audit_app.kernel.shorten import shorten
 from sessions_app.models import Feedback, Turn
 
 _LISTED_CHARACTERS, _SHOWN_CHARACTERS = 100, 2_000
@@ -49,7 +50,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
 
     @display(description="Feedback")
     def said(self, row: Feedback) -> str:
-        return visible(shortened(row.comment or row.reason or "–", _LISTED_CHARACTERS))
+        return visible(shorten(row.comment or row.reason or "–", _LISTED_CHARACTERS))
 
     @display(description="Rating", label={"up": "success", "down": "danger"})
     def opinion(self, row: Feedback) -> Any:
@@ -66,12 +67,12 @@ class FeedbackAdmin(ReadOnlyAdmin):
         url = links.find_url("session", row.session_id)
         if turn is None or url is None:
             return "–"
-        text = visible(shortened(turn.content, _SHOWN_CHARACTERS)) or "(no text)"
+        text = visible(shorten(turn.content, _SHOWN_CHARACTERS)) or "(no text)"
         return format_html('<a class="k-link" href="{}?before={}.{}">{}</a>', url, turn.ordinal, turn.part + 1, text)
 
     @display(description="Session")
     def session_link(self, row: Feedback) -> str:
-        return links.link("session", row.session_id, shortened(row.session.title or row.session.key, 60))
+        return links.link("session", row.session_id, shorten(row.session.title or row.session.key, 60))
 
     @display(description="Comment")
     def remark(self, row: Feedback) -> str:

@@ -13,7 +13,8 @@ from agents_app import selectors as agents
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.kernel.safe_text import shortened, visible
+from audit_app.kernel.safe_text import visible
+from audit_app.kernel.shorten import shorten
 from sessions_app import selectors
 from sessions_app.models import Session
 
@@ -56,7 +57,7 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @display(description="Session")
     def name(self, session: Session) -> str:
-        return visible(shortened(session.title or session.key, 80))
+        return visible(shorten(session.title or session.key, 80))
 
     @display(description="Owner")
     def person(self, session: Session) -> str:

@@ -13,7 +13,8 @@ from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.admin_base.theme import bulk_act
-from audit_app.kernel.safe_text import json_block, shortened, visible
+from audit_app.kernel.safe_text import json_block, visible
+from audit_app.kernel.shorten import shorten
 from sessions_app.admin.masking import masked_metadata, masked_payload
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
@@ -50,7 +51,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
 
     @display(description="Message")
     def line(self, row: InboundMessage) -> str:
-        return visible(shortened(row.text or row.message_id, 80))
+        return visible(shorten(row.text or row.message_id, 80))
 
     @display(description="Sender")
     def sender(self, row: InboundMessage) -> str:
@@ -164,7 +165,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 
     @display(description="Message")
     def line(self, row: Delivery) -> str:
-        return visible(shortened(row.text or row.filename or row.kind, 80))
+        return visible(shorten(row.text or row.filename or row.kind, 80))
 
     @display(description="Text")
     def words(self, row: Delivery) -> str:

@@ -20,6 +20,7 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledUpdate
 from audit_app.kernel.errors import Forbidden, InvalidInput
+from audit_app.kernel.shorten import shorten
 from sessions_app import events
 from sessions_app.channels.attachments import records as attachments
 from sessions_app.conversation import run_options
@@ -168,7 +169,7 @@ def _store(
         if files := message.arrival.files:
             is_album = bool(message.arrival.album_id)
             attachments.add(turn, message.arrival.row.account, files, is_album=is_album)
-    _COUNT_ON.run(session.id, 1 if queued else 0, now, _title_of(message.text))
+    _COUNT_ON.run(session.id, 1 if queued else 0, now, shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH))
     received: dict[str, Any] = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
     if message.inbound.note:
         received["note"] = dict(message.inbound.note)
@@ -235,8 +236,3 @@ def _refuse_when_busy(session: Session, policy: str) -> None:
             f"{session.agent.queue_limit} messages wait in this session already. Send again when some are answered.",
             retry_after_seconds=_QUEUE_RETRY_SECONDS,
         )
-
-
-def _title_of(text: str) -> str:
-    line = text.split("\n", 1)[0]
-    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from audit_app.kernel.shorten import shorten
 from tools_app.types import Change
 
 # How tools name a text and what takes its place.
@@ -58,14 +59,10 @@ def _compare(before: list[str], after: list[str]) -> Iterator[DiffLine]:
             yield DiffLine("skipped")
         for tag, old_start, old_end, new_start, new_end in group:
             if tag == "equal":
-                yield from (DiffLine("same", _cut(line)) for line in before[old_start:old_end])
+                yield from (DiffLine("same", shorten(line, _LONGEST_LINE)) for line in before[old_start:old_end])
                 continue
-            yield from (DiffLine("removed", _cut(line)) for line in before[old_start:old_end])
-            yield from (DiffLine("added", _cut(line)) for line in after[new_start:new_end])
+            yield from (DiffLine("removed", shorten(line, _LONGEST_LINE)) for line in before[old_start:old_end])
+            yield from (DiffLine("added", shorten(line, _LONGEST_LINE)) for line in after[new_start:new_end])
         shown = group[-1][2]
     if shown < len(before):
         yield DiffLine("skipped")
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"

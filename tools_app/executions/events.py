@@ -5,6 +5,7 @@ from typing import Any
 
 from audit_app import stream
 from audit_app.event_types import EventType, NewEvent
+from audit_app.kernel.shorten import shorten
 from tools_app import conf, selectors
 from tools_app.events import (
     APPROVAL_DECIDED,
@@ -120,7 +121,7 @@ def _event(event_type: EventType, row: ToolExecution, **payload: Any) -> NewEven
 def _trimmed(value: Any) -> Any:
     """The JSON value with each long text cut to what an event holds."""
     if isinstance(value, str):
-        return value if len(value) <= conf.MAX_EVENT_CHARACTERS else value[: conf.MAX_EVENT_CHARACTERS - 1] + "…"
+        return shorten(value, conf.MAX_EVENT_CHARACTERS)
     if isinstance(value, dict):
         return {key: _trimmed(item) for key, item in value.items()}
     if isinstance(value, list):

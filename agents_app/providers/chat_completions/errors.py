@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from agents_app.providers.base import ProviderError
 from agents_app.providers.chat_completions.text_repair import mend
 from audit_app.kernel.redact import MASK, masked_text
+from audit_app.kernel.shorten import shorten
 
 MAX_RETRY_AFTER_SECONDS = 600.0
 _MAX_WORDS = 300
@@ -213,9 +214,7 @@ def _words(body: object, endpoint: Endpoint) -> str:
     words = " ".join(mend(found).split())
     if endpoint.api_key:
         words = words.replace(endpoint.api_key, MASK)
-    words = masked_text(words)
-    if len(words) > _MAX_WORDS:
-        words = words[:_MAX_WORDS] + "…"
+    words = shorten(masked_text(words), _MAX_WORDS)
     return f" It said: {words}" if words else ""
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from audit_app.kernel.shorten import one_line
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
@@ -19,7 +20,7 @@ _LONGEST_LINE = 160
 def started(fact: SessionEvent) -> Compact:
     payload = fact.payload
     line = json.dumps(payload["arguments"], ensure_ascii=False) if payload.get("arguments") else ""
-    text = f"Using {payload['tool']}" + (f": {_short(line)}" if line else "")
+    text = f"Using {payload['tool']}" + (f": {one_line(line, _LONGEST_LINE)}" if line else "")
     return _tool("started", fact, text, input=payload.get("arguments"))
 
 
@@ -44,7 +45,7 @@ def _completed(fact: SessionEvent) -> Compact:
 
 def _failed(fact: SessionEvent) -> Compact:
     payload = fact.payload
-    text = f"{payload['tool']}: {_short(payload.get('error') or payload.get('status') or 'failed')}"
+    text = f"{payload['tool']}: {one_line(payload.get('error') or payload.get('status') or 'failed', _LONGEST_LINE)}"
     return _tool(
         "failed",
         fact,
@@ -125,11 +126,6 @@ PLAIN: dict[str, Callable[[SessionEvent], Compact]] = {
     ENDED: _ended,
     CITED: _cited,
 }
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 1]}…"
 
 
 def _written(tool_name: str, output: Any) -> list[str]:

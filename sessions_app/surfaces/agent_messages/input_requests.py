@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app.types import Decision
@@ -110,5 +111,4 @@ def _target(arguments: Mapping[str, Any]) -> str:
         line = only
     else:
         line = json.dumps(dict(arguments), ensure_ascii=False) if arguments else ""
-    line = " ".join(line.split())
-    return line if len(line) <= _LONGEST_TARGET else f"{line[: _LONGEST_TARGET - 1]}…"
+    return one_line(line, _LONGEST_TARGET)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit_app.kernel.redact import masked
+from audit_app.kernel.shorten import shorten
 
 _LONGEST_TEXT = 4_000  # as much as an event holds: live and after a reload a card shows the same
 _LINES_SHOWN = 12
@@ -29,9 +30,7 @@ def pretty(value: Any) -> Folded:
         value = parsed(value)
     value = masked(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    if len(text) > _LONGEST_TEXT:
-        text = text[: _LONGEST_TEXT - 1] + "…"
-    return folded(text)
+    return folded(shorten(text, _LONGEST_TEXT))
 
 
 def folded(text: str) -> Folded:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from audit_app.kernel.shorten import one_line
 from sessions_app.conversation.citations import Citation, listed
 
 _LONGEST_QUOTE = 200
@@ -27,9 +28,7 @@ def shown_sources(citations: Iterable[Citation]) -> tuple[ShownSource, ...]:
 
 
 def _shown(citation: Citation) -> ShownSource:
-    quote = " ".join(citation.quote.split())
-    if len(quote) > _LONGEST_QUOTE:
-        quote = f"{quote[:_LONGEST_QUOTE].rstrip()}…"
+    quote = one_line(citation.quote, _LONGEST_QUOTE)
     title = " ".join(citation.title.split())
     host = _host(citation.uri)
     if host:

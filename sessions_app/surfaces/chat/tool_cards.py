@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.redact import masked
+from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
@@ -144,8 +145,7 @@ def _asked(tool: str, arguments: dict[str, Any], output: str | None) -> Asked | 
 def _brief(arguments: dict[str, Any]) -> str:
     """The values of the arguments in one line: what tells one call from another."""
     texts = [value if isinstance(value, str) else json.dumps(value) for value in arguments.values()]
-    line = " ".join(" · ".join(texts).split())
-    return line if len(line) <= _LONGEST_BRIEF else line[: _LONGEST_BRIEF - 1] + "…"
+    return one_line(" · ".join(texts), _LONGEST_BRIEF)
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:

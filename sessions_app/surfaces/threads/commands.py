@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
+from audit_app.kernel.shorten import shorten
 from sessions_app import services
 from sessions_app.access import access_agent, access_session
 from sessions_app.conversation import notifications
@@ -171,4 +172,4 @@ def _check_parent(user: User, thread_id: UUID, parent: UUID) -> None:
 
 def _title_from(message: str) -> str:
     line = message.strip().split("\n", 1)[0].strip() or "New Thread"
-    return line if len(line) <= _LONGEST_TITLE_MADE else line[: _LONGEST_TITLE_MADE - 1].rstrip() + "…"
+    return shorten(line, _LONGEST_TITLE_MADE)

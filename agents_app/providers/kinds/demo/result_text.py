@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from agents_app.prompt.tool_output_markers import unmark
+from audit_app.kernel.shorten import one_line
 from tools_app.types import without_receipt
 
 _MAX_QUOTED = 600
@@ -43,9 +44,7 @@ def _page(asked: dict[str, Any], found: dict[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    flat = " ".join(text.split())
-    if len(flat) > _MAX_QUOTED:
-        flat = flat[:_MAX_QUOTED].rstrip() + "…"
+    flat = one_line(text, _MAX_QUOTED)
     return f"\n\n  > {flat}\n" if flat else " nothing."
 
 
