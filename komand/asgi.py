@@ -15,13 +15,7 @@ django_application = get_asgi_application()
 from audit_app import liveness  # noqa: E402
 from komand import background, sd_notify, websocket_origins  # noqa: E402
 from sessions_app.channels.inbound import webhook  # noqa: E402
-from sessions_app.surfaces.agent_messages import consumers as agents  # noqa: E402
-from sessions_app.surfaces.chat import consumers as chat  # noqa: E402
-from sessions_app.surfaces.mcp import consumers as mcp  # noqa: E402
-from sessions_app.surfaces.openai import consumers as openai  # noqa: E402
-from sessions_app.surfaces.rest import consumers as komand  # noqa: E402
-from sessions_app.surfaces.signalr import consumers as signalr  # noqa: E402
-from sessions_app.surfaces.threads import consumers as threads  # noqa: E402
+from sessions_app.surfaces.base.surface import most_specific_first  # noqa: E402
 
 _KEEP_SLASH = ("/admin/", "/static/")
 
@@ -34,9 +28,8 @@ def without_trailing_slash(path: str) -> str:
 
 
 def routes() -> list[Any]:
-    """Of all surfaces whose requests wait or stream."""
-    surfaces = (webhook, agents, komand, mcp, openai, signalr, threads, chat)
-    return [route for surface in surfaces for route in surface.routes]
+    """Return the routes of all consumers: the webhooks of channels, then those of the surfaces."""
+    return [*webhook.routes, *(route for surface in most_specific_first() for route in surface.routes())]
 
 
 def is_websocket(route: Any) -> bool:

@@ -1,44 +1,20 @@
 """Errors that no view answers: in the shape of the surface that owns the prefix, as a page elsewhere."""
 
-from collections.abc import Callable
-from typing import Any
-
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.views import defaults
 from rest_framework.exceptions import APIException
 
-from sessions_app.surfaces.agent_messages import errors as agents
-from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
-from sessions_app.surfaces.openai import errors as openai
-from sessions_app.surfaces.rest import errors as komand
-from sessions_app.surfaces.threads import errors as threads
-
-Shape = Callable[[HttpError], dict[str, Any]]
-
-# The first prefix that fits.
-_SHAPES: tuple[tuple[str, Shape], ...] = (
-    ("/api/v1/", agents.shape),
-    ("/token/", agents.shape),
-    ("/api/", komand.shape),
-    ("/v1/chat", openai.shape),
-    ("/v1/responses", openai.shape),
-    ("/v1/models", openai.shape),
-    ("/v1/", threads.shape),
-)
-
-
-def shape_of(path: str) -> Shape | None:
-    """How errors at this path look; None where people read them."""
-    return next((shape for prefix, shape in _SHAPES if path.startswith(prefix)), None)
+from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.surface import surface_at
 
 
 def _shaped(request: HttpRequest, error: Exception) -> JsonResponse | None:
-    shape = shape_of(request.path)
-    if shape is None:
+    surface = surface_at(request.path)
+    if surface is None or surface.error_body is None:
         return None
-    failure = http_error_of(error)
-    return JsonResponse(shape(failure), status=failure.status, headers=dict(failure.headers))
+    found = http_error_of(error)
+    return JsonResponse(surface.error_body(found), status=found.status, headers=dict(surface.error_headers(found)))
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:

@@ -17,6 +17,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from audit_app.kernel import context
 from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.request_ids import request_id_from
+from sessions_app.surfaces.base.surface import surface_at
 
 logger = logging.getLogger("komand.access")
 
@@ -63,7 +64,7 @@ class CrossOrigin:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         origin = request.headers.get("Origin", "")
-        if not (origin and request.path.startswith(("/api/", "/v1/", "/token/"))):
+        if not origin or surface_at(request.path) is None:
             return self.get_response(request)
         is_preflight = request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
         response = HttpResponse(status=204) if is_preflight else self.get_response(request)

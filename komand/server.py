@@ -24,9 +24,10 @@ from twisted.internet import defer, reactor, tcp
 from twisted.logger import globalLogBeginner
 
 from audit_app import liveness
-from komand import asgi, background, error_handlers, sd_notify
+from komand import asgi, background, sd_notify
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.surface import surface_at
 from sessions_app.surfaces.rest import errors
 from tools_app import conf
 
@@ -39,7 +40,6 @@ STALL_SECONDS = 10.0
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
 _STOP_SECONDS = 1.5
 _REQUEST_SECONDS = 0.7
-_UPLOADS = re.compile(rb"/api/(?:v1/artifact-blobs/|sessions/[^/?]+/artifacts(?:\?|$))")
 COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
@@ -98,13 +98,17 @@ def frame_head(opcode: int, length: int) -> bytes:
 
 def most_bytes(target: bytes) -> int:
     """How long a body may be. target: of the request line, path and query; the body of some is a file."""
-    return conf.artifact_limits()[0] if _UPLOADS.match(target) else int(settings.KOMAND_MAX_BODY_BYTES)
+    path = target.decode("latin-1")
+    surface = surface_at(path)
+    is_upload = surface is not None and any(re.match(upload, path) for upload in surface.upload_paths)
+    return conf.artifact_limits()[0] if is_upload else int(settings.KOMAND_MAX_BODY_BYTES)
 
 
 def too_large(target: bytes) -> bytes:
     """The answer to a body that is too long, in the shape of the surface that it was meant for."""
-    shape = error_handlers.shape_of(target.decode("latin-1")) or errors.shape
-    body = json.dumps(shape(http_error_of(BodyTooLarge()))).encode()
+    surface = surface_at(target.decode("latin-1"))
+    error_body = surface.error_body if surface and surface.error_body else errors.error_body
+    body = json.dumps(error_body(http_error_of(BodyTooLarge()))).encode()
     return (
         b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
         b"Content-Length: %d\r\n\r\n%s" % (len(body), body)

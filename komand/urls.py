@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from komand import dashboard, health
 from komand.openapi import pages
 from komand.openapi.views import OpenApi
+from sessions_app.surfaces.base.surface import most_specific_first
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health", health.health, name="health"),
@@ -17,11 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/schema", OpenApi.as_view(), name="openapi-schema"),
     path("api/docs", pages.reference, name="openapi-docs"),
-    path("", include("sessions_app.surfaces.agent_messages.urls")),
-    path("api/", include("sessions_app.surfaces.rest.urls")),
-    path("", include("sessions_app.surfaces.openai.urls")),
-    path("", include("sessions_app.surfaces.threads.urls")),
-    path("", include("sessions_app.surfaces.chat.urls")),
+    *(path("", include(surface.urlconf)) for surface in most_specific_first() if surface.urlconf),
 ]
 
 handler400 = "komand.error_handlers.bad_request"

@@ -1,4 +1,4 @@
-"""The only module that names concrete parts: it registers the providers, tools and tasks that the settings list."""
+"""The only module that names concrete parts: it registers what the settings list, and the tasks."""
 
 from importlib import import_module
 
@@ -55,8 +55,11 @@ def connect() -> None:
     hooks.sweeps += [sweeper.sweep, files.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps.append(retention.sweep)
-    if apps.is_installed("django.contrib.sessions"):  # only where people log in
+    if apps.is_installed("rest_framework"):  # not in workers, which do without what follows
         import_module("komand.login_retention")
+        surfaces = import_module("sessions_app.surfaces.base.surface").surfaces
+        for path in settings.KOMAND_SURFACES:
+            surfaces.register(import_string(path))
 
 
 def _made(path: str) -> AnyTool:

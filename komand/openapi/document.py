@@ -3,21 +3,17 @@
 import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from django.urls.converters import SlugConverter, UUIDConverter
 
 from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
-from sessions_app.surfaces.agent_messages import openapi as agents
 from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of
 from sessions_app.surfaces.base.openapi.operations import Description, Operation
 from sessions_app.surfaces.base.openapi.schemas import NULL, Schema
-from sessions_app.surfaces.mcp import openapi as mcp
-from sessions_app.surfaces.openai import openapi as openai
-from sessions_app.surfaces.rest import openapi as komand
-from sessions_app.surfaces.signalr import openapi as signalr
-from sessions_app.surfaces.threads import openapi as threads
+from sessions_app.surfaces.base.surface import surfaces
 
 _VERSION = "1.0.0"
 _ABOUT = """\
@@ -67,7 +63,10 @@ _SECURITY: dict[str, list[dict[str, list[str]]]] = {
 
 
 def descriptions() -> tuple[Description, ...]:
-    return (*(one.DESCRIPTION for one in (komand, openai, threads, agents, signalr, mcp)), *unowned_routes.DESCRIPTIONS)
+    return (
+        *(import_module(surface.openapi).DESCRIPTION for surface in surfaces if surface.openapi),
+        *unowned_routes.DESCRIPTIONS,
+    )
 
 
 @cache

@@ -10,9 +10,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.urls.resolvers import RoutePattern
 
 from komand import asgi
+from sessions_app.surfaces.base.surface import surfaces
 
-# Pages answer with HTML, and refuse with it.
-_PAGES = ("sessions_app.surfaces.chat.", "komand.dashboard", "komand.openapi.pages")
+# Pages answer with HTML, errors included. Those of surfaces are the ones that no `openapi` module describes.
+_PAGES = ("komand.dashboard", "komand.openapi.pages")
 _OPERATORS = "/admin"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 _TRIED_BY_CLIENTS = ("get", "post", "put", "patch", "delete")
@@ -65,7 +66,8 @@ def _walk(
 
 def _route(path: str, callback: Any, converters: dict[str, Any]) -> Route | None:
     view = getattr(callback, "consumer_class", None) or getattr(callback, "cls", None) or callback
-    if f"{view.__module__}.".startswith(_PAGES):
+    pages = {surface.urlconf.rpartition(".")[0] for surface in surfaces if not surface.openapi}
+    if view.__module__.startswith((*_PAGES, *pages)):
         return None
     methods = _methods_of(view)
     if not methods:

@@ -155,6 +155,15 @@ REST_FRAMEWORK = {
 }
 
 # Where clients of the SignalR hub look for it.
+KOMAND_SURFACES = [
+    "sessions_app.surfaces.agent_messages.surface.SURFACE",
+    "sessions_app.surfaces.chat.surface.SURFACE",
+    "sessions_app.surfaces.mcp.surface.SURFACE",
+    "sessions_app.surfaces.openai.surface.SURFACE",
+    "sessions_app.surfaces.rest.surface.SURFACE",
+    "sessions_app.surfaces.signalr.surface.SURFACE",
+    "sessions_app.surfaces.threads.surface.SURFACE",
+]
 KOMAND_HUB_PATHS = [path.strip("/") for path in env.listing("KOMAND_HUB_PATHS", "/hubs/chat,/hubs/webchat,/chathub")]
 # How long a request of the OpenAI protocol may wait for its answer: as long as its clients do.
 KOMAND_OPENAI_WAIT_SECONDS = env.integer("KOMAND_OPENAI_WAIT_SECONDS", 600, least=1)

@@ -24,13 +24,13 @@ from sessions_app.identity.authentication import request_from_scope
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.live_view.viewer import Viewer
-from sessions_app.surfaces.agent_messages import agent_runs, errors, queries, requests, run_details, signals
+from sessions_app.surfaces.agent_messages import agent_runs, queries, requests, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.message_stream import Telling, is_closing
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import ClientGone
-from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
+from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 
@@ -49,9 +49,6 @@ class _Stream(EventStreamConsumer):
     admit = staticmethod(_admit)
     is_endless = True
     methods: ClassVar[tuple[str, ...]] = ("GET",)
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return errors.shape(failure)
 
     def recheck(self) -> None:
         super().recheck()

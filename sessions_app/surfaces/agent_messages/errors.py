@@ -3,9 +3,8 @@
 from typing import Any
 
 from rest_framework.exceptions import APIException
-from rest_framework.response import Response
 
-from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
+from sessions_app.surfaces.base.http_errors import HttpError
 
 _PACED_SECONDS = 3  # what clients wait out by themselves
 
@@ -20,24 +19,18 @@ class NotHere(APIException):
         super().__init__(f"{what} is not part of this server.")
 
 
-def shape(failure: HttpError) -> dict[str, Any]:
-    shown: dict[str, Any] = {"message": failure.message, "code": failure.code, "status": failure.status}
-    if failure.extra:
-        shown["details"] = dict(failure.extra)
+def error_body(error: HttpError) -> dict[str, Any]:
+    shown: dict[str, Any] = {"message": error.message, "code": error.code, "status": error.status}
+    if error.extra:
+        shown["details"] = dict(error.extra)
     return shown
 
 
-def headers_of(failure: HttpError) -> dict[str, str]:
+def error_headers(error: HttpError) -> dict[str, str]:
     """With the pace, which clients look for before they give up at a 429."""
-    headers = dict(failure.headers)
+    headers = dict(error.headers)
     seconds = headers.get("Retry-After", "")
-    if failure.status == 429 and seconds.isdecimal():
+    if error.status == 429 and seconds.isdecimal():
         headers["X-RateLimit-Reason"] = "pacing" if int(seconds) <= _PACED_SECONDS else "quota"
         headers["X-RateLimit-Retry-Ms"] = str(int(seconds) * 1000)
     return headers
-
-
-def handle(problem: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler of this surface."""
-    failure = http_error_of(problem)
-    return Response(shape(failure), status=failure.status, headers=headers_of(failure))

@@ -3,7 +3,8 @@
 from django.urls import path, re_path
 
 from sessions_app.surfaces.agent_messages.views import artifacts, messages, runs, tokens, workflows
-from sessions_app.surfaces.agent_messages.views.base import Refused, UnknownRoute
+from sessions_app.surfaces.agent_messages.views.base import Refused
+from sessions_app.surfaces.base.views import UnknownRoute
 
 app_name = "agents"
 

@@ -1,7 +1,8 @@
 """The wrapper of every consumer that answers HTTP: it gives them what Django's middleware gives views.
 
-Request id, CORS, Host check, body cap, identity, rate limit, errors and access log. A surface adds its own
-error shape and its handlers. No thread and no database connection waits here: sync code goes through `in_db`.
+Request id, CORS, Host check, body cap, identity, rate limit, errors and access log. The surface declares the error
+body.
+No thread and no database connection waits here: synchronous code goes through `in_db`.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from sessions_app.surfaces.base.cors import cors_headers
 from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 from sessions_app.surfaces.base.request_ids import HEADER as REQUEST_ID_HEADER
 from sessions_app.surfaces.base.request_ids import request_id_from
+from sessions_app.surfaces.base.surface import Surface, surface_at
 
 access_log = logging.getLogger("komand.access")
 
@@ -71,9 +73,19 @@ class LiveConsumer(AsyncHttpConsumer):
         """Answer the admitted request with `send_json`, or `send_headers` and `send_body`; may raise."""
         raise NotImplementedError
 
-    def error_body(self, failure: HttpError) -> Any:
-        """The JSON body that the surface's protocol has for an error."""
-        raise NotImplementedError
+    @property
+    def surface(self) -> Surface:
+        """The surface that owns the path of the request."""
+        surface = surface_at(self.scope["path"])
+        if surface is None:
+            raise LookupError(f"no surface declares a prefix of {self.scope['path']}")
+        return surface
+
+    def error_body(self, error: HttpError) -> Any:
+        """Return the JSON body of an error, as the surface declares it."""
+        if self.surface.error_body is None:
+            raise LookupError(f"the surface {self.surface.name} declares no error_body")
+        return self.surface.error_body(error)
 
     async def break_off(self, failure: HttpError) -> None:
         """End an answer that has begun and cannot go on."""
@@ -181,7 +193,7 @@ class LiveConsumer(AsyncHttpConsumer):
             access_log.warning("the answer broke off: %s", failure.message)
             await self.break_off(failure)
             return
-        headers = dict(failure.headers)
+        headers = dict(self.surface.error_headers(failure))
         if failure.status == 405:
             headers["Allow"] = ", ".join(self.methods)
         await self.send_json(failure.status, self.error_body(failure), headers)

@@ -1,11 +1,10 @@
-"""Which other web origins may read our answers. Pure; cookies are never allowed across origins."""
+"""Cross-origin resource sharing (Fetch standard, "CORS protocol"). Cookies are never allowed across origins."""
 
 from collections.abc import Collection
 
-_ALLOWED_HEADERS = (
-    "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Request-Id,"
-    " X-Api-Version, X-Requested-With, X-SignalR-User-Agent, X-Vertesia-App-Version"
-)
+from sessions_app.surfaces.base.surface import surfaces
+
+_ALLOWED_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "Prefer", "X-Request-Id")
 _EXPOSED_HEADERS = "Retry-After, X-RateLimit-Reason, X-RateLimit-Retry-Ms, X-Request-Id"
 
 
@@ -20,7 +19,11 @@ def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> d
     if preflight:
         return headers | {
             "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-            "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+            "Access-Control-Allow-Headers": _allowed_headers(),
             "Access-Control-Max-Age": "600",
         }
     return headers | {"Access-Control-Expose-Headers": _EXPOSED_HEADERS}
+
+
+def _allowed_headers() -> str:
+    return ", ".join((*_ALLOWED_HEADERS, *(header for surface in surfaces for header in surface.cors_headers)))

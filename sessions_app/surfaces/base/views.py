@@ -1,8 +1,9 @@
 """Plain JSON requests through DRF, for every surface: admission, bodies with a cap, answers that are JSON.
 
-A surface subclasses `PlainView` with its own error shape.
+Errors have the body that the surface at the path declares.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
@@ -20,6 +22,8 @@ from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit, admit_anyone
 from sessions_app.surfaces.base.bodies import BodyTooLarge, parse_json
+from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.surface import surface_at
 
 S = TypeVar("S", bound=Serializer[Any])
 
@@ -61,6 +65,9 @@ class PlainView(APIView):
     is_public: ClassVar[bool] = False
     principal: Principal
 
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
+        return _error_response
+
     @staticmethod
     def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
         """Who may come in, as `admission.admit`."""
@@ -94,3 +101,21 @@ class PlainView(APIView):
         serializer = serializer_class(data=self.request.query_params)
         serializer.is_valid(raise_exception=True)
         return serializer
+
+
+class UnknownRoute(PlainView):
+    """The rest of a surface's paths: 404 for every method."""
+
+    is_public = True
+
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
+        raise Http404
+
+
+def _error_response(error: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler: the error in the body of the surface that owns the path."""
+    found = http_error_of(error)
+    surface = surface_at(context["request"].path)
+    if surface is None or surface.error_body is None:
+        raise error
+    return Response(surface.error_body(found), status=found.status, headers=dict(surface.error_headers(found)))

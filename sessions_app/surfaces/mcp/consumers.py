@@ -12,7 +12,6 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.rate_limits import Limit
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import HttpError
 
 _ENDPOINT = "sessions_app.surfaces.mcp.server.Endpoint"
 
@@ -27,10 +26,6 @@ class McpEndpoint(LiveConsumer):
     def admit(request: HttpRequest, limit: Limit) -> Principal:
         """A key that may only read comes in: which tool changes something, the tools know."""
         return admit_bearer(request, limit)
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        error = {"code": -32000, "message": failure.message, "data": {"code": failure.code}}
-        return {"jsonrpc": "2.0", "id": None, "error": error}
 
     async def respond(self, body: bytes) -> None:
         unread = [{"type": "http.request", "body": body, "more_body": False}]

@@ -50,9 +50,6 @@ class _Endpoint(EventStreamConsumer):
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return errors.shape(failure)
-
     async def break_off(self, failure: HttpError) -> None:
         """A body that merely ended would be taken for a whole answer."""
         await self.send_event(_text(self.error_body(failure)), event="error")

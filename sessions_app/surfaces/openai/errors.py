@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from rest_framework.response import Response
-
-from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
+from sessions_app.surfaces.base.http_errors import HttpError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _NOT_FOUND = {"unknown_agent": "model_not_found"}
@@ -14,16 +12,10 @@ def error(message: str, kind: str, code: str | None, param: str | None = None) -
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def shape(failure: HttpError) -> dict[str, Any]:
+def error_body(failure: HttpError) -> dict[str, Any]:
     kind = _TYPES.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
     code = "invalid_api_key" if failure.status == 401 else _NOT_FOUND.get(failure.code, failure.code)
     return error(failure.message, kind, code, failure.extra.get("param"))
-
-
-def handle(problem: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler of this surface."""
-    failure = http_error_of(problem)
-    return Response(shape(failure), status=failure.status, headers=dict(failure.headers))
 
 
 def status_of_code(code: str) -> int:

@@ -1,6 +1,5 @@
 """Plain requests: models, and what of a stored response can be told or done at once."""
 
-from collections.abc import Callable
 from typing import Any
 
 from rest_framework.request import Request
@@ -12,27 +11,22 @@ from agents_app.models import Agent
 from sessions_app.access import access_agent
 from sessions_app.models import Turn
 from sessions_app.surfaces.base.views import PlainView
-from sessions_app.surfaces.openai import errors, responses
+from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.commands import run_of
 from sessions_app.surfaces.openai.consumers import load
 
 
-class OpenAIView(PlainView):
-    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
-        return errors.handle
-
-
-class ModelList(OpenAIView):
+class ModelList(PlainView):
     def get(self, request: Request) -> Response:
         return Response({"object": "list", "data": [_model(agent) for agent in agents.list_agents()]})
 
 
-class ModelDetail(OpenAIView):
+class ModelDetail(PlainView):
     def get(self, request: Request, model: str) -> Response:
         return Response(_model(access_agent(self.principal.user, model)))
 
 
-class ResponseCancel(OpenAIView):
+class ResponseCancel(PlainView):
     """Stops the run; one that has ended stays as it is."""
 
     def post(self, request: Request, response_id: str) -> Response:
@@ -41,7 +35,7 @@ class ResponseCancel(OpenAIView):
         return Response(responses.of_transcript(*load(run_id)))
 
 
-class ResponseInput(OpenAIView):
+class ResponseInput(PlainView):
     """What was asked."""
 
     def get(self, request: Request, response_id: str) -> Response:

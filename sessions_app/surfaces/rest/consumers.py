@@ -27,9 +27,8 @@ from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.timestamps import iso
-from sessions_app.surfaces.rest import envelope, errors
+from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import MessageBody
 
 
@@ -38,9 +37,6 @@ class WebChatMessage(LiveConsumer):
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:
         seconds = self._wait_seconds()

@@ -1,8 +1,9 @@
 """Routes of plain requests under /api, without a trailing slash. What waits is in live.py."""
 
-from django.urls import path, re_path, register_converter
+from django.urls import include, path, re_path, register_converter
 from django.urls.converters import StringConverter
 
+from sessions_app.surfaces.base.views import UnknownRoute
 from sessions_app.surfaces.rest.views import (
     agents,
     api_keys,
@@ -17,9 +18,8 @@ from sessions_app.surfaces.rest.views import (
     skills,
     tools,
 )
-from sessions_app.surfaces.rest.views.base import UnknownRoute
 
-app_name = "komand"
+app_name = "rest"
 
 
 class SessionIdConverter(StringConverter):
@@ -30,7 +30,7 @@ class SessionIdConverter(StringConverter):
 
 register_converter(SessionIdConverter, "session")
 
-urlpatterns = [
+_below_api = [
     path("auth/login", auth.Login.as_view(), name="auth-login"),
     path("auth/refresh", auth.Refresh.as_view(), name="auth-refresh"),
     path("auth/ticket", auth.Ticket.as_view(), name="auth-ticket"),
@@ -72,3 +72,5 @@ urlpatterns = [
     path("audit", audit.AuditList.as_view(), name="audit-list"),
     re_path("", UnknownRoute.as_view(), name="unknown"),
 ]
+
+urlpatterns = [path("api/", include(_below_api))]

@@ -24,7 +24,6 @@ from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.reauthentication import until_refused
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.signalr import connections
@@ -49,9 +48,6 @@ class _HubRequest(LiveConsumer):
     admit = staticmethod(_admit)
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     media_types: ClassVar[tuple[str, ...]] = ()
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return {"error": failure.message}
 
     def _common_headers(self) -> dict[str, str]:
         headers = super()._common_headers()

@@ -26,7 +26,6 @@ from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
-from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
@@ -50,9 +49,6 @@ class _Asking(EventStreamConsumer):
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:
         fields = errors.checked(self.body_of(data=parse_json(body))).validated_data

@@ -3,7 +3,6 @@
 from typing import Any, TypeVar
 
 from rest_framework.exceptions import APIException, ValidationError
-from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from audit_app.kernel import context
@@ -50,15 +49,9 @@ class TookTooLong(APIException):
     default_detail = "The answer took too long and was given up."
 
 
-def shape(failure: HttpError) -> dict[str, Any]:
-    code = failure.code if failure.code in _OWN else _CODES.get(failure.status, "error")
-    return {"detail": failure.message, "code": code, "request_id": context.request_id.get() or None}
-
-
-def handle(problem: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler of this surface."""
-    failure = http_error_of(problem)
-    return Response(shape(failure), status=failure.status, headers=dict(failure.headers))
+def error_body(error: HttpError) -> dict[str, Any]:
+    code = error.code if error.code in _OWN else _CODES.get(error.status, "error")
+    return {"detail": error.message, "code": code, "request_id": context.request_id.get() or None}
 
 
 def checked(serializer: S) -> S:

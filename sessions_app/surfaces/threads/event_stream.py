@@ -1,7 +1,6 @@
 """The event stream of a thread: one message from where the client has it, or the next one; then it closes itself."""
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from agents_app.events import RUN_QUEUED
@@ -9,8 +8,7 @@ from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
-from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.http_errors import HttpError
+from sessions_app.live_view.viewer import SessionEvent
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors
 from sessions_app.surfaces.threads.admission import admit
@@ -28,9 +26,6 @@ class ThreadStream(EventStreamConsumer):
 
     admit = staticmethod(admit)
     is_endless = True
-
-    def error_body(self, failure: HttpError) -> dict[str, Any]:
-        return errors.shape(failure)
 
     def recheck(self) -> None:
         super().recheck()

@@ -10,8 +10,7 @@ from audit_app.kernel.errors import NotFound
 from sessions_app.identity import access_tokens
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.base.consumers import LiveConsumer
-from sessions_app.surfaces.base.http_errors import HttpError
-from sessions_app.surfaces.rest import envelope, errors
+from sessions_app.surfaces.rest import envelope
 from tests.support.rest import LiveCaller, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -23,9 +22,6 @@ class Sample(LiveConsumer):
     methods = ("POST", "GET")
     waiting = asyncio.Event()
     cancelled: list[str] = []
-
-    def error_body(self, failure: HttpError):
-        return errors.shape(failure)
 
     async def respond(self, body: bytes) -> None:
         if body == b'"not found"':
@@ -62,7 +58,7 @@ def caller(alice):
 
 
 async def test_an_admitted_request_is_answered_with_who_and_which_request_bound(caller, alice):
-    answer = await caller("POST", "/x", {"a": 1}, X_Request_Id="req-7")
+    answer = await caller("POST", "/api/x", {"a": 1}, X_Request_Id="req-7")
     assert answer.status == 200
     assert answer.data == {"body": '{"a": 1}', "request_id": "req-7", "actor": f"user:{alice.pk}"}
     assert answer.headers["x-request-id"] == "req-7"
@@ -71,47 +67,47 @@ async def test_an_admitted_request_is_answered_with_who_and_which_request_bound(
 
 
 async def test_a_bad_request_id_is_replaced(caller):
-    answer = await caller("POST", "/x", 1, X_Request_Id="a b")
+    answer = await caller("POST", "/api/x", 1, X_Request_Id="a b")
     assert answer.headers["x-request-id"] == answer.data["request_id"] != "a b"
 
 
 @pytest.mark.parametrize("bearer", ["", "x", "sk-user-x"])
 async def test_nobody_is_401(bearer):
-    answer = await LiveCaller(APPLICATION, bearer=bearer)("POST", "/x", 1)
+    answer = await LiveCaller(APPLICATION, bearer=bearer)("POST", "/api/x", 1)
     assert answer.status == 401
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 async def test_a_wrong_method_is_405_and_a_form_is_415(caller):
-    answer = await caller("DELETE", "/x")
+    answer = await caller("DELETE", "/api/x")
     assert (answer.status, answer.headers["allow"]) == (405, "POST, GET")
-    assert (await caller("POST", "/x", 1, Content_Type="text/plain")).status == 415
+    assert (await caller("POST", "/api/x", 1, Content_Type="text/plain")).status == 415
 
 
 async def test_a_foreign_host_is_400(caller):
-    assert (await caller("POST", "/x", 1, Host="evil.example.org")).status == 400
+    assert (await caller("POST", "/api/x", 1, Host="evil.example.org")).status == 400
 
 
 async def test_a_body_over_the_cap_is_413_before_it_has_come_whole(caller, settings):
     settings.KOMAND_MAX_BODY_BYTES = 100
-    assert (await caller("POST", "/x", parts=[b"x" * 60, b"x" * 60, b"never read"])).status == 413
+    assert (await caller("POST", "/api/x", parts=[b"x" * 60, b"x" * 60, b"never read"])).status == 413
 
 
 async def test_a_body_in_pieces_is_put_together(caller):
-    assert (await caller("POST", "/x", parts=[b'"a', b"b", b'c"'])).data["body"] == '"abc"'
+    assert (await caller("POST", "/api/x", parts=[b'"a', b"b", b'c"'])).data["body"] == '"abc"'
 
 
 async def test_errors_have_the_surfaces_shape_and_no_details(caller, caplog):
-    answer = await caller("POST", "/x", "not found")
+    answer = await caller("POST", "/api/x", "not found")
     assert (answer.status, answer.error) == (404, "There is no such thing.")
-    broken = await caller("POST", "/x", "broken")
+    broken = await caller("POST", "/api/x", "broken")
     assert broken.status == 500
     assert "hunter2" not in broken.error
     assert "RuntimeError" in caplog.text
 
 
 async def test_an_error_after_the_first_byte_ends_the_body(caller):
-    answer = await caller("POST", "/x", "late")
+    answer = await caller("POST", "/api/x", "late")
     assert answer.status == 200
     assert answer.headers["x-own"] == "1"
     assert [message["type"] for message in caller.sent] == ["http.response.start", "http.response.body"]
@@ -119,15 +115,15 @@ async def test_an_error_after_the_first_byte_ends_the_body(caller):
 
 async def test_requests_are_limited_by_user(caller, settings):
     settings.KOMAND_API_LIMIT = 1
-    assert (await caller("POST", "/x", 1)).status == 200
-    refused = await caller("POST", "/x", 1)
+    assert (await caller("POST", "/api/x", 1)).status == 200
+    refused = await caller("POST", "/api/x", 1)
     assert refused.status == 429
     assert int(refused.headers["retry-after"]) >= 1
 
 
 async def test_a_client_that_leaves_cancels_the_work(caller, alice):
     Sample.waiting, Sample.cancelled = asyncio.Event(), []
-    asking = asyncio.ensure_future(caller("POST", "/x", "wait"))
+    asking = asyncio.ensure_future(caller("POST", "/api/x", "wait"))
     await Sample.waiting.wait()
     caller.leave()
     assert (await asking).status == 0
@@ -141,8 +137,8 @@ def read_only_key(alice):
 
 async def test_a_read_only_key_may_get_but_not_post(read_only_key):
     caller = LiveCaller(APPLICATION, bearer=read_only_key)
-    assert (await caller("GET", "/x")).status == 200
-    assert (await caller("POST", "/x", 1)).status == 403
+    assert (await caller("GET", "/api/x")).status == 200
+    assert (await caller("POST", "/api/x", 1)).status == 403
 
 
 @pytest.fixture
@@ -153,20 +149,21 @@ def cookie(alice, client, settings):
 
 async def test_a_page_session_needs_its_csrf_token(cookie, settings):
     caller = LiveCaller(APPLICATION)
-    assert (await caller("GET", "/x", Cookie=cookie)).status == 200
-    assert (await caller("POST", "/x", 1, Cookie=cookie)).status == 403
+    assert (await caller("GET", "/api/x", Cookie=cookie)).status == 200
+    assert (await caller("POST", "/api/x", 1, Cookie=cookie)).status == 403
     with_token = f"{cookie}; {settings.CSRF_COOKIE_NAME}={'a' * 32}"
-    assert (await caller("POST", "/x", 1, Cookie=with_token, X_CSRFToken="a" * 32)).status == 200
+    assert (await caller("POST", "/api/x", 1, Cookie=with_token, X_CSRFToken="a" * 32)).status == 200
 
 
 async def test_listed_origins_get_their_preflight_and_headers_and_others_none(caller, settings):
     settings.KOMAND_CORS_ORIGINS = ["https://app.example.org"]
-    preflight = await caller("OPTIONS", "/x", Origin="https://app.example.org", Access_Control_Request_Method="POST")
+    headers = {"Origin": "https://app.example.org", "Access_Control_Request_Method": "POST"}
+    preflight = await caller("OPTIONS", "/api/x", **headers)
     assert preflight.status == 204
     assert "authorization" in preflight.headers["access-control-allow-headers"].lower()
-    answer = await caller("POST", "/x", 1, Origin="https://app.example.org")
+    answer = await caller("POST", "/api/x", 1, Origin="https://app.example.org")
     assert answer.headers["access-control-allow-origin"] == "https://app.example.org"
-    assert "access-control-allow-origin" not in (await caller("POST", "/x", 1, Origin="https://evil.org")).headers
+    assert "access-control-allow-origin" not in (await caller("POST", "/api/x", 1, Origin="https://evil.org")).headers
 
 
 async def test_the_access_log_has_one_line_without_query_or_token(caller, caplog):

@@ -132,7 +132,7 @@ async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path
 
 def test_a_process_that_shows_life_ends_with_whoever_started_it() -> None:
     """Also where the system does not see to it."""
-    program = "import sys, time; from komand import sd_notify as n; n.show_life(bool); print('up', flush=True); time.sleep(60)"
+    program = "import time; from komand import sd_notify as n; n.show_life(bool); print(1, flush=True); time.sleep(60)"
     starter = (
         "import os, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-1);"
         " child.stdout.readline(); print(child.pid, flush=True); os.kill(os.getpid(), 9)"

@@ -97,7 +97,7 @@ def test_validation_errors_name_each_field_and_what_to_fix():
         ValidationError({"name": ["Required."], "limits": {"depth": ["Too big."]}, "non_field_errors": ["No."]})
     )
     assert failure.message == "name: Required. limits.depth: Too big. No."
-    body = errors.shape(failure)
+    body = errors.error_body(failure)
     assert body["meta"]["code"] == "invalid_input"
     assert body["meta"]["fields"]["limits.depth"] == ["Too big."]
 

@@ -1,11 +1,8 @@
 """What all plain views of this surface share: its errors, and the gate to a run by either of its two addresses."""
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
-from django.http import Http404, HttpRequest
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from sessions_app.surfaces.agent_messages import agent_runs, errors
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
@@ -14,9 +11,6 @@ from sessions_app.surfaces.base.views import PlainView
 
 class AgentsView(PlainView):
     """One resource. A run is named by its id alone, or by its workflow's and its id."""
-
-    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
-        return errors.handle
 
     def agent_run(self, run_id: str, workflow_id: str = "") -> AgentRun:
         return agent_runs.access_run(self.principal.user, run_id, workflow_id)
@@ -37,12 +31,3 @@ class Refused(AgentsView):
 
     def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
         raise errors.NotHere(self.what)
-
-
-class UnknownRoute(AgentsView):
-    """Whatever else is asked for under the prefix: 404, for every method."""
-
-    is_public = True
-
-    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Response:
-        raise Http404

@@ -1,11 +1,9 @@
 """What all plain views of this surface share: who may come in, errors, bodies, queries, threads."""
 
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.http import HttpRequest
 from rest_framework import serializers
-from rest_framework.response import Response
 
 from sessions_app.access import access_session
 from sessions_app.identity import rate_limits
@@ -24,9 +22,6 @@ class ThreadsView(PlainView):
     @staticmethod
     def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
         return admit(request, limit)
-
-    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
-        return errors.handle
 
     def body(self, serializer_class: type[serializers.Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
         fields: dict[str, Any] = errors.checked(

@@ -1,0 +1,7 @@
+"""The chat page and its WebSocket."""
+
+from sessions_app.surfaces.base.surface import Surface
+
+SURFACE = Surface(
+    name="chat", urlconf="sessions_app.surfaces.chat.urls", consumers="sessions_app.surfaces.chat.consumers"
+)

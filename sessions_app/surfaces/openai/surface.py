@@ -1,0 +1,13 @@
+"""The OpenAI protocol: chat completions, responses and models under /v1."""
+
+from sessions_app.surfaces.base.surface import Surface
+from sessions_app.surfaces.openai.errors import error_body
+
+SURFACE = Surface(
+    name="openai",
+    prefixes=("/v1/chat", "/v1/responses", "/v1/models"),
+    error_body=error_body,
+    urlconf="sessions_app.surfaces.openai.urls",
+    consumers="sessions_app.surfaces.openai.consumers",
+    openapi="sessions_app.surfaces.openai.openapi",
+)

@@ -1,0 +1,13 @@
+"""The Threads API: what lies under /v1 and is not the OpenAI protocol's."""
+
+from sessions_app.surfaces.base.surface import Surface
+from sessions_app.surfaces.threads.errors import error_body
+
+SURFACE = Surface(
+    name="threads",
+    prefixes=("/v1/", "/healthz"),
+    error_body=error_body,
+    urlconf="sessions_app.surfaces.threads.urls",
+    consumers="sessions_app.surfaces.threads.consumers",
+    openapi="sessions_app.surfaces.threads.openapi",
+)
