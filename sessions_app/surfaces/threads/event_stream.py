@@ -8,7 +8,7 @@ from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
 from sessions_app.events import SESSION_RENAMED
-from sessions_app.live_view.viewer import SessionEvent
+from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors
 from sessions_app.surfaces.threads.admission import admit
