@@ -1,17 +1,34 @@
-"""Lets few messages at a time be taken in by one process, so that its viewers' reads need not wait behind a crowd.
+"""Limit on the messages that this process stores at a time.
 
-The database door is one queue: fifty messages that arrive at once would all be stored before the first of their
-viewers could look anything up, though the first of them is being answered already.
+All database work of a process waits in one queue. Without the limit, fifty messages that arrive together would all be
+stored before the first of their viewers could read anything, though the first of them is being answered already.
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-_AT_ONCE = 2
+from audit_app.kernel.database import in_db
+
+_MOST_AT_ONCE = 2
 
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+T = TypeVar("T")
 
 
-def slot() -> asyncio.Semaphore:
-    """To be held (`async with slot():`) while a message is being taken in."""
-    return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
+async def store_message(store: Callable[..., T], *arguments: Any, finish_on_cancel: bool = False) -> T:
+    """Run the synchronous `store` with `in_db` as soon as one of the slots is free, and return its result.
+
+    finish_on_cancel: a caller that is cancelled while its message is being stored waits for that before the
+    cancellation goes on, so that it can undo or record what was stored. Otherwise it leaves at once.
+    """
+    async with _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MOST_AT_ONCE)):
+        if not finish_on_cancel:
+            return await in_db(store, *arguments)
+        storing = asyncio.ensure_future(in_db(store, *arguments))
+        try:
+            return await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await storing
+            raise

@@ -24,7 +24,7 @@ from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session, Turn
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.base import intake_limit
+from sessions_app.surfaces.base.intake_limit import store_message
 from tools_app import schema
 
 _MOST_LISTED = 200
@@ -62,8 +62,7 @@ async def _list_agents(principal: Principal, arguments: dict[str, Any]) -> dict[
 
 
 async def _ask_agent(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:
-    async with intake_limit.slot():
-        accepted = await in_db(_accept, principal, arguments)
+    accepted = await store_message(_accept, principal, arguments)
     seconds = min(arguments.get("wait_seconds", settings.KOMAND_WAIT_SECONDS), settings.KOMAND_WAIT_SECONDS)
     await wait_until_ended(accepted.session_id, accepted.run_id, seconds)
     return await in_db(_outcome, accepted.run_id, accepted.session_key)

@@ -23,9 +23,9 @@ from sessions_app.access import access_session
 from sessions_app.conversation.citations import said
 from sessions_app.identity import rate_limits
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
+from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
@@ -46,6 +46,7 @@ class _Endpoint(EventStreamConsumer):
     """What both protocols share: taking the question in, and following its run."""
 
     is_endless = True  # an answer may wait for a person
+    _run_id: UUID | None = None
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
@@ -55,23 +56,31 @@ class _Endpoint(EventStreamConsumer):
         await self.send_event(_text(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
-    async def take_in(self, question: Question, body: bytes) -> AcceptedRequest:
+    async def serve(self, question: Question, body: bytes) -> None:
+        """Store the question of this body as a message and answer it."""
         self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
-        async with intake_limit.slot():
-            asking = asyncio.ensure_future(in_db(self._ask, question))
-            try:
-                return await asyncio.shield(asking)
-            except asyncio.CancelledError:
-                await self.end_early(await asking, question)  # it is stored all the same
-                raise
+        try:
+            await self.answer(question, await store_message(self._ask, question, finish_on_cancel=True))
+        except asyncio.CancelledError:
+            if self._run_id is not None:
+                await asyncio.shield(self._end_early(self._run_id, question))
+            raise
+
+    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
+        """Send the response to a question that is stored."""
+        raise NotImplementedError
 
     def _ask(self, question: Question) -> AcceptedRequest:
-        key = self.request.headers.get("Idempotency-Key", "")
-        if not key and self.request.headers.get(sdk_retries.RETRY_COUNT, "0") != "0":
-            run_id = sdk_retries.take_up(self._digest)
-            if run_id is not None:
-                return ask_again(self.principal.user, run_id)
-        return ask(self.principal, question, key)
+        asked = self._asked_again() or ask(self.principal, question, self.request.headers.get("Idempotency-Key", ""))
+        self._run_id = asked.accepted.run_id
+        return asked
+
+    def _asked_again(self) -> AcceptedRequest | None:
+        headers = self.request.headers
+        if headers.get("Idempotency-Key", "") or headers.get(sdk_retries.RETRY_COUNT, "0") == "0":
+            return None
+        run_id = sdk_retries.take_up(self._digest)
+        return None if run_id is None else ask_again(self.principal.user, run_id)
 
     async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
         """What happens in the run, until it ends or asks its person something."""
@@ -92,14 +101,13 @@ class _Endpoint(EventStreamConsumer):
         except TimeoutError:
             return None
 
-    async def end_early(self, asked: AcceptedRequest, question: Question) -> None:
+    async def _end_early(self, run_id: UUID, question: Question) -> None:
         """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on, for
         a client that asks again."""
-        run_id = asked.accepted.run_id
         if self.has_left and not question.background:
-            await asyncio.shield(in_db(runs.cancel_run, run_id, reason="The client left."))
+            await in_db(runs.cancel_run, run_id, reason="The client left.")
         elif not self.has_left:
-            await asyncio.shield(in_db(sdk_retries.note_cut, self._digest, run_id))
+            await in_db(sdk_retries.note_cut, self._digest, run_id)
 
     async def send_timeout(self) -> None:
         message = "The answer took too long. It goes on; ask for it in the background to fetch it later."
@@ -110,18 +118,15 @@ class ChatCompletions(_Endpoint):
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
-        question = read_completion(parse_json(body))
-        asked = await self.take_in(question, body)
-        answer = Completion(asked.accepted.run_id, question.model, asked.created)
+        await self.serve(read_completion(parse_json(body)), body)
+
+    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
+        completion = Completion(asked.accepted.run_id, question.model, asked.created)
         headers = {"X-Komand-Session": asked.accepted.session_key}
-        try:
-            if question.stream:
-                await self._stream(question, asked, answer, headers)
-            else:
-                await self._answer(asked, answer, headers)
-        except asyncio.CancelledError:
-            await self.end_early(asked, question)
-            raise
+        if question.stream:
+            await self._stream(question, asked, completion, headers)
+        else:
+            await self._answer(asked, completion, headers)
 
     async def _answer(self, asked: AcceptedRequest, answer: Completion, headers: dict[str, str]) -> None:
         last = await self.wait(asked)
@@ -170,22 +175,19 @@ class Responses(_Endpoint):
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
-        question = read_response(parse_json(body))
-        asked = await self.take_in(question, body)
+        await self.serve(read_response(parse_json(body)), body)
+
+    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
         asking = ResponseContext(asked.accepted.run_id, question.model, asked.created, question.options)
-        try:
-            if question.stream:
-                await stream_response(self, asking, asked.accepted.session_id, asked.cursor)
-            elif question.background:
-                await self.send_json(200, responses.response(asking, "queued", []))
-            elif await self.wait(asked) is None:
-                await self.send_timeout()
-            else:
-                told = await in_db(_read, asked.accepted.run_id)
-                await self.send_json(200, responses.of_transcript(asking, *told))
-        except asyncio.CancelledError:
-            await self.end_early(asked, question)
-            raise
+        if question.stream:
+            await stream_response(self, asking, asked.accepted.session_id, asked.cursor)
+        elif question.background:
+            await self.send_json(200, responses.response(asking, "queued", []))
+        elif await self.wait(asked) is None:
+            await self.send_timeout()
+        else:
+            told = await in_db(_read, asked.accepted.run_id)
+            await self.send_json(200, responses.of_transcript(asking, *told))
 
 
 class StoredResponse(_Endpoint):

@@ -24,9 +24,9 @@ from sessions_app.identity.principal import Principal
 from sessions_app.live_view.viewer import wait_until_ended
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
+from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import MessageBody
@@ -42,8 +42,7 @@ class WebChatMessage(LiveConsumer):
         seconds = self._wait_seconds()
         key = self.request.headers.get("Idempotency-Key", "")
         message = parse_json(body)
-        async with intake_limit.slot():
-            accepted = await in_db(accept_message, self.principal, message, key)
+        accepted = await store_message(accept_message, self.principal, message, key)
         run_id = str(accepted.run_id)
         if seconds == 0:
             data = {"sessionId": accepted.session_key, "runId": run_id}

@@ -17,8 +17,8 @@ from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer
-from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.http_errors import http_error_of
+from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr.commands import Watched
 from sessions_app.surfaces.signalr.projection import ENDS, HubProjection
@@ -126,8 +126,7 @@ class Hub:
     # Methods.
 
     async def send_message(self, *arguments: Any) -> dict[str, Any]:
-        async with intake_limit.slot():
-            watched = await in_db(commands.send_message, self._principal, *arguments)
+        watched = await store_message(commands.send_message, self._principal, *arguments)
         self._watch(watched)
         return {"sessionId": watched.key, "messageId": str(watched.run_id)}
 
@@ -159,8 +158,7 @@ class Hub:
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
             arguments = _METHODS["sendmessage"].arguments_of(record)
             context.actor.set(self._principal.actor)
-            async with intake_limit.slot():
-                watched = await in_db(commands.send_message, self._principal, *arguments)
+            watched = await store_message(commands.send_message, self._principal, *arguments)
             await self._stream_run(invocation_id, watched)
             await self._tell(protocol.completion(invocation_id))
         except asyncio.CancelledError:

@@ -24,8 +24,8 @@ from sessions_app.identity import rate_limits
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import Accepted, NewMessage
-from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.base.bodies import parse_json
+from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import errors
 from sessions_app.surfaces.threads.admission import admit
@@ -80,13 +80,8 @@ class _Asking(EventStreamConsumer):
 
         Raises Unanswered, Conflict when the run was stopped.
         """
-        async with intake_limit.slot():
-            sending = asyncio.ensure_future(in_db(_send, session, text, options))
-            try:
-                accepted, cursor = await asyncio.shield(sending)
-            except asyncio.CancelledError:
-                await sending  # it is stored all the same, and has to be stopped
-                raise
+        # `respond` stops the run of a request that is cancelled, so the run has to be there by then.
+        accepted, cursor = await store_message(_send, session, text, options, finish_on_cancel=True)
         async for frame in self.watch(session.id, cursor):
             for fact in frame:
                 if fact.run_id == accepted.run_id and fact.type in _STOPS:
