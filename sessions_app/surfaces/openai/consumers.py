@@ -26,6 +26,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.http_errors import HttpError
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
@@ -138,8 +139,7 @@ class ChatCompletions(_Endpoint):
         if last.type == INPUT_REQUESTED.name:
             text = "\n\n".join(filter(None, [text, last.payload["question"]]))
         elif problem := problem_of(transcript):
-            status = errors.status_of_code(transcript.run.error_code)
-            await self.send_json(status, problem, {**headers, **_AS_IT_IS})
+            await self.send_json(http_status_of(transcript.run), problem, {**headers, **_AS_IT_IS})
             return
         await self.send_json(
             200, answer.whole(text, finish_reason(transcript), transcript.run.usage, citations), headers

@@ -16,10 +16,3 @@ def error_body(failure: HttpError) -> dict[str, Any]:
     kind = _TYPES.get(failure.status, "invalid_request_error" if failure.status < 500 else "server_error")
     code = "invalid_api_key" if failure.status == 401 else _NOT_FOUND.get(failure.code, failure.code)
     return error(failure.message, kind, code, failure.extra.get("param"))
-
-
-def status_of_code(code: str) -> int:
-    """The HTTP status of a run that failed with this code."""
-    if code == "cancelled":
-        return 409
-    return 502 if code.startswith("model_") else 500

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.urls import path
 
 from agents_app import selectors as agents
-from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView
+from agents_app.types import RunOptions, RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app import services
@@ -27,6 +27,7 @@ from sessions_app.services import Accepted, NewMessage
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.intake_limit import store_message
+from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import MessageBody
@@ -126,13 +127,7 @@ def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:
         data = {"sessionId": accepted.session_key, "text": transcript.answer, "timestamp": iso(run.ended_at)}
         return Outcome(200, envelope.success(data, {"runId": run_id}))
     meta = {"runId": run_id, "sessionId": accepted.session_key, "code": run.error_code or run.status.value}
-    return Outcome(_status_of(run), envelope.failure(run.error_message or "The run failed.", meta))
-
-
-def _status_of(run: RunView) -> int:
-    if run.status is RunStatus.CANCELLED:
-        return 409
-    return 502 if run.error_code.startswith("model_") else 500
+    return Outcome(http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta))
 
 
 routes = [path("api/webchat/message", WebChatMessage.as_asgi())]
