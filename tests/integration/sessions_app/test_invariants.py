@@ -90,53 +90,63 @@ def take_in_twice() -> None:
 
 BREAKS: dict[str, Callable[[], Any]] = {
     "session {0} has {1} active runs": two_active,
-    "nothing will move run {0} ({1} {2})": lambda: open_again(status="waiting", waiting_on="tools"),
-    "run {0} ({1}) is due and nobody takes it": lambda: open_again(
+    "run {0} ({1} {2}) is stuck: it has no owner, no due time and no open tool execution": lambda: open_again(
+        status="waiting", waiting_on="tools"
+    ),
+    "run {0} ({1}) is due but not claimed": lambda: open_again(
         status="queued", ready_at=timezone.now() - timedelta(minutes=1)
     ),
-    "run {0} is {1} and still has a holder": lambda: Run.objects.update(owner=uuid4()),
-    "nothing will move execution {0} ({1})": lambda: ToolExecution.objects.update(status="Running"),
+    "run {0} is {1} but has an owner": lambda: Run.objects.update(owner=uuid4()),
+    "execution {0} ({1}) is stuck: it has no owner, no nudge time, and no pending approval or question": lambda: (
+        ToolExecution.objects.update(status="Running")
+    ),
     "run {0} ({1}) has {2} answers": two_answers,
-    "the answer of run {0} is not what its last step said": lambda: Turn.objects.filter(is_answer=True).update(
-        content="else"
-    ),
-    "step {1} of run {0} asked for {2} calls and has {3}": lambda: ToolExecution.objects.filter(tool="peek").update(
-        step=7
-    ),
+    "the answer of run {0} differs from its text in the conversation or in the last step": lambda: Turn.objects.filter(
+        is_answer=True
+    ).update(content="else"),
+    "step {1} of run {0} requested {2} tool calls but has {3} executions": lambda: ToolExecution.objects.filter(
+        tool="peek"
+    ).update(step=7),
     "execution {0} is {1} although its run has ended": lambda: ToolExecution.objects.update(status="Pending"),
-    "run {0} made {1} calls, the conversation shows {2}": lambda: Turn.objects.filter(role="tool").delete(),
-    "run {0} ({1}) has told its end {2} times": lambda: Event.objects.filter(type="run.completed").update(type="x"),
-    "run {0} is {1} and told {2}": lambda: Event.objects.filter(type="run.completed").update(type="run.failed"),
-    "the answer of run {0} was announced {1} times": lambda: Event.objects.filter(type="run.started").update(
+    "run {0} has {1} tool executions but {2} tool turns": lambda: Turn.objects.filter(role="tool").delete(),
+    "run {0} ({1}) has {2} terminal events": lambda: Event.objects.filter(type="run.completed").update(type="x"),
+    "run {0} is {1} but its terminal event is {2}": lambda: Event.objects.filter(type="run.completed").update(
+        type="run.failed"
+    ),
+    "run {0} has {1} message.completed events": lambda: Event.objects.filter(type="run.started").update(
         type="message.completed"
     ),
-    "delivery {0} is {1} and its time says otherwise": lambda: deliver(status="sent"),
-    "run {0} has ended and its channel is told nothing": lambda: take_in(run=Run.objects.first()),
-    "the delivery of run {0} has {2} parts and {1} of them": lambda: deliver_answer(parts=2),
-    "{1} deliveries of run {0} were sent, {2} are told": lambda: deliver_answer(status="sent", sent_at=timezone.now()),
-    "delivery {0} should have been sent before {1}": lambda: deliver(
+    "delivery {0} is {1}, which its sent_at contradicts": lambda: deliver(status="sent"),
+    "run {0} has ended without a delivery to its channel": lambda: take_in(run=Run.objects.first()),
+    "the delivery of run {0} has {1} of {2} parts": lambda: deliver_answer(parts=2),
+    "run {0} has {1} sent deliveries but {2} delivery.sent events": lambda: deliver_answer(
+        status="sent", sent_at=timezone.now()
+    ),
+    "delivery {0} is pending but expired at {1}": lambda: deliver(
         status="pending", expires_at=timezone.now() - timedelta(minutes=1)
     ),
-    "execution {0} ({1}, {2}) was begun {3} times": lambda: ToolExecution.objects.filter(effect="once").update(
+    "execution {0} ({1}, {2}) was attempted {3} times": lambda: ToolExecution.objects.filter(effect="once").update(
         attempts=2
     ),
-    "execution {0} was begun, its approval is {1}": lambda: Approval.objects.update(status="denied"),
-    "run {0} has {1} steps, the last of them is number {2}": lambda: Step.objects.filter(index=1).delete(),
-    "step {1} of run {0} has fence {2}, which is not its turn": lambda: Step.objects.filter(index=0).update(fence=9),
-    "the timeline of session {0} has {1} events up to number {2}": lambda: TimelineHead.objects.update(
+    "execution {0} was attempted but its approval is {1}": lambda: Approval.objects.update(status="denied"),
+    "run {0} has {1} steps but the last one has index {2}": lambda: Step.objects.filter(index=1).delete(),
+    "step {1} of run {0} has fence {2}, which is out of order": lambda: Step.objects.filter(index=0).update(fence=9),
+    "the timeline of session {0} has a gap or a wrong head: {1} events, head {2}": lambda: TimelineHead.objects.update(
         seq=F("seq") + 1
     ),
-    "event {1} of session {0} is not later than the one before it": lambda: Event.objects.update(ts=1),
-    "turn {0} of session {1} has no run of its session and place": lambda: Turn.objects.update(run=None),
-    "run {0} should answer {1} messages and has {2}": lambda: Run.objects.update(words=3),
+    "event {1} of session {0} is not later than the event before it": lambda: Event.objects.update(ts=1),
+    "turn {0} of session {1} has no run of that session and ordinal": lambda: Turn.objects.update(run=None),
+    "run {0} counts {1} user turns but has {2}": lambda: Run.objects.update(user_turn_count=3),
     "inbound message {0} has neither a run nor a reason": take_in,
-    "inbound message {0} is not a message of its run {1}": lambda: take_in(run=Run.objects.first()),
-    "turn {0} came in {1} times": take_in_twice,
-    "run {0} says {1} and {2} tokens, its steps say otherwise": lambda: Run.objects.update(input_tokens=1),
-    "session {0}: {2} facts lack their entry {1} in the audit log": lambda: AuditEntry.objects.filter(
+    "inbound message {0} is not a user turn of its run {1}": lambda: take_in(run=Run.objects.first()),
+    "turn {0} comes from {1} inbound messages": take_in_twice,
+    "run {0} counts {1} and {2} tokens, which are not the sums of its steps": lambda: Run.objects.update(
+        input_tokens=1
+    ),
+    "session {0}: {2} events have no audit entry {1}": lambda: AuditEntry.objects.filter(
         action="MessageReceived"
     ).delete(),
-    "run {0} has told its beginning {1} times": lambda: Event.objects.filter(type="run.started").update(type="x"),
+    "run {0} has {1} run.started events": lambda: Event.objects.filter(type="run.started").update(type="x"),
 }
 
 
@@ -163,7 +173,7 @@ def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
         created_at=now,
         expires_at=now + timedelta(hours=1),
     )
-    assert [str(found) for found in find_violations() if "nothing will move" in found.text] == []
+    assert [str(found) for found in find_violations() if "is stuck" in found.text] == []
 
 
 def test_steps_that_retention_took_are_no_hole(whole: UUID, settings: Any) -> None:
@@ -214,7 +224,9 @@ def test_the_command_tells_each_violation_in_a_line_and_ends_with_1(whole: UUID)
     out = StringIO()
     with pytest.raises(CommandError):
         call_command("check_invariants", grace=0.0, stdout=out)
-    assert re.fullmatch(r"invariant 9: run \S+ says 1 and 15 tokens, its steps say otherwise\n", out.getvalue())
+    assert re.fullmatch(
+        r"invariant 9: run \S+ counts 1 and 15 tokens, which are not the sums of its steps\n", out.getvalue()
+    )
 
 
 def test_what_is_gone_at_the_second_look_is_not_told(whole: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
