@@ -1,6 +1,7 @@
 """One registry class for every extension point: tools, providers, channels, event types."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from audit_app.kernel.errors import NotFound
@@ -39,3 +40,14 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter([self._items[name] for name in self.names()])
+
+    @contextmanager
+    def override(self, *items: T, without: Collection[str] = ()) -> Iterator[None]:
+        """Add or replace items, and leave some out by name, while the context lasts. For tests."""
+        before = self._items
+        added = {self._name_of(item): item for item in items}
+        self._items = {name: item for name, item in {**before, **added}.items() if name not in without}
+        try:
+            yield
+        finally:
+            self._items = before

@@ -1,0 +1,308 @@
+"""The promises of every surface, whatever its protocol. A new surface adds one entry to SURFACES."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from channels.generic.websocket import AsyncWebsocketConsumer
+from channels.routing import URLRouter
+from channels.testing import WebsocketCommunicator
+from django.conf import settings as django_settings
+
+from audit_app.kernel.database import in_db
+from komand import asgi, server
+from komand.openapi import document
+from sessions_app import services
+from sessions_app.identity import rate_limits
+from sessions_app.identity.api_keys import create_api_key, revoke_api_key
+from sessions_app.models import Session
+from sessions_app.surfaces.base import reauthentication
+from sessions_app.surfaces.base.surface import Surface, surface_at, surfaces
+from tests.support.rest import LiveCaller, make_agent, make_user
+from tests.unit.sessions_app import protocol_readers as readers
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+
+ORIGIN = "https://app.example.org"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Requests that stand for a surface.
+
+    post: path and JSON body of a request that needs a credential.
+    wrong_method: method and path.
+    missing: a path of the surface at which there is nothing.
+    keys: the keys of an error body, nested ones with dots.
+    stream: path of a GET that streams the session `{}`.
+    socket: path of a WebSocket for the session `{}`; close_code: of it, when its credential is revoked.
+    reader: the client of `test_resuming_everywhere` that proves that a resumed stream has neither gaps nor duplicates.
+    media_types: of the bodies that it accepts; empty if its requests have none.
+    """
+
+    post: tuple[str, Any]
+    wrong_method: tuple[str, str]
+    missing: str
+    keys: set[str]
+    stream: str = ""
+    socket: str = ""
+    close_code: int = 1000
+    reader: type | None = None
+    media_types: tuple[str, ...] = field(default=("application/json",))
+
+
+HUB = f"/{django_settings.KOMAND_HUB_PATHS[0]}"
+SURFACES = {
+    "agent_messages": Sample(
+        post=("/api/v1/agents", {"data": {"task": "x"}}),
+        wrong_method=("PATCH", "/api/v1/agents"),
+        missing="/api/v1/nothing",
+        keys={"message", "code", "status"},
+        stream="/api/v1/agents/{}/stream",
+        socket="/api/v1/agents/{}/ws",
+        close_code=4401,
+        reader=readers.AgentClient,
+    ),
+    "mcp": Sample(
+        post=("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+        wrong_method=("PUT", "/mcp"),
+        missing="/mcp/nothing",
+        keys={"jsonrpc", "id", "error.code", "error.message", "error.data"},
+    ),
+    "openai": Sample(
+        post=("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "x"}]}),
+        wrong_method=("PUT", "/v1/chat/completions"),
+        missing="/v1/models/nothing/nothing",
+        keys={"error.message", "error.type", "error.param", "error.code"},
+        reader=readers.ResponseClient,
+    ),
+    "rest": Sample(
+        post=("/api/webchat/message", {"senderId": "x", "text": "x"}),
+        wrong_method=("PUT", "/api/webchat/message"),
+        missing="/api/nothing",
+        keys={"success", "data", "error", "meta"},
+    ),
+    "signalr": Sample(
+        post=(f"{HUB}/negotiate", {}),
+        wrong_method=("PUT", f"{HUB}/negotiate"),
+        missing=f"{HUB}/nothing",
+        keys={"error"},
+        socket=HUB,
+        reader=readers.HubClient,
+        media_types=(),  # a negotiation has no body
+    ),
+    "threads": Sample(
+        post=("/v1/threads", {}),
+        wrong_method=("PUT", "/v1/threads"),
+        missing="/v1/nothing",
+        keys={"detail", "code", "request_id"},
+        stream="/v1/threads/{}/stream",
+        reader=readers.ThreadClient,
+    ),
+}
+NAMES = sorted(SURFACES)
+STREAMING = [name for name in NAMES if SURFACES[name].stream]
+SOCKETS = [name for name in NAMES if SURFACES[name].socket]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def ask(method: str, path: str, body: Any = None, *, bearer: str = "", **headers: str) -> Answer:
+    """Send one request to the whole application. body: a JSON value, or bytes as they are."""
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    caller = LiveCaller(asgi.application, bearer=bearer)
+    await caller._send_request(method, path, [data], {"Content_Length": str(len(data)), **headers})
+    status, found, received = caller._received()
+    return Answer(status, {name.lower(): value for name, value in found.items()}, received)
+
+
+@pytest.fixture
+async def key() -> str:
+    await in_db(make_agent)
+    user = await in_db(make_user, "alice")
+    made: str = (await in_db(create_api_key, user, "k")).key
+    return made
+
+
+def check_error(name: str, answer: Answer, status: int) -> None:
+    assert answer.status == status, answer.body
+    assert answer.headers["content-type"].startswith("application/json") and answer.headers["x-request-id"]
+    found = json.loads(answer.body)
+    nested = {f"error.{key}" for key in found["error"]} if isinstance(found.get("error"), dict) else {"error"}
+    keys = {key for key in found if key != "error"} | (nested if "error" in found else set())
+    assert keys >= SURFACES[name].keys, found
+
+
+def test_every_surface_of_the_settings_is_held_to_the_contract() -> None:
+    protocols = {surface.name for surface in surfaces if surface.error_body}
+    assert protocols == set(SURFACES)
+    assert len(surfaces.names()) == len(django_settings.KOMAND_SURFACES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_request_without_a_credential_is_401(name: str) -> None:
+    path, body = SURFACES[name].post
+    check_error(name, await ask("POST", path, body), 401)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_unknown_path_is_404(name: str, key: str) -> None:
+    for bearer in ("", key):
+        check_error(name, await ask("GET", SURFACES[name].missing, bearer=bearer), 404)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_wrong_method_is_405_and_names_the_right_ones(name: str, key: str) -> None:
+    method, path = SURFACES[name].wrong_method
+    answer = await ask(method, path, {}, bearer=key)
+    check_error(name, answer, 405)
+    assert "POST" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_body_over_the_limit_is_413(name: str, key: str, settings: Any) -> None:
+    settings.KOMAND_MAX_BODY_BYTES = 100
+    path, _ = SURFACES[name].post
+    check_error(name, await ask("POST", path, {"x": "x" * 100}, bearer=key), 413)
+    refusal = server.too_large(path.encode())
+    head, _, body = refusal.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 413") and json.loads(body).keys() == {
+        key.partition(".")[0] for key in SURFACES[name].keys
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if SURFACES[name].media_types])
+async def test_another_media_type_is_415(name: str, key: str) -> None:
+    path, body = SURFACES[name].post
+    check_error(name, await ask("POST", path, body, bearer=key, Content_Type="text/plain"), 415)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_too_many_requests_are_429_with_the_time_to_wait(name: str, key: str, settings: Any) -> None:
+    settings.KOMAND_API_LIMIT = settings.KOMAND_CHAT_LIMIT = 1
+    settings.KOMAND_WEBCHAT_WAIT_SECONDS = 0
+    path = SURFACES[name].post[0]
+    for _ in range(2):
+        answer = await ask("POST", path, {"bad": "request"}, bearer=key)
+    check_error(name, answer, 429)
+    assert int(answer.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_an_unexpected_error_is_500_without_details(name: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a detail of ours")
+
+    monkeypatch.setattr(rate_limits, "take", fail)
+    path, body = SURFACES[name].post
+    answer = await ask("POST", path, body, bearer=key)
+    check_error(name, answer, 500)
+    assert b"a detail of ours" not in answer.body
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_callers_request_id_comes_back(name: str) -> None:
+    path, body = SURFACES[name].post
+    for answer in (
+        await ask("POST", path, body, X_Request_Id="req-7"),
+        await ask("GET", SURFACES[name].missing, X_Request_Id="req-7"),
+    ):
+        assert answer.headers["x-request-id"] == "req-7"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_listed_origins_may_read_answers_and_others_may_not(name: str, settings: Any) -> None:
+    settings.KOMAND_CORS_ORIGINS = [ORIGIN]
+    path, body = SURFACES[name].post
+    preflight = await ask("OPTIONS", path, Origin=ORIGIN, Access_Control_Request_Method="POST")
+    assert preflight.status == 204 and preflight.headers["access-control-allow-origin"] == ORIGIN
+    allowed = preflight.headers["access-control-allow-headers"].split(", ")
+    assert {"Authorization", "X-Request-Id", *surfaces.get(name).cors_headers} <= set(allowed)
+    for request in (("POST", path, body), ("GET", SURFACES[name].missing)):
+        assert (await ask(*request, Origin=ORIGIN)).headers["access-control-allow-origin"] == ORIGIN
+        assert "access-control-allow-origin" not in (await ask(*request, Origin="https://evil.example")).headers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_route_is_described_and_lies_below_a_prefix(name: str) -> None:
+    described = {path for path in document.build()["paths"] if surface_at(path) is surfaces.get(name)}
+    http = {
+        f"/{route.pattern}"
+        for route in surfaces.get(name).routes()
+        if not issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
+    }
+    assert described and all(surface_at(path) is surfaces.get(name) for path in http)
+    assert len(http) <= len(described)
+
+
+class Alice:
+    """A user with a key and a session in which nothing happens."""
+
+    def __init__(self) -> None:
+        make_agent()
+        self.user = make_user("alice")
+        made = create_api_key(self.user, "k")
+        self.key, self._key_id = made.key, made.row.pk
+        self.session: Session = services.open_session(owner=self.user, title="T")
+
+    def revoke(self) -> None:
+        revoke_api_key(self.user, self._key_id)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", STREAMING)
+async def test_a_stream_ends_when_its_credential_is_revoked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
+    alice = await in_db(Alice)
+    caller = LiveCaller(asgi.application, bearer=alice.key)
+    stream = asyncio.create_task(caller("GET", SURFACES[name].stream.format(alice.session.id)))
+    await until(lambda: caller.sent)
+    await in_db(alice.revoke)
+    async with asyncio.timeout(20):
+        answer = await stream
+    assert answer.status == 200 and not caller.sent[-1].get("more_body")
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+async def test_a_websocket_is_closed_when_its_credential_is_revoked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
+    alice = await in_db(Alice)
+    routes = [
+        route
+        for route in surfaces.get(name).routes()
+        if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
+    ]
+    address = f"{SURFACES[name].socket.format(alice.session.id)}?access_token={alice.key}"
+    socket = WebsocketCommunicator(URLRouter(routes), address, headers=[(b"host", b"localhost")])
+    assert (await socket.connect(timeout=20))[0]
+    await in_db(alice.revoke)
+    while (message := await socket.receive_output(timeout=20))["type"] != "websocket.close":
+        pass
+    assert message.get("code", 1000) == SURFACES[name].close_code
+    await socket.disconnect()
+
+
+def test_every_surface_that_streams_has_a_reader_in_the_property_of_resuming() -> None:
+    """`tests/unit/sessions_app/test_resuming_everywhere.py` cuts every reader off at every place."""
+    streaming = {name for name in NAMES if SURFACES[name].stream or SURFACES[name].socket} | {"openai"}
+    assert {name for name in NAMES if SURFACES[name].reader} == streaming
+
+
+def test_a_surface_that_is_registered_serves_its_prefix_with_its_own_errors() -> None:
+    own = Surface("own", ("/v1/threads/own/",), error_body=lambda error: {"own": error.code})
+    with surfaces.override(own):
+        assert surface_at("/v1/threads/own/x") is own and surface_at("/v1/threads") is surfaces.get("threads")
+    assert surface_at("/v1/threads/own/x") is surfaces.get("threads")
