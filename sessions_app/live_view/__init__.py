@@ -1,1 +1,1 @@
-"""How one watcher sees a session: kept facts and live text put together without a gap and without a double."""
+"""The live view of one session: stored events merged with live text, without gaps or duplicates. Use `viewer`."""

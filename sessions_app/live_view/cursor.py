@@ -1,4 +1,4 @@
-"""What a watcher sees, and the cursor that says where it stands. Pure."""
+"""The events that a viewer receives, and the cursor from which it resumes."""
 
 import re
 from collections.abc import Iterable
@@ -17,10 +17,12 @@ _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One fact as a watcher sees it.
+    """One event as a viewer receives it.
 
-    type: a kept type of the events modules, or text.delta, reasoning.delta, message.reset, snapshot, tool.started,
-    tool.progress; payload: as the type declares; cursor: where to resume after it; seq and ts: kept facts only.
+    type: a type declared in the `events` modules.
+    payload: as the type declares it.
+    cursor: resumes after this event.
+    seq, ts: set for stored events only.
     """
 
     type: str
@@ -34,48 +36,50 @@ class SessionEvent:
 
     @classmethod
     def of(cls, event: KeptEvent, cursor: str = "") -> "SessionEvent":
-        """A kept event. Without a cursor nobody resumes there."""
+        """Return a stored event as viewers receive it. cursor: empty if no viewer can resume there."""
         return cls(event.type, event.session_id, event.run_id, event.step, event.payload, cursor, event.seq, event.ts)
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """seq: the last kept event seen. live: the last entry seen of the stream of the root run that was active then;
-    None when the watcher does not say, and may or may not show some of that run's open text."""
+    """A position in a session, from which a viewer resumes.
+
+    seq: the last stored event that the viewer has seen.
+    live: the last entry seen of the stream of the root run that was active then. None: unknown, so the viewer may or
+    may not show some of that run's open text.
+    """
 
     seq: int = 0
     live: Position | None = START
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        """From `""` (nothing seen), `"<seq>"` or `"<seq>.<fence>-<n>"`. Raises InvalidInput."""
+        """Parse `""` (nothing seen), `"<seq>"` or `"<seq>.<fence>-<n>"`. Raises InvalidInput (invalid_cursor)."""
         if not text:
             return cls()
         match = _CURSOR.fullmatch(text)
         if match is None:
-            raise InvalidInput("The cursor is not one of ours.", code="invalid_cursor")
+            raise InvalidInput("The cursor is invalid. Send one that the server returned.", code="invalid_cursor")
         live = (int(match["fence"]), int(match["n"])) if match["n"] else None
         return cls(int(match["seq"]), live)
 
 
-def join_pieces(facts: Iterable[SessionEvent]) -> list[SessionEvent]:
-    """The same with pieces of text that follow each other made one."""
+def join_pieces(events: Iterable[SessionEvent]) -> list[SessionEvent]:
+    """Return the events with consecutive pieces of one text merged."""
     joined: list[SessionEvent] = []
-    for fact in facts:
+    for event in events:
         last = joined[-1] if joined else None
-        if last is not None and _continues(last, fact):
-            payload = {**last.payload, "text": last.payload["text"] + fact.payload["text"]}
-            joined[-1] = replace(last, payload=payload, cursor=fact.cursor)
+        if last is not None and _continues(last, event):
+            payload = {**last.payload, "text": last.payload["text"] + event.payload["text"]}
+            joined[-1] = replace(last, payload=payload, cursor=event.cursor)
         else:
-            joined.append(fact)
+            joined.append(event)
     return joined
 
 
-def _continues(last: SessionEvent, fact: SessionEvent) -> bool:
+def _continues(last: SessionEvent, event: SessionEvent) -> bool:
     return (
-        fact.type in _JOINABLE
-        and last.type == fact.type
-        and last.step == fact.step
-        and last.run_id == fact.run_id
-        and last.payload["offset"] + len(last.payload["text"]) == fact.payload["offset"]
+        event.type in _JOINABLE
+        and (last.type, last.run_id, last.step) == (event.type, event.run_id, event.step)
+        and last.payload["offset"] + len(last.payload["text"]) == event.payload["offset"]
     )

@@ -1,6 +1,6 @@
-"""What a watcher knows of one run: how much text of the open step it shows, and which entries must wait. Pure.
+"""The state of one run in a viewer: the text that it shows of the open step, and the live entries that must wait.
 
-A step is open until a kept fact closes it by naming the length of its text. Only one step is open at a time.
+A step is open until a stored event closes it by naming the length of its text. Only one step is open at a time.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from audit_app.follow.items import START, LiveEntry, Position
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A live fact that is to be shown."""
+    """A live event to show."""
 
     type: str
     step: int | None
@@ -23,7 +23,7 @@ class Shown:
 
 
 class RunTextState:
-    """One run as one watcher sees it. position: the last entry of its stream that was taken."""
+    """One run as one viewer sees it. position: the last entry of its stream that was taken."""
 
     def __init__(self, run_id: UUID) -> None:
         self.run_id = run_id
@@ -34,27 +34,27 @@ class RunTextState:
         self._has_started = False
         self._held_before: Position = START
         self._step = 0
-        self._length: int | None = None  # of the open step's text as shown; None: the watcher may show anything
+        self._length: int | None = None  # of the open step's text as shown; None: unknown
         self._reasoning = 0
-        self._is_void = False  # the text shown was begun by an older claim
+        self._is_void = False  # the shown text is of an older claim
 
-    def expect(self) -> None:
-        """It has been queued only now: the watcher cannot show anything of it yet."""
+    def assume_empty(self) -> None:
+        """Note that the viewer shows nothing of the run yet, as when it was queued just now."""
         if self.position == START:
             self._length = 0
 
     def start(self) -> None:
-        """Its start was seen."""
+        """Note that the viewer has seen the start of the run."""
         self._has_started = True
 
-    def doubt(self, position: Position) -> None:
-        """Go on behind that position, not knowing what the watcher shows of the open step."""
+    def assume_unknown(self, position: Position) -> None:
+        """Continue after that position without knowledge of what the viewer shows of the open step."""
         self.position, self._length = position, None
 
-    # Which entries must wait for kept facts that were written before them.
+    # Entries wait for the stored events that were written before them.
 
     def must_wait(self, entry: LiveEntry) -> bool:
-        """Whether kept facts that come before the entry have not been seen yet, or may not have been."""
+        """Return whether stored events that precede the entry have not been seen yet, or may not have been."""
         return bool(self.held) or self._is_early(entry)
 
     def _is_early(self, entry: LiveEntry) -> bool:
@@ -65,14 +65,14 @@ class RunTextState:
         return entry.step > self._step or bool(self.open_executions)
 
     def mark_held(self) -> None:
-        """What is held now may go once the timeline was read to its end."""
+        """Mark the entries held now: they may go once the timeline has been read to its end."""
         if self.held:
             self._held_before = self.held[-1].position
 
-    def free(self, *, marked: bool = False) -> Iterator[LiveEntry]:
-        """Give out the held entries that need not wait any longer, in order. Take each before asking for the next.
+    def release(self, *, marked: bool = False) -> Iterator[LiveEntry]:
+        """Yield in order the held entries that need not wait any longer. Take each before requesting the next.
 
-        marked: also those of `mark_held`, since the timeline was read.
+        marked: also release those of `mark_held`, because the timeline has been read since.
         """
         while self.held:
             if marked and self.held[0].position <= self._held_before:
@@ -82,16 +82,16 @@ class RunTextState:
             yield self.held.popleft()
 
     def _stop_waiting(self, entry: LiveEntry) -> None:
-        """The timeline says nothing more of what comes before this entry: what was waited for will not come."""
+        """Drop the conditions that the entry waited for: the timeline has been read, and they were not met."""
         self._has_started = True
         self.open_executions.clear()
         if entry.step is not None and entry.step > self._step:
             self.close(entry.step - 1)
 
-    # What is shown.
+    # Shown text.
 
     def take(self, entry: LiveEntry) -> list[Shown]:
-        """Go past the entry and return what it adds. Whatever was there before, or comes too late, adds nothing."""
+        """Advance past the entry and return what it adds; nothing for duplicates and for entries of a closed step."""
         if entry.position[0] > self.position[0]:
             self._is_void = self._shows_something()
         self.position = entry.position
@@ -99,9 +99,9 @@ class RunTextState:
             return []
         match entry.type:
             case TEXT_DELTA.name:
-                return [*self._forget_void(), *self._take_text(entry)]
+                return [*self._reset_void(), *self._take_text(entry)]
             case REASONING_DELTA.name:
-                return [*self._forget_void(), *self._take_reasoning(entry)]
+                return [*self._reset_void(), *self._take_reasoning(entry)]
             case SNAPSHOT.name:
                 self._length, self._is_void = len(entry.fields["text"]), False
             case MESSAGE_RESET.name:
@@ -109,14 +109,14 @@ class RunTextState:
         return [Shown(entry.type, entry.step, entry.fields)]
 
     def lacks_text(self, step: int, length: int) -> bool:
-        """Whether the watcher shows anything else than the whole text of the step, which has this length."""
+        """Return whether the viewer shows anything else than the whole text of the step. length: of that text."""
         if step < self._step:
             return False
         shown = self._length if step == self._step else 0
         return shown != length or self._is_void
 
     def close(self, step: int) -> None:
-        """The step's text is complete; nothing more of it is shown."""
+        """Mark the step's text as complete: nothing more of it is shown."""
         if step >= self._step:
             self._begin(step + 1)
 
@@ -135,12 +135,12 @@ class RunTextState:
         offset, text = entry.fields["offset"], entry.fields["text"]
         if self._length is None:
             if offset:
-                return []  # a piece of a text whose beginning is not known: the whole comes when the step closes
+                return []  # its beginning is unknown: the whole text comes when the step closes
             self._length = len(text)
             return [Shown(SNAPSHOT.name, entry.step, {"text": text})]
         piece = text[self._length - offset :] if offset <= self._length else ""
         if not piece:
-            return []  # shown already, or after a gap, which the next snapshot or the step's end fills
+            return []  # a duplicate, or after a gap, which the next snapshot or the end of the step fills
         start, self._length = self._length, self._length + len(piece)
         return [Shown(TEXT_DELTA.name, entry.step, {"offset": start, "text": piece})]
 
@@ -158,6 +158,6 @@ class RunTextState:
         self._begin(self._step)
         return [Shown(MESSAGE_RESET.name, self._step, fields)] if is_shown else []
 
-    def _forget_void(self) -> list[Shown]:
-        """A newer claim begins the step again: its first piece voids what the older one wrote."""
+    def _reset_void(self) -> list[Shown]:
+        """Reset text of an older claim before the first piece of a newer one, which begins the step again."""
         return self._reset({"reason": "resumed"}) if self._is_void else []

@@ -1,7 +1,7 @@
-"""Puts kept events and live entries of one session together for one watcher. Pure: no database, network or clock.
+"""Merges stored events and live entries of one session into the events of one viewer. Does no I/O, reads no clock.
 
-Feed it items in the order in which they are found; it returns what is to be shown. When it needs the stored text of a
-step it names it in `wanted` and keeps everything else back until `supply`.
+Feed it items in the order in which they are found; it returns the events to show. When it needs the stored text of a
+step, it names the step in `wanted` and holds everything else back until `supply`.
 """
 
 from collections import deque
@@ -23,10 +23,11 @@ _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 
 class SessionStream:
-    """Guarantees, from any cursor it has given out:
+    """The merged stream. Guarantees, from any cursor that it has returned:
 
-    every kept event comes once, in order; text of a step comes in pieces without gap or overlap, `message.reset`
-    empties it and `snapshot` replaces it; before the fact that closes a step comes, its text is the stored text.
+    - Every stored event comes once, in order.
+    - The text of a step comes in pieces without gap or overlap; `message.reset` empties it, `snapshot` replaces it.
+    - Before the event that closes a step comes, its text equals the stored text.
     """
 
     def __init__(self, session_id: UUID, seq: int) -> None:
@@ -39,55 +40,56 @@ class SessionStream:
         self._over: set[UUID] = set()
         self._waiting: deque[Item] = deque()
         self._early: dict[UUID, list[PassingEvent]] = {}
-        self._freed_by: int | None = None
+        self._awaited_read: int | None = None
 
     def restore(
         self, run_id: UUID, events: Iterable[KeptEvent], entries: Sequence[LiveEntry], live: Position | None
     ) -> list[SessionEvent] | None:
-        """Take up the run that was active at the cursor: its events up to there, and what its stream holds now.
+        """Restore the state of the run that was active at the cursor. Shows nothing again.
 
-        live: the cursor's position. Nothing is shown again. Returns what the watcher was shown of the open step; None,
-        and that is in doubt, if the stream does not reach back to it.
+        events: the run's events up to the cursor; entries: its live stream as it is now; live: the cursor's position.
+        Returns the live events of the open step that the viewer was shown; None if the stream does not reach back to
+        the cursor, so that this is unknown.
         """
         run = self._active = self._runs[run_id] = RunTextState(run_id)
-        run.expect()
+        run.assume_empty()
         run.start()
         for event in events:
             if event.type in _CLOSING and event.step is not None:
                 run.close(event.step)
-            _note_execution(run, event)
+            _track_execution(run, event)
         if live is None or (live != START and all(entry.position != live for entry in entries)):
-            run.doubt(live or START)
+            run.assume_unknown(live or START)
             return None
         return [seen for entry in entries if entry.position <= live for seen in self._take(run, entry)]
 
     @property
     def open_runs(self) -> set[UUID]:
-        """Runs that were seen to be open and not to end."""
+        """The runs that are open as far as the viewer has seen."""
         return self._runs.keys() - self._over
 
     def feed(self, items: Iterable[Item]) -> list[SessionEvent]:
-        """Take items in and return what is to be shown now, in order."""
+        """Add items and return the events to show now, in order."""
         self._waiting.extend(items)
-        return self._go_on()
+        return self._process()
 
     def supply(self, text: str | None) -> list[SessionEvent]:
-        """Answer `wanted` with the stored text of that step, None when there is none, and go on."""
+        """Supply the stored text of the `wanted` step, None if there is none, and continue."""
         event, self._wanting, self.wanted = self._wanting, None, None
-        return [*self._complete(event, text), *self._go_on()] if event else []
+        return [*self._complete(event, text), *self._process()] if event else []
 
     @property
     def needs_read(self) -> bool:
-        """Whether entries are held back that a reading of the timeline would let go; see `await_read`."""
-        return self._freed_by is None and any(run.held for run in self._runs.values())
+        """Return whether a read of the timeline would release entries that are held back; see `await_read`."""
+        return self._awaited_read is None and any(run.held for run in self._runs.values())
 
     def await_read(self, read: int) -> None:
-        """The reading with that number was asked for: its CaughtUp lets go what is held back now."""
-        self._freed_by = read
+        """Note that a read was requested. read: its number; its CaughtUp releases the entries that are held now."""
+        self._awaited_read = read
         for run in self._runs.values():
             run.mark_held()
 
-    def _go_on(self) -> list[SessionEvent]:
+    def _process(self) -> list[SessionEvent]:
         shown: list[SessionEvent] = []
         while self._waiting and self.wanted is None:
             item = self._waiting.popleft()
@@ -99,7 +101,7 @@ class SessionStream:
                 case PassingEvent():
                     shown += self._see_passing(item)
                 case CaughtUp():
-                    shown += self._see_word(item)
+                    shown += self._see_caught_up(item)
         return shown
 
     # Live entries.
@@ -116,25 +118,23 @@ class SessionStream:
         return self._take(run, entry)
 
     def _take(self, run: RunTextState, entry: LiveEntry) -> list[SessionEvent]:
-        """All facts but the last of an entry carry the position before it: resuming there repeats them harmlessly."""
-        before = run.position
-        seen = [self._seen(run, fact) for fact in run.take(entry)]
-        for index in range(len(seen) - 1):
-            seen[index] = replace(seen[index], cursor=self._cursor(before))
-        return seen
+        """Return the events of an entry.
 
-    def _see_word(self, word: CaughtUp) -> list[SessionEvent]:
-        if self._freed_by is None or word.read < self._freed_by:
+        All but the last carry the cursor before the entry: a viewer that resumes there gets them again, without harm.
+        """
+        before = run.position
+        seen = [self._seen(run, shown) for shown in run.take(entry)]
+        return [*(replace(event, cursor=self._cursor(before)) for event in seen[:-1]), *seen[-1:]]
+
+    def _see_caught_up(self, caught_up: CaughtUp) -> list[SessionEvent]:
+        if self._awaited_read is None or caught_up.read < self._awaited_read:
             return []
-        self._freed_by = None
-        shown: list[SessionEvent] = []
-        for run in self._runs.values():
-            for entry in run.free(marked=True):
-                shown += self._take(run, entry)
-        return shown
+        self._awaited_read = None
+        runs = self._runs.values()
+        return [seen for run in runs for entry in run.release(marked=True) for seen in self._take(run, entry)]
 
     def _see_passing(self, passing: PassingEvent) -> list[SessionEvent]:
-        """What says something of a tool execution waits for the fact that announces it."""
+        """Show a passing event. Those of a tool execution wait for the event that announces it."""
         execution_id = passing.fields.get("execution_id")
         run = self._runs.get(passing.run_id) if passing.run_id else None
         if passing.run_id and execution_id and (run is None or execution_id not in run.open_executions):
@@ -143,7 +143,7 @@ class SessionStream:
             return []
         return [SessionEvent(passing.type, self.session_id, passing.run_id, None, passing.fields, self._cursor())]
 
-    # Kept events.
+    # Stored events.
 
     def _see_event(self, event: KeptEvent) -> list[SessionEvent]:
         if event.seq <= self.seq:
@@ -159,48 +159,48 @@ class SessionStream:
         return []
 
     def _complete(self, event: KeptEvent, text: str | None) -> list[SessionEvent]:
-        """Close the event's step, with its whole text if the watcher lacks it."""
+        """Close the step of the event. text: its whole text if the viewer lacks it."""
         if event.run_id is None or event.step is None:
             return self._pass(event)
         run = self._run(event.run_id)
         shown = []
         if text is not None:
-            # Who resumes in between shows more than any entry of the stream has said: its cursor names none.
+            # A viewer that resumes in between shows more than any entry of the stream contains: its cursor names none.
             whole = self._seen(run, Shown(SNAPSHOT.name, event.step, {"text": text}))
             shown = [replace(whole, cursor=str(self.seq))]
         run.close(event.step)
         return [*shown, *self._pass(event)]
 
     def _pass(self, event: KeptEvent) -> list[SessionEvent]:
-        """Show the event, and then whatever waited for it."""
+        """Return the event and the entries that waited for it."""
         self.seq = event.seq
-        run = self._note(event)
+        run = self._track(event)
         seen = [SessionEvent.of(event, self._cursor())]
         if run is None or run.is_over:
             return seen
         for passing in self._early.pop(run.run_id, ()):
             seen += self._see_passing(passing)
-        for entry in run.free():
+        for entry in run.release():
             seen += self._take(run, entry)
         return seen
 
-    def _note(self, event: KeptEvent) -> RunTextState | None:
-        """Remember what the event says about its run."""
+    def _track(self, event: KeptEvent) -> RunTextState | None:
+        """Update the state of the event's run and return it, None if the event has no known run."""
         if event.run_id is None:
             return None
         if event.type in _BEGINNING:
-            self._run(event.run_id).expect()
+            self._run(event.run_id).assume_empty()
         run = self._runs.get(event.run_id)
         if run is None:
             return None
         if event.type == RUN_STARTED.name:
             run.start()
             self._active = self._active if event.parent_run_id else run
-        _note_execution(run, event)
+        _track_execution(run, event)
         if event.ends_run or event.type == MESSAGE_COMPLETED.name:
             self._end(run)
         if event.type == MESSAGE_COMPLETED.name:
-            del self._runs[run.run_id]  # not before: it may come late, and needs to know what is shown
+            del self._runs[run.run_id]  # not before: it may come late, and needs the length of the shown text
         return run
 
     def _end(self, run: RunTextState) -> None:
@@ -226,7 +226,7 @@ class SessionStream:
         return f"{self.seq}.{format_position(live)}"
 
 
-def _note_execution(run: RunTextState, event: KeptEvent) -> None:
+def _track_execution(run: RunTextState, event: KeptEvent) -> None:
     if event.type == TOOL_REQUESTED.name:
         run.open_executions.add(event.payload["execution_id"])
     elif event.type in _EXECUTION_ENDED:

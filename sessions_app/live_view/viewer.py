@@ -1,7 +1,15 @@
-"""One watcher of one session: replays what it has not seen, then goes on live, on the process's follower."""
+"""The public interface of the live view, on which every surface builds what it shows live.
+
+- `Viewer` yields the events of one session from a cursor on, stored ones first, then live, without gaps or duplicates.
+- `cursor_now` returns the cursor from which to follow a session that is about to be read from the database.
+- `wait_until_ended` waits for the end of a run without a thread or a database connection.
+
+Pure modules import `SessionEvent` from `cursor`. Viewers run on the follow loop of their process (`audit_app.follow`).
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -19,15 +27,18 @@ from sessions_app.live_view.session_stream import SessionStream
 _EVENTS_A_PAGE = 500
 
 FindText = Callable[[UUID, int], str | None]
-# Of the run that was active at the cursor: its kept events until there, and the live facts of its open step that the
-# watcher was shown, None when nobody can tell.
+# Called with the stored events, up to the cursor, of the run that was active there, and with the live events of its
+# open step that the client was shown; None if that is unknown.
 Recall = Callable[[list[SessionEvent], list[SessionEvent] | None], None]
 
 
 class Viewer:
-    """`async with Viewer(session_id, cursor) as viewer: async for frame in viewer.frames(): …`
+    """A subscription to one session.
 
-    overflowed: the watcher took its frames too slowly and was let go; it resumes from the last cursor it has.
+    `async with Viewer(session_id, cursor) as viewer: async for frame in viewer.frames(): …`
+
+    overflowed: set after `frames` has ended because the client consumed them too slowly. It resumes from its last
+    cursor.
     Holds no thread and no database connection while it waits.
     """
 
@@ -40,11 +51,12 @@ class Viewer:
         marks_now: bool = False,
         recall: Recall | None = None,
     ) -> None:
-        """cursor: of the last fact seen; "" for the whole timeline; "<seq>" for what follows that kept event.
+        """Raises InvalidInput (invalid_cursor).
 
-        find_text: the stored text of a run's step; marks_now: an empty frame says that everything there was has been
-        given out, and what follows is new; recall: called before the first frame, if a run was active at the cursor.
-        Raises InvalidInput for a cursor that is not one of ours.
+        cursor: of the last event seen; "" for the whole timeline; "<seq>" for what follows that stored event.
+        find_text: returns the stored text of a run's step.
+        marks_now: yield an empty frame once everything that existed at the start has been yielded.
+        recall: called before the first frame, if a run was active at the cursor.
         """
         self.overflowed = False
         self._session_id = session_id
@@ -66,7 +78,7 @@ class Viewer:
         self._subscription.close()
 
     async def frames(self) -> AsyncIterator[list[SessionEvent]]:
-        """What there is to see, all that is there at once as one list, for ever; ends on overflow or shutdown."""
+        """Yield events in batches as they come. Ends on overflow or shutdown only."""
         await self._restore()
         has_joined = False
         while not has_joined:
@@ -84,11 +96,11 @@ class Viewer:
         self.overflowed = self._subscription.overflowed
 
     async def _restore(self) -> None:
-        """Bring the state to where the cursor is, showing nothing."""
+        """Bring the state to the cursor without showing anything."""
         active = await in_db(_active_at, self._session_id, self._cursor.seq)
         live = self._cursor.live
         if active.head < self._cursor.seq:
-            # A cursor from the future, say after the database was restored: all we can do is to go on from here.
+            # The cursor is ahead of the timeline, as after the database was restored: continue from the end.
             self._state, live = SessionStream(self._session_id, active.head), None
         if active.run_id is not None:
             entries = self._streams[active.run_id] = await self._follower.read_stream(active.run_id)
@@ -97,7 +109,7 @@ class Viewer:
                 self._recall([SessionEvent.of(event) for event in active.events], shown)
 
     async def _join_streams(self, page: Iterable[KeptEvent]) -> list[LiveEntry]:
-        """Have the streams of all open runs followed from where they are now; returns what they hold."""
+        """Subscribe to the streams of all open runs at their ends, and return their entries up to there."""
         open_runs = set(self._state.open_runs)
         for event in page:
             if event.run_id and event.ends_run:
@@ -124,7 +136,10 @@ class Viewer:
 
 
 class _Active(NamedTuple):
-    """head: the timeline's last seq; run_id: the root run that was active at the cursor; events: its own until then."""
+    """The state at a cursor.
+
+    head: the last seq of the timeline; run_id: the root run that was active at the cursor; events: of it, up to there.
+    """
 
     head: int
     run_id: UUID | None
@@ -143,38 +158,33 @@ def _active_at(session_id: UUID, seq: int) -> _Active:
 
 
 def cursor_now(session_id: UUID) -> str:
-    """The cursor after everything kept so far, "0" when nothing was. Synchronous.
+    """Return the cursor after all stored events, "0" if there are none. Synchronous.
 
-    Take it before reading what is shown beside it: what happens in between is then seen twice, never missed.
+    Call it before reading what is shown beside it: events in between are then seen twice, never missed.
     """
     return str(timeline.find_head(session_id))
 
 
 async def wait_until_ended(session_id: UUID, run_id: UUID, seconds: float) -> bool:
-    """Wait until the run is over, at most that long. False: it still goes on.
+    """Wait up to that many seconds for the run to end, and return whether it has ended.
 
     Holds no thread and no database connection while it waits.
     """
     has_overflowed = True
-    try:
+    with suppress(TimeoutError):  # the check below decides
         async with asyncio.timeout(seconds):
             while has_overflowed:  # else the server ends
-                subscription = follow.current_follower().subscribe(session_id, live=False)
-                try:
+                with closing(follow.current_follower().subscribe(session_id, live=False)) as subscription:
                     if await _sees_end(subscription, run_id):
                         return True
-                finally:
-                    subscription.close()
                 has_overflowed = subscription.overflowed
-    except TimeoutError:
-        pass  # the last look below decides
     return await in_db(timeline.has_ended, run_id)
 
 
 async def _sees_end(subscription: Subscription, run_id: UUID) -> bool:
-    """False when the subscription is over before the run is."""
+    """Return whether the run ended before the subscription did."""
     while True:
-        head, has_ended = await in_db(_look, subscription.session_id, run_id)
+        head, has_ended = await in_db(_head_and_end, subscription.session_id, run_id)
         if has_ended:
             return True
         if subscription.join(head):
@@ -185,6 +195,6 @@ async def _sees_end(subscription: Subscription, run_id: UUID) -> bool:
     return False
 
 
-def _look(session_id: UUID, run_id: UUID) -> tuple[int, bool]:
+def _head_and_end(session_id: UUID, run_id: UUID) -> tuple[int, bool]:
     head = timeline.find_head(session_id)
     return head, timeline.has_ended(run_id)
