@@ -21,6 +21,7 @@ from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMes
 from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.conversation.sessions import fact_about, import_history, lock, open_new
+from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 
 __all__ = [
@@ -60,8 +61,7 @@ def open_session(
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
     with transaction.atomic():
-        name = owner.get_full_name() or owner.username
-        session, facts = open_new(key, owner, name, agents.get_agent(agent_id), title, metadata=metadata)
+        session, facts = open_new(key, owner, display_name(owner), agents.get_agent(agent_id), title, metadata=metadata)
         import_history(session, history)
         audit.emit(facts)
     return session

@@ -1,4 +1,4 @@
-"""What people call an actor: `user:7` is Ada Lovelace, `sender:Telegram:501` is Zoë. For people to read, no proof."""
+"""Names to show for users and actors: `user:7` is Ada Lovelace, `sender:Telegram:501` is Zoë. No proof of identity."""
 
 from collections.abc import Iterable, Mapping
 from uuid import UUID
@@ -8,8 +8,16 @@ from django.contrib.auth.models import User
 from sessions_app.models import InboundMessage, Pairing
 
 
+def display_name(user: User) -> str:
+    """Return the full name of a user, or the user name if there is none."""
+    return user.get_full_name() or user.get_username()
+
+
 def names_of(actors: Iterable[str], session_id: UUID | None = None) -> Mapping[str, str]:
-    """The names of some actors. session_id: where senders may have told theirs. At most one query for all users."""
+    """Return the names of actors, by actor. At most one query for all users, two for each sender.
+
+    session_id: its messages are searched for the names of senders.
+    """
     wanted = set(actors)
     ids = {int(key) for actor in wanted if (key := actor.removeprefix("user:")).isdecimal()}
     users = {user.pk: user for user in User.objects.filter(pk__in=ids)} if ids else {}
@@ -17,6 +25,7 @@ def names_of(actors: Iterable[str], session_id: UUID | None = None) -> Mapping[s
 
 
 def name_of(actor: str, session_id: UUID | None = None) -> str:
+    """Return the name of one actor; see `names_of`."""
     return names_of([actor], session_id)[actor]
 
 
@@ -24,15 +33,15 @@ def _name(actor: str, users: Mapping[int, User], session_id: UUID | None) -> str
     kind, _, rest = actor.partition(":")
     if kind == "user" and rest.isdecimal():
         user = users.get(int(rest))
-        return user.get_full_name() or user.get_username() if user else "somebody who left"
+        return display_name(user) if user else "a deleted user"
     if kind == "sender":
         channel, _, sender_id = rest.partition(":")
-        return _told_name(sender_id, session_id) or f"{channel} {sender_id}"
+        return _sender_name(sender_id, session_id) or f"{channel} {sender_id}"
     return actor
 
 
-def _told_name(sender_id: str, session_id: UUID | None) -> str:
-    """As the sender's platform spelled it the last time."""
+def _sender_name(sender_id: str, session_id: UUID | None) -> str:
+    """Return the newest name that the platform sent for a sender, "" if there is none."""
     if session_id is not None:
         messages = InboundMessage.objects.filter(session_id=session_id, sender_id=sender_id).order_by("-id")
         if name := messages.values_list("sender_name", flat=True).first():

@@ -14,6 +14,7 @@ from sessions_app import services
 from sessions_app.access import access_approval, access_run, access_session
 from sessions_app.approvals import decisions
 from sessions_app.identity import rate_limits
+from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.decorators import PageRequest, page
@@ -31,7 +32,7 @@ def start(request: PageRequest) -> HttpResponse:
         services.WEB_CHAT,
         "default",
         str(request.user.pk),
-        _name_of(request),
+        display_name(request.user),
         request.POST.get("text", ""),
         message_id=key,
         thread_id=key,
@@ -167,7 +168,3 @@ def _run_id(request: PageRequest) -> UUID | None:
         return UUID(given) if given else None
     except ValueError:
         raise InvalidInput("The run's id is not an id. Reload the page.") from None
-
-
-def _name_of(request: PageRequest) -> str:
-    return request.user.get_full_name() or request.user.get_username()

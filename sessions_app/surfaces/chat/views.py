@@ -14,6 +14,7 @@ from audit_app.kernel.ids import new_id
 from sessions_app import selectors
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
+from sessions_app.identity.actor_names import display_name
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import LONGEST_TEXT, WEB_CHAT
@@ -102,6 +103,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "days": read_days(request, current=current.id if current else None),
         "agents": _agents(current.agent if current else None),
         "longest_text": LONGEST_TEXT,
+        "user_name": display_name(request.user),
         "message_key": new_id(),  # of what is sent before the page's scripts are there, which give each message its own
     }
     return render(request, "chat/chat.html", {**context, **shared})

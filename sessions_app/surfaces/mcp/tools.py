@@ -19,6 +19,7 @@ from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_run, access_session
 from sessions_app.conversation.citations import for_people
 from sessions_app.identity import rate_limits
+from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import wait_until_ended
@@ -78,7 +79,12 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
             raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
         return services.receive(NewMessage.into(session, arguments["message"]), owner=user, session=session)
     inbound = NewMessage(
-        services.WEB_CHAT, "default", str(user.pk), _name_of(principal), arguments["message"], thread_id=str(new_id())
+        services.WEB_CHAT,
+        "default",
+        str(user.pk),
+        display_name(principal.user),
+        arguments["message"],
+        thread_id=str(new_id()),
     )
     return services.receive(inbound, owner=user, agent_id=agent_id)
 
@@ -139,10 +145,6 @@ def _turn(row: Turn) -> dict[str, Any]:
     text = for_people([(row.content, cited)]) if cited else row.content
     shown: dict[str, Any] = {"role": row.role, "text": text, "at": row.created_at.isoformat(), "state": row.state}
     return shown | ({"error": row.error_message} if row.error_message else {})
-
-
-def _name_of(principal: Principal) -> str:
-    return principal.user.get_full_name() or principal.user.username
 
 
 def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from agents_app.types import RunTranscript
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
+from sessions_app.identity.actor_names import display_name
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import shown_citations
@@ -51,7 +52,7 @@ _AGENT_FIELDS = {
 
 
 def user(person: User) -> dict[str, Any]:
-    name = person.get_full_name() or person.username
+    name = display_name(person)
     words = name.split()
     initials = f"{words[0][0]}{words[-1][0]}" if len(words) > 1 else name[:2]
     return {"id": str(person.pk), "name": name, "email": person.email, "initials": initials.upper()}

@@ -14,6 +14,7 @@ from sessions_app.approvals import decisions, permissions
 from sessions_app.conversation.citations import said
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import rate_limits
+from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import cursor_now
@@ -53,7 +54,7 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
         session_key.channel,
         session_key.account_id,
         session_key.sender_id,
-        user.get_full_name() or user.username,
+        display_name(user),
         content,
         thread_id=session_key.thread_id,
     )

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.identity import rate_limits, session_tokens
+from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.agent_messages.agent_runs import ACCOUNT, PROJECT
@@ -26,7 +27,7 @@ def _claims(principal: Principal, base_url: str) -> dict[str, Any]:
     user, account = principal.user, {"id": ACCOUNT, "name": "Komand"}
     return {
         "iss": base_url,
-        "name": user.get_full_name() or user.username,
+        "name": display_name(user),
         "email": user.email,
         "type": "apikey" if principal.kind == "api_key" else "user",
         "user_id": f"user:{user.pk}",
