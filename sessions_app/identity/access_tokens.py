@@ -1,14 +1,16 @@
-"""Access tokens (JWT, HS256) and rotating refresh tokens of API logins. Knows no requests and no API keys.
+"""Access tokens (JWT, RFC 7519, HS256) and rotating refresh tokens of API logins.
 
-A login is a family of refresh tokens, each used once. Using one twice means that a copy was stolen: the whole
+A login is a family of refresh tokens, each used once. The second use of one means that a copy was stolen: the whole
 family is revoked, and with it every access token that names the family.
 """
 
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import jwt
@@ -19,6 +21,7 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel.ids import new_id
+from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.models import RefreshToken
 
@@ -38,22 +41,22 @@ class TokenPair:
 
 
 class TokenRefused(Unauthenticated):
-    """This token is not valid (any more). Log in again."""
+    """The token is invalid, expired or revoked. Log in again."""
 
     code = "token_refused"
 
 
 def open_login(user: User) -> TokenPair:
-    """Begin a new family for a user whose password was just checked. Forgets their expired refresh tokens."""
+    """Create a family for a user whose password was just checked. Deletes the user's expired refresh tokens."""
     with transaction.atomic():
         RefreshToken.objects.filter(user=user, expires_at__lt=timezone.now()).delete()
         return _next_pair(user, family=new_id())
 
 
 def rotate(refresh_token: str) -> TokenPair:
-    """Exchange a refresh token for the next pair. Raises TokenRefused.
+    """Use up a refresh token and return the next pair. Raises TokenRefused.
 
-    A token that was used before also ends its whole login, because one of its two holders is a thief.
+    A token that was used before also revokes its whole login, because one of its two holders is an attacker.
     """
     row = _find(refresh_token)
     now = timezone.now()
@@ -69,7 +72,7 @@ def rotate(refresh_token: str) -> TokenPair:
 
 
 def close_login(refresh_token: str) -> None:
-    """Log out: the login's refresh and access tokens end at once. An invalid token is nothing to end."""
+    """Revoke the refresh and access tokens of the login. Idempotent; an invalid token is ignored."""
     try:
         row = _find(refresh_token)
     except TokenRefused:
@@ -78,28 +81,45 @@ def close_login(refresh_token: str) -> None:
 
 
 def close_login_of(access_token: str) -> None:
-    """Log out by an access token. Raises TokenRefused when it is not valid."""
+    """Revoke the login of an access token. Raises TokenRefused if the token is invalid."""
     _revoke_family(UUID(_claims(access_token)["sid"]))
 
 
 def get_user(access_token: str) -> User:
-    """The user of a valid access token. Raises TokenRefused when it is expired, forged or for someone else,
-    when its login was closed, the user deactivated or the password changed."""
+    """Return the user of a valid access token.
+
+    Raises TokenRefused if the token is expired, forged or for another audience, its login was closed, or the user was
+    deactivated or has changed the password.
+    """
     claims = _claims(access_token)
-    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
-    if user is None or not hmac.compare_digest(_credential_stamp(user), claims["cred"]):
-        raise TokenRefused
-    if RefreshToken.objects.filter(family=claims["sid"], revoked_at__isnull=False).exists():
+    user = find_user(claims)
+    if user is None or is_closed(UUID(claims["sid"])):
         raise TokenRefused
     return user
 
 
+def find_user(claims: Mapping[str, Any]) -> User | None:
+    """Return the user of verified claims, None if it was deactivated or has changed the password since."""
+    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
+    return user if user and hmac.compare_digest(credential_stamp(user), claims["cred"]) else None
+
+
+def is_closed(login: UUID) -> bool:
+    """Return whether the login was closed or revoked."""
+    return RefreshToken.objects.filter(family=login, revoked_at__isnull=False).exists()
+
+
 def find_login(access_token: str) -> UUID | None:
-    """The login that a valid access token belongs to, None when it is not valid."""
+    """Return the login of a valid access token, None if the token is invalid."""
     try:
         return UUID(_claims(access_token)["sid"])
     except TokenRefused:
         return None
+
+
+def credential_stamp(user: User) -> str:
+    """Return a value that changes with the password and reveals nothing about it."""
+    return user.get_session_auth_hash()[:16]
 
 
 def _claims(access_token: str) -> dict[str, str]:
@@ -132,10 +152,10 @@ def _access_token(user: User, family: UUID, now: datetime) -> str:
     claims = {
         "sub": str(user.pk),
         "email": user.email,
-        "name": user.get_full_name() or user.username,
+        "name": display_name(user),
         "jti": secrets.token_hex(16),
         "sid": str(family),
-        "cred": _credential_stamp(user),
+        "cred": credential_stamp(user),
         "iss": settings.KOMAND_JWT_ISSUER,
         "aud": settings.KOMAND_JWT_AUDIENCE,
         "iat": now,
@@ -157,13 +177,8 @@ def _find(refresh_token: str) -> RefreshToken:
 
 
 def _digest(secret: str, user: User) -> str:
-    # Bound to the password as well: changing it ends every login.
+    # Bound to the password: changing it ends every login.
     return hashlib.sha256(f"{secret}.{user.get_session_auth_hash()}".encode()).hexdigest()
-
-
-def _credential_stamp(user: User) -> str:
-    """Changes with the password, tells nothing about it."""
-    return user.get_session_auth_hash()[:16]
 
 
 def _revoke_family(family: UUID) -> None:

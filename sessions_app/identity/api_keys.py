@@ -1,4 +1,4 @@
-"""API keys for programs: making, checking, revoking. A key is shown once, only its digest is stored."""
+"""API keys for programs. A key is shown once, when it is created; only its digest is stored."""
 
 import hashlib
 import hmac
@@ -22,23 +22,23 @@ from sessions_app.models import ApiKey
 MARK = "sk-user-"
 _ALPHABET = string.ascii_letters + string.digits
 _PREFIX_LENGTH = 12
-_SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits, of which the suffix that is stored tells 24
+_SECRET_LENGTH = 43  # 43 of 62 letters: 256 bits, of which the stored suffix reveals 24
 _SUFFIX_LENGTH = 4
 _LAST_USED_STEP = timedelta(minutes=1)
-# Compared with when there is no such key, so that a wrong prefix takes as long as a wrong secret.
+# Compared with if the prefix is unknown, so that a wrong prefix takes as long as a wrong secret.
 _NO_DIGEST = hashlib.sha256(b"no such key").hexdigest()
 
 
 @dataclass(frozen=True)
 class NewApiKey:
-    """row: what is stored; key: the whole key, which nobody can read again."""
+    """A key that was just created. row: the stored part; key: the whole key, which cannot be read again."""
 
     row: ApiKey
     key: str
 
 
 class ApiKeyRefused(Unauthenticated):
-    """This API key is not valid: unknown, expired or revoked."""
+    """The API key is invalid: unknown, expired or revoked."""
 
     code = "api_key_refused"
 
@@ -46,30 +46,32 @@ class ApiKeyRefused(Unauthenticated):
 def create_api_key(
     user: User, name: str, *, scopes: Iterable[str] = (), expires_at: datetime | None = None
 ) -> NewApiKey:
-    """Make a key for a user. scopes: of `principal.SCOPES`. Raises InvalidInput. Audited; twice makes two."""
+    """Create and audit a key for a user, in its own transaction.
+
+    scopes: of `principal.SCOPES`; expires_at: None for never. Raises InvalidInput (unknown_scope, expires_in_past).
+    """
     wanted = sorted(set(scopes))
     if unknown := [scope for scope in wanted if scope not in SCOPES]:
         raise InvalidInput(f"Unknown scope {unknown[0]!r}. Known: {', '.join(SCOPES)}.", code="unknown_scope")
     if expires_at is not None and expires_at <= timezone.now():
-        raise InvalidInput("The key would expire in the past.", code="expires_in_past")
+        raise InvalidInput("The expiry date is in the past. Choose a later one.", code="expires_in_past")
     prefix, secret = _random(_PREFIX_LENGTH), _random(_SECRET_LENGTH)
     with transaction.atomic():
-        digest = _digest(prefix, secret)
         row = ApiKey.objects.create(
             user=user,
             name=name,
             prefix=prefix,
-            digest=digest,
+            digest=_digest(prefix, secret),
             suffix=secret[-_SUFFIX_LENGTH:],
             scopes=wanted,
             expires_at=expires_at,
         )
-        audit.record("ApiKeyCreated", details=_events(row))
+        audit.record("ApiKeyCreated", details=_audit_details(row))
     return NewApiKey(row, f"{MARK}{prefix}{secret}")
 
 
 def authenticate_key(key: str) -> Principal:
-    """The principal of a valid key. Raises ApiKeyRefused. Notes the use at most once a minute."""
+    """Return the principal of a valid key. Raises ApiKeyRefused. Stores the time of use at most once a minute."""
     text = key.removeprefix(MARK)
     prefix, secret = text[:_PREFIX_LENGTH], text[_PREFIX_LENGTH:]
     row = _BY_PREFIX.first(prefix)
@@ -87,7 +89,7 @@ _BY_PREFIX = CompiledObjects(lambda prefix: ApiKey.objects.select_related("user"
 
 
 def get_key_id(key: str) -> UUID:
-    """The id of a key that was just proven. Raises ApiKeyRefused."""
+    """Return the id of a key that was just authenticated. Raises ApiKeyRefused."""
     prefix = key.removeprefix(MARK)[:_PREFIX_LENGTH]
     row_id = ApiKey.objects.filter(prefix=prefix).values_list("pk", flat=True).first()
     if row_id is None:
@@ -96,24 +98,24 @@ def get_key_id(key: str) -> UUID:
 
 
 def is_valid_key(key_id: UUID) -> bool:
-    """Whether the key of that id may still be used."""
+    """Return whether the key with that id is still valid."""
     row = ApiKey.objects.select_related("user").filter(pk=key_id).first()
     return row is not None and _is_usable(row, timezone.now())
 
 
 def list_api_keys(user: User) -> tuple[ApiKey, ...]:
-    """The user's keys, newest first, the revoked ones too."""
+    """Return the keys of a user, newest first, including revoked ones."""
     return tuple(ApiKey.objects.filter(user=user))
 
 
 def revoke_api_key(user: User, key_id: UUID) -> None:
-    """End one of the user's keys. Raises NotFound; ending it twice changes nothing."""
+    """Revoke and audit one of the user's keys. Idempotent. Raises NotFound."""
     row = ApiKey.objects.filter(user=user, pk=key_id).first()
     if row is None:
-        raise NotFound("There is no such API key.")
+        raise NotFound("API key not found.")
     with transaction.atomic():
         if ApiKey.objects.filter(pk=key_id, revoked_at=None).update(revoked_at=timezone.now()):
-            audit.record("ApiKeyRevoked", details=_events(row))
+            audit.record("ApiKeyRevoked", details=_audit_details(row))
 
 
 def _is_usable(row: ApiKey, now: datetime) -> bool:
@@ -121,9 +123,8 @@ def _is_usable(row: ApiKey, now: datetime) -> bool:
     return row.user.is_active and row.revoked_at is None and not is_expired
 
 
-def _events(row: ApiKey) -> dict[str, object]:
-    facts = {"key_id": str(row.pk), "name": row.name, "prefix": row.prefix, "scopes": row.scopes}
-    return {**facts, "user": row.user_id}
+def _audit_details(row: ApiKey) -> dict[str, object]:
+    return {"key_id": str(row.pk), "name": row.name, "prefix": row.prefix, "scopes": row.scopes, "user": row.user_id}
 
 
 def _random(length: int) -> str:
@@ -131,5 +132,5 @@ def _random(length: int) -> str:
 
 
 def _digest(prefix: str, secret: str) -> str:
-    # A plain hash is enough: the secret is 256 random bits, nothing to guess.
+    # A plain hash is enough: the secret is 256 random bits and cannot be guessed.
     return hashlib.sha256(f"{prefix}.{secret}".encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""One way in for every surface: a bearer token, an API key or the session of a page becomes a Principal.
+"""Authentication for every surface: turns a bearer token, an API key or a browser session into a Principal.
 
 Credentials are read from the Authorization header and the session cookie; from the query (`access_token`, `ticket`)
-only for the protocols whose clients have no other place.
+only for protocols whose clients cannot send a header.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,12 @@ from sessions_app.identity.principal import Principal, Unauthenticated
 
 
 def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: bool = False) -> Principal | None:
-    """Who makes this request (a Django request, or the ASGI scope of a consumer); None when nobody is named.
+    """Return the principal of a request, None if it carries no credential. Synchronous, one to three queries.
 
-    Raises Unauthenticated for a credential that is not valid, RateLimited for too many of those from one
-    address. Synchronous, one to three queries. For a page's session (kind `session`) the caller must check
-    CSRF (`check_csrf`) or the Origin. from_query: the protocol may name its credential in the address.
+    source: a Django request, or the ASGI scope of a consumer.
+    from_query: accept a credential in the query string.
+    For a browser session (kind `session`) the caller must check CSRF (`check_csrf`) or the Origin.
+    Raises Unauthenticated for an invalid credential, RateLimited for too many of those from one address.
     """
     request = source if isinstance(source, HttpRequest) else request_from_scope(source)
     scheme, _, credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -39,12 +40,12 @@ def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: bool = 
 
 
 def request_from_scope(scope: Mapping[str, Any]) -> HttpRequest:
-    """A Django request of a consumer's scope, without a body. Raises UnicodeDecodeError for a bad query."""
+    """Return a Django request for the ASGI scope of a consumer, without a body. Raises UnicodeDecodeError."""
     return ASGIRequest({"method": "GET", **scope}, BytesIO())
 
 
 def check_csrf(request: HttpRequest) -> None:
-    """Refuse a change that rides on a cookie without proof that our page asked for it. Raises Forbidden."""
+    """Raise Forbidden (csrf_failed) if a request that is authenticated by a cookie has no valid CSRF token."""
     check = _CsrfCheck(_checked_view)
     check.process_request(request)
     reason = check.process_view(request, _checked_view, (), {})
@@ -58,7 +59,7 @@ class _CsrfCheck(CsrfViewMiddleware):
 
 
 def _checked_view(request: HttpRequest) -> HttpResponse:
-    """Stands for the view in Django's check, which looks whether a view exempts itself. Never called."""
+    """Placeholder for Django's check, which reads the exemption flag of a view. Never called."""
     return HttpResponse()
 
 

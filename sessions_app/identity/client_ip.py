@@ -1,4 +1,4 @@
-"""The network address a request comes from. A forwarded address counts only when a trusted proxy says so."""
+"""The network address of a client. A forwarded address is used only if a trusted proxy added it."""
 
 from ipaddress import IPv6Address, ip_address, ip_network
 
@@ -9,8 +9,11 @@ UNKNOWN = "0.0.0.0"  # noqa: S104 - a placeholder that every address column acce
 
 
 def of_request(request: HttpRequest) -> str:
-    """The client's address. Walks X-Forwarded-For from the right, past each proxy that KOMAND_TRUSTED_PROXIES
-    names (networks, or `unix` for a proxy on our own socket); what a client wrote to the left never counts."""
+    """Return the address of the client.
+
+    Reads X-Forwarded-For from the right, past each proxy in KOMAND_TRUSTED_PROXIES (networks, or `unix` for a proxy on
+    a local socket). Entries further left could be forged by the client and are ignored.
+    """
     address = request.META.get("REMOTE_ADDR") or "unix"
     hops = [hop.strip() for hop in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if hop.strip()]
     while hops and _is_trusted(address):
@@ -19,7 +22,7 @@ def of_request(request: HttpRequest) -> str:
 
 
 def network_of(address: str) -> str:
-    """What one party can be counted by: an IPv4 address, or the /64 network of an IPv6 one."""
+    """Return the key by which one client is counted: an IPv4 address, or the /64 network of an IPv6 one."""
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):
         if parsed.ipv4_mapped:

@@ -1,4 +1,4 @@
-"""Checks an e-mail or user name with a password, behind the lockout of too many failures."""
+"""Login with an e-mail address or user name and a password, with a lockout after too many failures."""
 
 from copy import copy
 
@@ -13,7 +13,7 @@ from audit_app.kernel.errors import RateLimited
 from sessions_app.identity import client_ip, rate_limits
 from sessions_app.identity.principal import Unauthenticated
 
-_PERMANENT_LOCKOUT_SECONDS = 3600  # what to tell a client when only an operator can unlock
+_PERMANENT_LOCKOUT_SECONDS = 3600  # sent to the client if only an operator can unlock
 
 
 class LoginRefused(Unauthenticated):
@@ -29,10 +29,10 @@ class LockedOut(RateLimited):
 
 
 def log_in(request: HttpRequest, identifier: str, password: str) -> User:
-    """The active user of that e-mail or user name. Audited; whoever opens the login sends Django's `user_logged_in`.
+    """Return the active user with that e-mail address or user name. Audited; the caller sends `user_logged_in`.
 
-    Raises LoginRefused with the same words, after the same work, for an unknown name and a wrong password;
-    LockedOut and RateLimited for too many tries.
+    Raises LoginRefused, with the same text after the same work for an unknown name and a wrong password; LockedOut or
+    RateLimited after too many attempts.
     """
     address = client_ip.network_of(client_ip.of_request(request))
     rate_limits.take(rate_limits.login_limit(), f"address:{address}")
@@ -41,16 +41,16 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
         audit.record("LoggedIn", details={"user": user.username, "address": address}, actor=f"user:{user.pk}")
         return user
     if getattr(request, "axes_locked_out", False):
-        request.axes_locked_out = False  # type: ignore[attr-defined]  # ours is the answer, not its middleware's
+        request.axes_locked_out = False  # type: ignore[attr-defined]  # this code responds, not the middleware of axes
         cool_off = get_cool_off(request)
         raise LockedOut(retry_after_seconds=int(cool_off.total_seconds()) if cool_off else _PERMANENT_LOCKOUT_SECONDS)
     raise LoginRefused
 
 
 def announce(request: HttpRequest, user: User) -> None:
-    """Send Django's `user_logged_in` for a login that opens no session on a page.
+    """Send Django's `user_logged_in` for a login that opens no browser session.
 
-    The lockout's log takes down the session of the request and would make one, with a cookie, so it sees none.
+    The lockout's log reads the session of the request and would create one, with a cookie: it gets a copy without.
     """
     bare = copy(request)
     bare.__dict__.pop("session", None)
@@ -58,6 +58,6 @@ def announce(request: HttpRequest, user: User) -> None:
 
 
 def _find_username(identifier: str) -> str:
-    """The user name of an e-mail address that exactly one user has; otherwise what was given."""
+    """Return the user name for an e-mail address that exactly one user has, otherwise the identifier."""
     names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
     return names[0] if len(names) == 1 else identifier

@@ -1,4 +1,4 @@
-"""Who makes a request, and what the credential they showed allows. Plain data: no database, no settings."""
+"""The authenticated identity of a request and the scopes of its credential. Plain data."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,10 +10,10 @@ from audit_app.kernel.errors import AppError
 READ = "read"
 SENDERS_ANY = "senders:any"
 
-# What an API key may carry, and what it means. An empty list: what its user may do, but not SENDERS_ANY.
+# The scopes of API keys and their meaning. A key without scopes may do what its user may, but not SENDERS_ANY.
 SCOPES = {
-    READ: "only read: requests that change something are refused",
-    SENDERS_ANY: "write as any sender, not only as the key's user",
+    READ: "read only: requests that change something are refused",
+    SENDERS_ANY: "send messages as any sender, not only as the key's user",
 }
 
 
@@ -25,7 +25,7 @@ class Unauthenticated(AppError):
 
 @dataclass(frozen=True)
 class Principal:
-    """A proven identity. scopes: of an API key; always empty for a JWT and for a page's session."""
+    """An authenticated identity. scopes: of an API key; always empty for a JWT and for a browser session."""
 
     user: User
     kind: Literal["jwt", "api_key", "session"]
@@ -40,8 +40,10 @@ class Principal:
         return READ not in self.scopes
 
     def is_self(self, sender_id: str) -> bool:
-        """Whether the sender id names this user: by id, user name or e-mail. All digits are an id and nothing
-        else, so that nobody can take another's id as a user name."""
+        """Return whether the sender id names this user by id, user name or e-mail address.
+
+        An id of digits only is compared with user ids alone, so that a user name cannot impersonate another user.
+        """
         if sender_id.isdigit():
             return sender_id == str(self.user.pk)
         return sender_id != "" and sender_id.lower() in (self.user.username.lower(), self.user.email.lower())

@@ -1,4 +1,4 @@
-"""How often one party may ask: fixed windows counted in Valkey. While Valkey is away nobody is refused."""
+"""Rate limits: fixed windows counted in Valkey. While Valkey is unavailable, every request is allowed."""
 
 import logging
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _breaker = Breaker(slow_seconds=0)
 
 @dataclass(frozen=True)
 class Limit:
-    """permits: requests in each window, 0 for no limit; the window opens with a party's first request."""
+    """A rate limit. permits: requests in each window, 0 for no limit; a window opens with the first request."""
 
     name: str
     permits: int
@@ -29,19 +29,19 @@ def api_limit() -> Limit:
 
 
 def chat_limit() -> Limit:
-    """For messages to agents."""
+    """Return the limit for messages to agents, by user."""
     return Limit("chat", settings.KOMAND_CHAT_LIMIT, settings.KOMAND_CHAT_WINDOW_SECONDS)
 
 
 def login_limit() -> Limit:
-    """For logins and for wrong credentials, by address: the lockout of accounts comes on top."""
+    """Return the limit for logins and for invalid credentials, by address. The lockout of accounts is separate."""
     return Limit("login", settings.KOMAND_LOGIN_LIMIT, settings.KOMAND_LOGIN_WINDOW_SECONDS)
 
 
 def take(limit: Limit, party: str) -> None:
-    """Count one request of the party (`user:7`, `address:10.0.0.1`).
+    """Count one request of a client (`user:7`, `address:10.0.0.1`). Synchronous, one round trip.
 
-    Raises RateLimited once the window is used up. One round trip; synchronous.
+    Raises RateLimited once the permits of the window are used up.
     """
     if limit.permits == 0 or _breaker.is_open or valkey.breaker.is_open:
         return
@@ -53,10 +53,10 @@ def take(limit: Limit, party: str) -> None:
             pipe.ttl(key)
             used, _, seconds_left = pipe.execute()
     except RedisError as error:
-        logger.warning("rate limits are not counted for some seconds: %s", error)
+        logger.warning("rate limits are not enforced for some seconds: %s", error)
         return
     if used > limit.permits:
         raise RateLimited(
-            f"Too many requests: {limit.permits} are allowed in {limit.window_seconds} seconds.",
+            f"Too many requests: {limit.permits} are allowed in {limit.window_seconds} seconds. Try again later.",
             retry_after_seconds=max(1, int(seconds_left)),
         )

@@ -1,6 +1,6 @@
-"""Whether a request may come in at all: proven identity, rate limit, CSRF of pages, read-only keys.
+"""Admission of requests: authentication, rate limit, CSRF check of browser sessions, read-only keys.
 
-What it may then touch is decided object by object in `sessions_app.access`.
+Access to single objects is checked in `sessions_app.access`.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class ReadOnlyKey(Forbidden):
-    """This API key may only read."""
+    """This API key is read-only. Use a key without the scope `read`."""
 
     code = "read_only_key"
 
 
 def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = False) -> Principal:
-    """The principal of a request that may go on; counted against the limit by user. Synchronous.
+    """Return the principal of a request that may proceed. Synchronous.
 
-    Raises Unauthenticated (nobody, or a bad credential), RateLimited, or Forbidden (a page's session without
-    its CSRF token, a read-only key that wants to change something); SuspiciousOperation for a foreign Host.
-    from_query: the protocol's clients may name their credential in the address.
+    limit: counted by user; from_query: accept a credential in the query string.
+    Raises Unauthenticated, RateLimited, Forbidden (a browser session without its CSRF token), ReadOnlyKey for a change,
+    and SuspiciousOperation for a foreign Host.
     """
     request.get_host()
     principal = authenticate(request, from_query=from_query)
@@ -44,8 +44,10 @@ def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = 
 
 
 def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: bool = False) -> Principal:
-    """As `admit`, for protocols of programs: a page's session does not count, and a key that may only read comes in,
-    whatever the method; what changes something has to look at `can_write` itself."""
+    """Return the principal of a request of a program, as `admit`, but without browser sessions.
+
+    Admits read-only keys whatever the method: code that changes something must check `can_write` itself.
+    """
     request.get_host()
     principal = authenticate(request, from_query=from_query)
     if principal is None or principal.kind == "session":
@@ -55,16 +57,18 @@ def admit_bearer(request: HttpRequest, limit: rate_limits.Limit, *, from_query: 
 
 
 def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization: str = "") -> None:
-    """Whether whoever was let in may stay. Counted against no limit. Synchronous.
+    """Check the credential of an open connection again. Counted against no limit. Synchronous.
 
-    scope: of their connection; authorization: the header, where that is not in the scope. A ticket is good for one
-    look, and for its connection. Raises Unauthenticated: logged out, key revoked, account closed, a token's time over.
+    scope: of the connection; authorization: the header, if the scope does not contain it.
+    A ticket was used up by the connection: only its user is checked.
+    Raises Unauthenticated after a logout, a revoked key, a deactivated user or the expiry of a token.
     """
     request = request_from_scope(scope)
     if authorization:
         request.META["HTTP_AUTHORIZATION"] = authorization
-    named = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
-    if (named or request.GET.get("ticket", "") or request.GET.get("access_token", "")).startswith(stream_tickets.MARK):
+    credential = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")[2].strip()
+    credential = credential or request.GET.get("ticket", "") or request.GET.get("access_token", "")
+    if credential.startswith(stream_tickets.MARK):
         may_stay = User.objects.filter(pk=principal.user.pk, is_active=True).exists()
     else:
         found = authenticate(request, from_query=True)
@@ -74,6 +78,6 @@ def check_again(scope: Mapping[str, Any], principal: Principal, *, authorization
 
 
 def admit_anyone(request: HttpRequest, limit: rate_limits.Limit) -> None:
-    """For doors that are open to all, as the login is: counted by address. Raises RateLimited."""
+    """Count a request to a public endpoint, such as the login, by address. Raises RateLimited."""
     request.get_host()
     rate_limits.take(limit, f"address:{client_ip.network_of(client_ip.of_request(request))}")

@@ -1,10 +1,9 @@
-"""Session tokens: short-lived JWTs that stand for an API key or a login, for clients that do not send those themselves.
+"""Session tokens: short-lived JWTs in place of an API key or a login, for clients that do not send those themselves.
 
-Such a token may do what the credential may that it was made of, and ends with it: revoking the key, logging out or
+A token has the rights of the credential from which it was issued and ends with it: revoking the key, logging out or
 changing the password voids it.
 """
 
-import hmac
 import secrets
 from datetime import timedelta
 from typing import Any
@@ -12,13 +11,11 @@ from uuid import UUID
 
 import jwt
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.identity import access_tokens, api_keys
 from sessions_app.identity.principal import Principal, Unauthenticated
-from sessions_app.models import RefreshToken
 
 _ALGORITHM = "HS256"
 _AUDIENCE = "komand:session"
@@ -26,43 +23,49 @@ _REQUIRED = ["sub", "exp", "aud", "cred", "scopes", "of"]
 
 
 class SessionTokenRefused(Unauthenticated):
-    """This session token is not valid (any more). Exchange your key again."""
+    """The session token is invalid or expired. Request a new one with your key or login."""
 
     code = "token_refused"
 
 
 def issue_session_token(principal: Principal, credential: str, claims: dict[str, Any]) -> str:
-    """A session token for a credential that was just proven. claims: what the client is told beside. Raises
-    InvalidInput for a credential that stands for itself alone."""
+    """Return a session token for a credential that was just authenticated.
+
+    claims: further claims for the client. Raises InvalidInput (not_exchangeable) unless the credential is an API key, a
+    token of a login or another session token.
+    """
     if is_session_token(credential):
-        of = str(_peek(credential)["of"])  # renewed: it goes on for what it was made of
+        of = str(_peek(credential)["of"])  # renewed: bound to the same key or login
     elif principal.kind == "api_key":
         of = f"key:{api_keys.get_key_id(credential)}"
     elif principal.kind == "jwt" and (login := access_tokens.find_login(credential)):
         of = f"login:{login}"
     else:
-        raise InvalidInput("Only an API key or a login's token can be exchanged.", code="not_exchangeable")
+        raise InvalidInput(
+            "Only an API key or the access token of a login can be exchanged for a session token.",
+            code="not_exchangeable",
+        )
     now = timezone.now()
-    kept = {
+    own_claims = {
         "sub": str(principal.user.pk),
         "scopes": sorted(principal.scopes),
-        "cred": _stamp(principal.user),
+        "cred": access_tokens.credential_stamp(principal.user),
         "of": of,
         "aud": _AUDIENCE,
         "jti": secrets.token_hex(16),
         "iat": now,
         "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
     }
-    return jwt.encode({**claims, **kept}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+    return jwt.encode({**claims, **own_claims}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
 
 def is_session_token(credential: str) -> bool:
-    """Whether a bearer token says that it is one of these. Proves nothing."""
+    """Return whether a bearer token claims to be a session token. Verifies nothing."""
     return _peek(credential).get("aud") == _AUDIENCE
 
 
 def authenticate_token(credential: str) -> Principal:
-    """The principal of a valid session token. Raises SessionTokenRefused."""
+    """Return the principal of a valid session token. Raises SessionTokenRefused."""
     try:
         claims: dict[str, Any] = jwt.decode(
             credential,
@@ -73,18 +76,12 @@ def authenticate_token(credential: str) -> Principal:
         )
     except jwt.InvalidTokenError:
         raise SessionTokenRefused from None
-    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
-    if user is None or not hmac.compare_digest(_stamp(user), claims["cred"]) or not _still_holds(str(claims["of"])):
+    user = access_tokens.find_user(claims)
+    kind, _, name = str(claims["of"]).partition(":")
+    is_valid = api_keys.is_valid_key(UUID(name)) if kind == "key" else not access_tokens.is_closed(UUID(name))
+    if user is None or not is_valid:
         raise SessionTokenRefused
-    kind, _, _ = str(claims["of"]).partition(":")
     return Principal(user, "api_key" if kind == "key" else "jwt", frozenset(claims["scopes"]))
-
-
-def _still_holds(of: str) -> bool:
-    kind, _, name = of.partition(":")
-    if kind == "key":
-        return api_keys.is_valid_key(UUID(name))
-    return not RefreshToken.objects.filter(family=UUID(name), revoked_at__isnull=False).exists()
 
 
 def _peek(credential: str) -> dict[str, Any]:
@@ -93,8 +90,3 @@ def _peek(credential: str) -> dict[str, Any]:
     except jwt.InvalidTokenError:
         return {}
     return claims
-
-
-def _stamp(user: User) -> str:
-    """Changes with the password, tells nothing about it."""
-    return user.get_session_auth_hash()[:16]

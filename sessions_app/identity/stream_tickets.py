@@ -1,9 +1,8 @@
-"""Stream tickets: stand-ins for a credential, for clients that can put it into an address only.
+"""Stream tickets: replacements for a credential, for clients that can only put one into a URL.
 
-Addresses end up in logs of proxies and browsers, so a ticket is good for a minute and for one connection.
+URLs are logged by proxies and browsers, so a ticket is valid for one minute and one connection.
 """
 
-import hmac
 import logging
 import secrets
 from datetime import timedelta
@@ -11,11 +10,11 @@ from typing import Any, Literal, cast
 
 import jwt
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.utils import timezone
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
+from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 logger = logging.getLogger(__name__)
@@ -28,18 +27,18 @@ _REQUIRED = ["sub", "exp", "aud", "jti", "cred", "kind", "scopes"]
 
 
 class TicketRefused(Unauthenticated):
-    """This ticket is not valid (any more). Ask for a new one."""
+    """The ticket is invalid, expired or used. Request a new one."""
 
     code = "ticket_refused"
 
 
 def issue_ticket(principal: Principal) -> str:
-    """A ticket that may do what the principal may."""
+    """Return a ticket with the rights of the principal."""
     claims = {
         "sub": str(principal.user.pk),
         "kind": principal.kind,
         "scopes": sorted(principal.scopes),
-        "cred": _stamp(principal.user),
+        "cred": access_tokens.credential_stamp(principal.user),
         "jti": secrets.token_hex(16),
         "aud": _AUDIENCE,
         "exp": timezone.now() + timedelta(seconds=SECONDS),
@@ -48,9 +47,9 @@ def issue_ticket(principal: Principal) -> str:
 
 
 def redeem_ticket(ticket: str) -> Principal:
-    """The principal of a ticket that nobody has used yet. Raises TicketRefused. Synchronous.
+    """Use up a ticket and return its principal. Raises TicketRefused. Synchronous.
 
-    While Valkey is away, a ticket may be used again within its minute.
+    While Valkey is unavailable, a ticket can be used several times within its minute.
     """
     try:
         claims: dict[str, Any] = jwt.decode(
@@ -62,17 +61,12 @@ def redeem_ticket(ticket: str) -> Principal:
         )
     except jwt.InvalidTokenError:
         raise TicketRefused from None
-    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
-    if user is None or not hmac.compare_digest(_stamp(user), claims["cred"]) or not _is_first_use(claims["jti"]):
+    user = access_tokens.find_user(claims)
+    if user is None or not _is_first_use(claims["jti"]):
         raise TicketRefused
     kind = cast(Literal["jwt", "api_key", "session"], claims["kind"])
-    # Nobody else's page can know a ticket: what rides on it needs no further proof.
+    # A foreign page cannot know a ticket: no CSRF or Origin check is needed.
     return Principal(user, "jwt" if kind == "session" else kind, frozenset(claims["scopes"]))
-
-
-def _stamp(user: User) -> str:
-    """Changes with the password, tells nothing about it."""
-    return user.get_session_auth_hash()[:16]
 
 
 def _is_first_use(ticket_id: str) -> bool:
@@ -80,5 +74,5 @@ def _is_first_use(ticket_id: str) -> bool:
     try:
         return bool(valkey.sync_client().set(key, "1", nx=True, ex=SECONDS * 2))
     except RedisError as error:
-        logger.warning("a ticket's use was not noted: %s", error)
+        logger.warning("cannot mark a ticket as used: %s", error)
         return True
