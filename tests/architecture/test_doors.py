@@ -12,6 +12,7 @@ from tests.architecture.source import Module, modules
 GUARDED = {
     "agents_app": ({"status", "owner", "fence"}, {"transitions"}),
     "tools_app": ({"status", "owner"}, {"transitions", "planning"}),
+    "sessions_app": ({"status", "owner"}, {"transitions", "records"}),  # of deliveries, and of attachments
 }
 
 
@@ -19,7 +20,7 @@ def writes(module: Module, fields: set[str]) -> Iterator[tuple[int, str]]:
     """Yield the line and the field of every write of one of the fields.
 
     It sees `x.status = …`, `.update(status=…)`, dict literals inside `CompiledUpdate(…)`, and `.update(**values)` where
-    `values` is a dict literal, or a name to which the module assigns one.
+    `values` is a dict literal, a comprehension over literal names, or a name to which the module assigns one.
     """
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Assign):
@@ -38,12 +39,25 @@ def _names_set_by(call: ast.Call, module: Module) -> Iterator[str]:
         for keyword in call.keywords:
             if keyword.arg:
                 yield keyword.arg
+            elif isinstance(keyword.value, ast.DictComp):
+                yield from _texts_of(keyword.value.generators[0].iter, module)
             elif not isinstance(keyword.value, ast.Name):
                 yield from _keys(keyword.value)
             else:
                 for node in ast.walk(module.tree):
                     if isinstance(node, (ast.Assign, ast.AnnAssign)) and _is_of(node, keyword.value.id):
                         yield from _keys(node)
+
+
+def _texts_of(listed: ast.expr, module: Module) -> Iterator[str]:
+    """Yield the literal texts of a tuple or list, or of those that the module assigns to its name."""
+    trees: list[ast.AST] = [listed]
+    if isinstance(listed, ast.Name):
+        trees = [node for node in ast.walk(module.tree) if isinstance(node, ast.Assign) and _is_of(node, listed.id)]
+    for tree in trees:
+        yield from (
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
 
 
 def _is_of(node: ast.Assign | ast.AnnAssign, name: str) -> bool:

@@ -53,6 +53,12 @@ def claim(row: Attachment, owner: UUID) -> bool:
         return Attachment.objects.filter(pk=row.pk, status="waiting", owner=None).update(owner=owner) == 1
 
 
+def unclaim(row: Attachment) -> None:
+    """Give up the claim of a process that died, so that another one fetches the file."""
+    with transaction.atomic():
+        Attachment.objects.filter(pk=row.pk, owner=row.owner, status="waiting").update(owner=None)
+
+
 def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, content: Content) -> None:
     _end(
         row,

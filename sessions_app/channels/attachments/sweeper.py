@@ -29,8 +29,7 @@ def sweep(observer: Observer) -> None:
             if records.mark_failed(row, row.owner, "it took too long"):
                 storage.drop(storage.path_of(row.id))
         elif row.owner in dead:
-            with transaction.atomic():
-                Attachment.objects.filter(pk=row.pk, owner=row.owner, status="waiting").update(owner=None)
+            records.unclaim(row)
             bell.send_now()
 
 

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
 from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.outbound import transitions
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 
 logger = logging.getLogger(__name__)
@@ -105,9 +106,7 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     first, is_edited = rows[0], capabilities.drafts == "edit"
     Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
     if draft is not None or is_edited:  # a preview may have been begun since we looked
-        fields = ("kind", "parts", "text", "body", "filename", "ready_at", "expires_at", "status")
-        shown = Delivery.objects.filter(dedupe_key=first.dedupe_key, status="draft")
-        shown.update(**{name: getattr(first, name) for name in fields})
+        transitions.finish_draft(first)
     bell.ring()
     return len(parts)
 
@@ -158,31 +157,7 @@ def open_draft(destination: Destination, session: Session, run_id: UUID, owner: 
     over. Owns it until `release_draft`: until then nothing goes out in its lane."""
     key = draft_key(destination, run_id)
     row = _row(destination, Capabilities(), Rendered("", ""), key, run_id, session, kind="answer", part=0, parts=1)
-    row.status = "draft"
-    Delivery.objects.bulk_create([row], ignore_conflicts=True)
-    if not Delivery.objects.filter(dedupe_key=key, status="draft", owner=None).update(owner=owner):
-        return None
-    return Delivery.objects.select_related("account", "session").get(dedupe_key=key)
-
-
-def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
-    """The preview is a message there now: the answer is to be written into it."""
-    Delivery.objects.filter(pk=delivery_id, owner=owner).update(provider_message_id=provider_message_id)
-
-
-def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
-    """This process shows no more previews there; the sender may go on. provider_message_id: of the message in which it
-    showed some, empty if there is none; it may not have been noted yet. False: it is to be asked again in a moment."""
-    rows = Delivery.objects.filter(dedupe_key=key)
-    shown = {"provider_message_id": provider_message_id} if provider_message_id else {}
-    is_ours = rows.filter(owner=owner, status__in=["draft", "pending"]).update(owner=None, **shown)
-    if shown and not is_ours:
-        # It was taken from us while we stood still, and our last preview may have gone over the answer: once more.
-        is_sent = rows.filter(status="sent").update(status="pending", ready_at=Now())
-        if not is_sent and rows.filter(status="sending").exists():
-            return False
-    bell.ring()
-    return True
+    return transitions.open_draft(row, owner)
 
 
 def draft_key(destination: Destination, run_id: UUID) -> str:
@@ -255,7 +230,6 @@ def _row(
         text=rendered.text,
         body=rendered.body,
         filename=rendered.filename,
-        status="pending",
         ready_at=Now(),
         created_at=Now(),
         expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),

@@ -19,7 +19,7 @@ from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import retry_until_stored
 from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError, Unsupported
 from sessions_app.channels.messages import Outgoing, Rendered
-from sessions_app.channels.outbound import outbox
+from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.rate_limiter import Pacing
 from sessions_app.channels.outbound.sender import outgoing_of
@@ -226,7 +226,7 @@ class Preview:
             await self._adapter.edit(message, self._row.provider_message_id)
             return True
         self._row.provider_message_id = await self._adapter.send(message)
-        await in_db(outbox.note_draft, self._row.pk, self._owner, self._row.provider_message_id)
+        await in_db(transitions.note_draft, self._row.pk, self._owner, self._row.provider_message_id)
         return True
 
     async def _release(self, opening: asyncio.Task[Delivery | None]) -> None:
@@ -236,7 +236,7 @@ class Preview:
                 return  # it is another's
         key = outbox.draft_key(self._destination, self._run_id)
         shown_id = self._row.provider_message_id if self._row else ""
-        while not await retry_until_stored(outbox.release_draft, key, self._owner, shown_id):
+        while not await retry_until_stored(transitions.release_draft, key, self._owner, shown_id):
             await asyncio.sleep(_AGAIN_SECONDS)
 
     @property

@@ -26,6 +26,50 @@ _WORDS = {
 }
 
 
+def open_draft(row: Delivery, owner: UUID) -> Delivery | None:
+    """Insert an unsaved row as a draft, unless it exists, and claim it for this process's previews.
+
+    Returns the stored row, or None if another process holds it or the answer is stored already. While it is claimed,
+    nothing is sent under its ordering key.
+    """
+    row.status = "draft"
+    Delivery.objects.bulk_create([row], ignore_conflicts=True)
+    rows = Delivery.objects.filter(dedupe_key=row.dedupe_key)
+    if not rows.filter(status="draft", owner=None).update(owner=owner):
+        return None
+    return rows.select_related("account", "session").get()
+
+
+def note_draft(delivery_id: int, owner: UUID, provider_message_id: str) -> None:
+    """Store the id of the message that shows the preview: the answer is to be edited into it."""
+    Delivery.objects.filter(pk=delivery_id, owner=owner).update(provider_message_id=provider_message_id)
+
+
+def finish_draft(first: Delivery) -> None:
+    """Turn the draft of an answer, if there is one, into the answer's first part, which is then due."""
+    names = ("kind", "parts", "text", "body", "filename", "ready_at", "expires_at")
+    rows = Delivery.objects.filter(dedupe_key=first.dedupe_key, status="draft")
+    rows.update(status="pending", **{name: getattr(first, name) for name in names})
+
+
+def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
+    """Give up this process's claim on a draft, so that the answer can be sent. Idempotent.
+
+    provider_message_id: the message that showed previews, perhaps not stored yet; empty if there is none. Returns
+    False if another process is sending the answer just now: call again in a moment.
+    """
+    rows = Delivery.objects.filter(dedupe_key=key)
+    shown = {"provider_message_id": provider_message_id} if provider_message_id else {}
+    is_ours = rows.filter(owner=owner, status__in=["draft", "pending"]).update(owner=None, **shown)
+    if shown and not is_ours:
+        # This process was taken for dead, and its last preview may have overwritten the answer: send it again.
+        is_sent = rows.filter(status="sent").update(status="pending", ready_at=Now())
+        if not is_sent and rows.filter(status="sending").exists():
+            return False
+    bell.ring()
+    return True
+
+
 def list_due(
     limit: int, but_accounts: Collection[UUID] = (), but_chats: Collection[tuple[UUID, str]] = ()
 ) -> list[Delivery]:

@@ -11,7 +11,7 @@ from agents_app.providers.kinds.scripted import Reply
 from agents_app.services import cancel_run
 from audit_app.models import AuditEntry
 from sessions_app.channels.adapters.telegram.adapter import Telegram
-from sessions_app.channels.outbound import drafts, outbox
+from sessions_app.channels.outbound import drafts, transitions
 from sessions_app.models import Delivery
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram, group_update, private_update
@@ -192,7 +192,7 @@ def test_a_preview_by_a_process_that_stood_still_does_not_outlive_the_answer(
     assert settle(rig) == ["sent"]
     [shown] = platform.messages[-100777]
     platform.messages[-100777][shown] = "Begun"  # what it still had to say
-    outbox.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
+    transitions.release_draft(Delivery.objects.get().dedupe_key, stopped, str(shown))
     until(lambda: platform.chat(-100777) == ["Begun and done"])
     assert AuditEntry.objects.filter(action="MessageSent").count() == 1
 

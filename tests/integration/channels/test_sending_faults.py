@@ -77,7 +77,7 @@ def test_a_preview_that_ends_while_the_database_is_away_holds_nothing_back(
 ) -> None:
     rig.agent(Reply(("One ", "and two."), delay_seconds=0.2))
     add_telegram(platform, config={"chat_seconds": 0.1})
-    monkeypatch.setattr(outbox, "release_draft", failing(outbox.release_draft, OperationalError("away")))
+    monkeypatch.setattr(transitions, "release_draft", failing(transitions.release_draft, OperationalError("away")))
     telegram(group_update(1, "a", **REPLY))
     assert settle(rig, 1) == ["sent"] and platform.chat(GROUP) == ["One and two."]
 
@@ -87,7 +87,7 @@ def test_a_preview_whose_id_could_not_be_noted_becomes_the_answer_all_the_same(
 ) -> None:
     rig.agent(Reply(("One ", "and two."), delay_seconds=0.2))
     add_telegram(platform, config={"chat_seconds": 0.1})
-    monkeypatch.setattr(outbox, "note_draft", failing(outbox.note_draft, OperationalError("away")))
+    monkeypatch.setattr(transitions, "note_draft", failing(transitions.note_draft, OperationalError("away")))
     telegram(group_update(1, "a", **REPLY))
     assert settle(rig, 1) == ["sent"] and platform.chat(GROUP) == ["One and two."]
 
@@ -326,9 +326,9 @@ def test_a_preview_that_came_over_an_answer_on_its_way_is_written_over(rig: Engi
     plan(account, "hello")
     key = Delivery.objects.get().dedupe_key
     Delivery.objects.update(status="sending", owner=uuid4(), provider_message_id="5")
-    assert not outbox.release_draft(key, stopped, "5"), "whoever sends it may have been first"
+    assert not transitions.release_draft(key, stopped, "5"), "whoever sends it may have been first"
     Delivery.objects.update(status="sent", owner=None)
-    assert outbox.release_draft(key, stopped, "5") and Delivery.objects.get().status == "pending"
+    assert transitions.release_draft(key, stopped, "5") and Delivery.objects.get().status == "pending"
 
 
 def test_an_answer_that_cannot_be_written_once_more_was_sent_all_the_same(
@@ -341,7 +341,7 @@ def test_an_answer_that_cannot_be_written_once_more_was_sent_all_the_same(
     row = Delivery.objects.get()
     platform.faults.append(Fault("status", 403, only="editMessageText"))
     platform.faults.append(Fault("status", 403, only="sendMessage"))
-    outbox.release_draft(row.dedupe_key, uuid4(), row.provider_message_id)
+    transitions.release_draft(row.dedupe_key, uuid4(), row.provider_message_id)
     assert settle(rig, 1) == ["sent"] and not platform.faults
     assert not AuditEntry.objects.filter(action="MessageFailed").exists()
 
