@@ -1,6 +1,6 @@
-"""How people decide requests for approval, from wherever they were asked: one door, in words that they understand.
+"""Decisions on requests for approval, from every page and channel.
 
-Whether somebody may decide is asked before: of `access` for users, of `entitlement` for senders in channels.
+Callers check first whether the actor may decide: with `access` for users, with `permissions` for senders in channels.
 """
 
 from uuid import UUID
@@ -20,40 +20,36 @@ LONGEST_NOTE = 1000
 
 
 def decide(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> ApprovalView:
-    """Decide a request, once. decision: one of its `choices`; note: for the model and the record.
+    """Decide a request, once. Opens its own transaction.
 
-    Raises NotFound, InvalidInput (unknown_decision, choice_not_offered, note_too_long), AlreadyDecided (naming who was
-    first), ApprovalExpired, Forbidden (not_for_ever).
+    decision: one of the request's `choices`; note: for the model and the record, at most LONGEST_NOTE characters.
+    Raises NotFound, InvalidInput (unknown_decision, choice_not_offered, note_too_long), AlreadyDecided (with the name
+    of the first actor), ApprovalExpired, Forbidden (not_for_ever).
     """
     note = note.replace("\0", "").strip()
     if len(note) > LONGEST_NOTE:
         raise InvalidInput(f"A note has at most {LONGEST_NOTE:,} characters.", code="note_too_long")
     if decision == Decision.ALLOW_ALWAYS:
-        _check_may_last(approval_id, actor)
+        _check_may_allow_always(approval_id, actor)
     try:
         decided = runs.decide_approval(approval_id, decision=decision, actor=actor, note=note)
     except AlreadyDecided as error:
         raise AlreadyDecided(f"This was decided already. {outcome_of(approval_id)}.", **error.extra) from None
-    # The sweep would do it within a second.
+    # Closes the prompts now; the sweeper would do it within a second.
     transaction.on_commit(lambda: prompts.close(decided), robust=True)
     return decided
 
 
-def _check_may_last(approval_id: UUID, actor: str) -> None:
+def _check_may_allow_always(approval_id: UUID, actor: str) -> None:
     if not permissions.may_allow_always(actor, tools.get_approval(approval_id).session_id):
         raise Forbidden(
-            "Only an operator may allow a call for ever: that holds for everybody who uses the agent. You may allow it "
-            "once or for this run.",
+            "Only an operator can always allow a call, because that applies to all users of the agent. Allow it once "
+            "or for this run.",
             code="not_for_ever",
         )
 
 
 def outcome_of(approval_id: UUID) -> str:
-    """What came of a request, in one line with the name of who decided."""
+    """Return the outcome of a request in one line, with the name of the actor who decided."""
     approval = tools.get_approval(approval_id)
     return prompt_text.outcome(approval, name_of(approval.decided_by, approval.session_id))
-
-
-def said(decision: Decision) -> str:
-    """A decision as it is told to whoever made it."""
-    return prompt_text.SAID[decision]

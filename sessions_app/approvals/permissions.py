@@ -1,8 +1,7 @@
-"""Who may see and who may decide a request for approval, on pages and in channels, and who may set agents up. Decides
-nothing itself.
+"""Permissions to see and decide requests for approval, on pages and in channels, and to configure agents.
 
-Operators see and decide every request, those of their own sessions too. Other people see the requests of their own
-sessions and wait; `KOMAND_APPROVERS=owners` lets them decide those, but not for ever.
+Operators (staff) see and decide every request, including those of their own sessions. Other users see the requests of
+their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too, but not with "always".
 """
 
 from uuid import UUID
@@ -21,31 +20,35 @@ _FOR_NOW = tuple(decision for decision in Decision if decision is not Decision.A
 
 
 def sees_all(user: User | AnonymousUser) -> bool:
-    """Whether the user may see everybody's requests."""
+    """Return whether the user may see the requests of all users."""
     return user.is_active and user.is_staff
 
 
 def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
-    """owner_id: whose session the request is of; None when it is nobody's of ours."""
+    """Return whether the user may see a request. owner_id: the user who owns its session, None if no local user does."""
     return sees_all(user) or _owns(user, owner_id)
 
 
 def may_decide(user: User | AnonymousUser, owner_id: int | None) -> bool:
-    """owner_id: whose session the request is of; None when it is nobody's of ours."""
+    """Return whether the user may decide a request. owner_id: as for `may_see`."""
     return bool(allowed_decisions(user, owner_id))
 
 
 def allowed_decisions(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
-    """All that the user may say to a request, nothing when they have to wait for somebody else. owner_id: whose session
-    the request is of; None when it is nobody's of ours."""
+    """Return the decisions that the user may make on a request, empty if they may not decide.
+
+    owner_id: the user who owns the request's session; None if no local user does.
+    """
     if sees_all(user):
         return _EVERYTHING
     return _FOR_NOW if _owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS else ()
 
 
 def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
-    """All that somebody in a chat of the account may say to a request of that session: its sender, or in a group, which
-    nobody owns, those who are entitled by themselves. Nothing when there is no such person."""
+    """Return the decisions that can be made in a chat of the account on a request of the session, perhaps none.
+
+    is_alone: a private chat, where its sender decides. A group has no owner: listed approvers and operators decide.
+    """
     if is_alone:
         actor = find_decider(account, session.sender_id, session, is_alone=True)
         if actor is None:
@@ -56,16 +59,16 @@ def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_a
 
 
 def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
-    """Whether the user may set the agent up: operators may, and whoever made it."""
+    """Return whether the user may configure the agent: operators and its owner may."""
     return sees_all(user) or _owns(user, agent.owner_id)
 
 
 def find_decider(account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool) -> str | None:
-    """The actor as whom a sender decides what is asked in a chat of the account; None when they may not. is_alone: two
-    talk there. In a group its admins may write as the group, which owns nothing.
+    """Return the actor as which a sender decides requests in a chat of the account, None if the sender may not decide.
 
-    Entitled are senders who were paired as an operator, those that the account's `approvers` list, and with
-    `KOMAND_APPROVERS=owners` whoever talks to us alone in that session.
+    is_alone: a private chat. In a group, admins may write as the group itself, which owns no session.
+    Entitled are senders paired as an operator, those in the account's `approvers`, and with `KOMAND_APPROVERS=owners`
+    the sender of the session in a private chat.
     """
     pairing = Pairing.objects.select_related("user").filter(account=account, sender_id=sender_id).first()
     if pairing is not None and pairing.user is not None and sees_all(pairing.user):
@@ -77,8 +80,10 @@ def find_decider(account: ChannelAccount, sender_id: str, session: Session | Non
 
 
 def may_allow_always(actor: str, session_id: UUID) -> bool:
-    """Whether the actor's word may hold for ever, and so for everybody who uses the agent: operators' does, and that of
-    senders whom the account of the session lists."""
+    """Return whether the actor may decide "always", which applies to all users of the agent.
+
+    Operators may, and senders in the `approvers` of the session's account.
+    """
     kind, _, name = actor.partition(":")
     if kind == "user":
         user = User.objects.filter(pk=name).first()

@@ -1,7 +1,7 @@
-"""What a request for approval says in chats: the prompt, the buttons, the outcome. Pure.
+"""Text of requests for approval in chats: the prompt, the buttons, the commands, the outcome.
 
-What strangers wrote is shown with every invisible character spelled out, and what does not fit is counted, so that
-nobody approves what they cannot see.
+Untrusted text is shown with every invisible character escaped, and text that does not fit is counted, so that nobody
+approves what they cannot see.
 """
 
 import base64
@@ -17,7 +17,7 @@ from sessions_app.channels.messages import Button
 from tools_app.executions.changes import diff
 from tools_app.types import ApprovalStatus, ApprovalView, Change, Decision
 
-SAID = {
+OUTCOMES = {
     Decision.ALLOW_ONCE: "Allowed once",
     Decision.ALLOW_RUN: "Allowed for this run",
     Decision.ALLOW_ALWAYS: "Always allowed",
@@ -28,7 +28,7 @@ _ENDED = {
     ApprovalStatus.APPROVED: "Allowed",
     ApprovalStatus.DENIED: "Denied",
     ApprovalStatus.EXPIRED: "Nobody decided in time: denied",
-    ApprovalStatus.CANCELLED: "Withdrawn: the call was given up",
+    ApprovalStatus.CANCELLED: "Withdrawn: the call was cancelled",
 }
 _LABELS = {
     Decision.ALLOW_ONCE: ("Allow once", "success"),
@@ -37,14 +37,14 @@ _LABELS = {
     Decision.DENY: ("Deny", "danger"),
 }
 _LETTERS = {"o": Decision.ALLOW_ONCE, "r": Decision.ALLOW_RUN, "a": Decision.ALLOW_ALWAYS, "d": Decision.DENY}
-_WORDS = {
+_APPROVE_OPTIONS = {
     "": Decision.ALLOW_ONCE,
     "once": Decision.ALLOW_ONCE,
     "run": Decision.ALLOW_RUN,
     "always": Decision.ALLOW_ALWAYS,
 }
 _ACTION = re.compile(r"apr:(?P<id>[A-Za-z0-9_-]{22}):(?P<letter>[orad])", re.ASCII)
-# What some keyboards and platforms put between letters.
+# Characters that some keyboards and platforms insert between letters.
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060-\u2069\ufeff]")
 _DIGEST = re.compile(r"#[0-9a-f]+\)", re.ASCII)
 _SHORT = 8
@@ -53,20 +53,19 @@ _LONGEST_PATTERN, _LONGEST_BRIEF = 300, 200
 
 
 def outcome(approval: ApprovalView, name: str) -> str:
-    """What came of it, in one line. name: what the person who decided is called."""
-    said = SAID[Decision(approval.decision)] if approval.decision else _ENDED[approval.status]
-    is_persons = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
-    by = f" by {visible(name)}" if is_persons and name else ""
-    return f"{said}{by}"
+    """Return the outcome of a request in one line. name: of the actor who decided."""
+    text = OUTCOMES[Decision(approval.decision)] if approval.decision else _ENDED[approval.status]
+    is_decided = approval.status in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED)
+    return f"{text} by {visible(name)}" if is_decided and name else text
 
 
 def narrowed(approval: ApprovalView, allowed_decisions: Collection[Decision]) -> ApprovalView:
-    """The request as it is put to somebody who may say no more than that."""
+    """Return the request with its choices narrowed to the allowed decisions."""
     return replace(approval, choices=tuple(choice for choice in approval.choices if choice in allowed_decisions))
 
 
 def scope(pattern: str) -> str:
-    """What a pattern allows, in words where it has a plain form."""
+    """Return a description of what a pattern allows, or the pattern itself if there is no plain form."""
     tool, _, rest = pattern.partition("(")
     if not rest:
         return f"every call of {visible(tool)}"
@@ -75,22 +74,23 @@ def scope(pattern: str) -> str:
     return clipped(visible(masked(pattern)), _LONGEST_PATTERN)
 
 
-# Buttons: at most 64 bytes each, which name the request and what is said to it.
+# Buttons: an id of at most 64 bytes names the request and the decision.
 
 
 def action_id(approval_id: UUID, decision: Decision) -> str:
+    """Return the id of the button for that decision on that request."""
     compact = base64.urlsafe_b64encode(approval_id.bytes).rstrip(b"=").decode()
     letter = next(letter for letter, meant in _LETTERS.items() if meant is decision)
     return f"apr:{compact}:{letter}"
 
 
 def is_ours(action: str) -> bool:
-    """Whether a button was one of an approval, valid or not."""
+    """Return whether a button belongs to an approval, valid or not."""
     return action.startswith("apr:")
 
 
 def read_action(action: str) -> tuple[UUID, Decision] | None:
-    """What a button means, None when it is not one of ours."""
+    """Return the request and the decision of a button, None if the id is invalid."""
     found = _ACTION.fullmatch(action)
     if found is None:
         return None
@@ -102,7 +102,7 @@ def read_action(action: str) -> tuple[UUID, Decision] | None:
 
 
 def buttons(approval: ApprovalView, most: int) -> tuple[Button, ...]:
-    """One for each thing that may be said to it; where only a few fit, the plain yes and no."""
+    """Return a button for each choice; only "allow once" and "deny" if more than `most` would be needed."""
     offered = [decision for decision in _LABELS if decision in approval.choices]
     if len(offered) > most:
         offered = [decision for decision in offered if decision in (Decision.ALLOW_ONCE, Decision.DENY)]
@@ -111,16 +111,16 @@ def buttons(approval: ApprovalView, most: int) -> tuple[Button, ...]:
     )
 
 
-# Commands, where there are no buttons.
+# Commands, for channels without buttons.
 
 
 def short_id(approval_id: UUID) -> str:
-    """Enough of an id to tell the few that wait in a chat apart. Its end: the beginning is the time."""
+    """Return the end of an id, enough to distinguish the requests in a chat. Its beginning is the time."""
     return approval_id.hex[-_SHORT:]
 
 
 def find_named(name: str, approvals: Iterable[ApprovalView]) -> ApprovalView | None:
-    """The request that a command names by the end of its id; without a name, the only one there is."""
+    """Return the request that a command names by the end of its id; without a name, the only request."""
     found = list(approvals)
     if name:
         wanted = name.lower().replace("-", "")
@@ -129,13 +129,13 @@ def find_named(name: str, approvals: Iterable[ApprovalView]) -> ApprovalView | N
 
 
 def read_command(text: str) -> tuple[str, Decision, str] | None:
-    """`/approve [id] [run|always]` and `/deny [id] [note]`: the id, what is said, the note. None: not understood."""
-    command, *words = _INVISIBLE.sub("", text).split()
-    name = words[0] if words and re.fullmatch(r"[0-9a-fA-F-]{4,36}", words[0]) else ""
-    rest = words[1:] if name else words
+    """Parse `/approve [id] [run|always]` or `/deny [id] [note]` into id, decision and note; None if invalid."""
+    command, *arguments = _INVISIBLE.sub("", text).split()
+    has_id = bool(arguments) and bool(re.fullmatch(r"[0-9a-fA-F-]{4,36}", arguments[0]))
+    name, rest = (arguments[0], arguments[1:]) if has_id else ("", arguments)
     if command == "/deny":
         return name, Decision.DENY, " ".join(rest)
-    decision = _WORDS.get(" ".join(rest).lower())
+    decision = _APPROVE_OPTIONS.get(" ".join(rest).lower())
     return (name, decision, "") if decision is not None else None
 
 
@@ -145,13 +145,13 @@ def read_command(text: str) -> tuple[str, Decision, str] | None:
 def prompt(
     approval: ApprovalView, change: Change | None, *, agent_name: str, may_decide: bool, has_buttons: bool, room: int
 ) -> str:
-    """The request. may_decide: somebody who reads it here may; room: characters for what the call is about."""
+    """Return the prompt. may_decide: a reader of the chat may; room: characters for the arguments or the diff."""
     lines = [f"**{visible(agent_name)}** wants to use `{_code(approval.tool)}` ({approval.risk} risk)."]
-    lines += [f"Why it asks: {_plain(approval.reason)}"] if approval.reason else []
+    lines += [f"Reason: {_plain(approval.reason)}"] if approval.reason else []
     body = _diff_block(change, room) if change else ""
     lines.append(body or _block(pretty_json(masked(approval.arguments)), room, "json"))
     if not may_decide:
-        lines.append("An operator has to decide this. I go on by myself when it is done.")
+        lines.append("An operator has to decide this. I will continue automatically afterwards.")
         return "\n\n".join(lines)
     if Decision.ALLOW_ALWAYS in approval.choices and approval.pattern:
         lines.append(f"“Always” means for this agent: `{_code(scope(approval.pattern))}`")
@@ -161,7 +161,7 @@ def prompt(
 
 
 def answered(approval: ApprovalView, name: str) -> str:
-    """What the prompt becomes when the request is decided."""
+    """Return the text that replaces the prompt once the request is decided."""
     about = summary(masked(approval.arguments), _LONGEST_BRIEF)
     lines = [f"`{_code(approval.tool)}` {_plain(about)}", f"**{_plain(outcome(approval, name))}.**"]
     return "\n\n".join([*lines, _plain(masked(approval.note))] if approval.note else lines)
@@ -169,7 +169,11 @@ def answered(approval: ApprovalView, name: str) -> str:
 
 def _instructions(approval: ApprovalView) -> str:
     name = short_id(approval.id)
-    more = [word for word, decision in _WORDS.items() if word in ("run", "always") and decision in approval.choices]
+    more = [
+        word
+        for word, decision in _APPROVE_OPTIONS.items()
+        if word in ("run", "always") and decision in approval.choices
+    ]
     also = ", ".join(f"`/approve {name} {word}`" for word in more)
     return f"To decide, write `/approve {name}`{f' ({also})' if also else ''} or `/deny {name} why not`."
 
@@ -184,7 +188,7 @@ def _diff_block(change: Change, room: int) -> str:
 
 
 def _block(text: str, room: int, language: str) -> str:
-    """Text as a fenced block that it cannot end."""
+    """Return a fenced code block, with a fence that the text cannot close."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{clipped(text, room)}\n{fence}"
 
@@ -194,5 +198,5 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is Markdown."""
+    """Return the text with all Markdown escaped."""
     return re.sub(r"([\\`*_\[\]<>#|~!])", r"\\\1", visible(text).replace("\n", " "))

@@ -42,7 +42,7 @@ def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
         return
     try:
         approval, decision = _meant(account, press)
-        _decide(arrival, destination, approval, decision, "", f"{decisions.said(decision)}.")
+        _decide(arrival, destination, approval, decision, "", f"{prompt_text.OUTCOMES[decision]}.")
     except AppError as error:
         record(arrival, error.code, destination, error.message, kind="press")
 

@@ -157,7 +157,7 @@ def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) 
     page = browse(alice).get(f"/chat/{approval.execution.session_id}").content.decode()
     assert [each.value for each in Decision if f'value="{each}"' in page] == offered
     refused = decide(alice, approval, "allow_always")
-    assert refused.status_code == 403 and "everybody who uses the agent" in refused.content.decode()
+    assert refused.status_code == 403 and "all users of the agent" in refused.content.decode()
     assert not Grant.objects.exists()
     assert decide(alice, approval, "allow_run").status_code == 200
 
