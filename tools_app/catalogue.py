@@ -1,6 +1,6 @@
-"""All tools there are for an agent: the built-in ones and those of further sources (MCP servers, skills).
+"""All tools available to an agent: the built-in ones and those of tool sources (MCP servers, skills).
 
-A source owns one prefix of names, so that looking up a tool asks one place. Wiring adds the sources.
+Each source owns one prefix of names, so that a look-up queries one source. `komand.wiring` adds the sources.
 """
 
 import re
@@ -13,32 +13,32 @@ from tools_app.types import AnyTool
 
 
 class ToolSource(ABC):
-    """A place that tools come from at run time. Synchronous; may read the database, so not from an event loop."""
+    """A provider of tools at run time. Synchronous; may read the database, so not for use on an event loop."""
 
     prefix: ClassVar[str]  # of the names of all its tools, such as `mcp__`
 
     @abstractmethod
     def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
-        """The tools it has for this agent (its public id) now."""
+        """Return the tools that the agent (public id) has from this source."""
 
     @abstractmethod
     def find_tool(self, name: str, agent_id: str) -> AnyTool | None:
-        """The tool of this name, if this agent has it."""
+        """Return the tool of this name if the agent has it, else None."""
 
 
-# All that model APIs let a tool be called.
+# Tool names that model APIs accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _sources: dict[str, ToolSource] = {}
 
 
 def add_source(source: ToolSource) -> None:
-    """Make a source known. Wiring calls it once per process."""
+    """Register a source. Called once per process, at start-up."""
     _sources[source.prefix] = source
 
 
 def list_tools(agent_id: str) -> list[AnyTool]:
-    """Every tool there is for the agent, whatever its policy says of them."""
+    """Return every tool of the agent, including those that its policy denies."""
     found = list(tools)
     for source in _sources.values():
         found.extend(source.list_tools(agent_id))
@@ -46,9 +46,9 @@ def list_tools(agent_id: str) -> list[AnyTool]:
 
 
 def find_tool(name: str, agent_id: str) -> AnyTool | None:
-    """The tool of this name, if there is one for the agent. name: as a model wrote it, so it may be anything."""
+    """Return the tool of this name if the agent has one. name: as a model wrote it, so it may be any text."""
     if not _NAME.fullmatch(name):
-        return None  # also for databases, some of which refuse to be asked for it
+        return None  # some databases reject such text in a query
     for prefix, source in _sources.items():
         if name.startswith(prefix):
             return source.find_tool(name, agent_id)

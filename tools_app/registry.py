@@ -1,4 +1,4 @@
-"""The tools that Komand brings along, by name. Which others an agent has, `catalogue` knows."""
+"""The built-in tools, by name. `catalogue` also knows those of MCP servers and skills."""
 
 from audit_app.kernel.registry import Registry
 from tools_app.types import AnyTool

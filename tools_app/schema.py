@@ -1,4 +1,4 @@
-"""Reads and checks what a model sends as arguments, and says what was wrong so that the model can mend it. Pure."""
+"""Parses and validates the arguments that a model sends, with error messages that let the model correct them. Pure."""
 
 import json
 import math
@@ -19,22 +19,22 @@ TIMEOUT = "timeout_seconds"
 _MAX_PROBLEMS = 5
 _MAX_PROBLEM_CHARACTERS = 300
 _MAX_DEPTH = 40
-# Of keywords that are evaluated for one value: beyond, the schema is at fault.
+# Limit of keyword evaluations for one value, against schemas that recurse exponentially.
 _MAX_STEPS = 50_000
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _REGULAR = frozenset({"pattern", "patternProperties"})
 _NAMING = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-# A NUL character as JSON text spells it, behind any escaped backslashes.
+# An escaped NUL character in JSON text, after any escaped backslashes.
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 class ArgumentsError(ValueError):
-    """The arguments of a call cannot be used. The message is written for the model."""
+    """Unusable arguments of a call. The message is written for the model."""
 
 
 def advertised(spec: ToolSpec, *, max_timeout_seconds: int) -> ToolSpec:
-    """The spec as models see it: with an optional time limit of the call's own."""
+    """Return the spec as models see it: with the optional argument `timeout_seconds`."""
     limit = {
         "type": "integer",
         "minimum": 1,
@@ -46,9 +46,9 @@ def advertised(spec: ToolSpec, *, max_timeout_seconds: int) -> ToolSpec:
 
 
 def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
-    """The arguments object in a model's raw JSON text; no text at all means no arguments.
+    """Return the object in a model's raw JSON text; empty text means no arguments.
 
-    Raises ArgumentsError for text that is too long, is not whole JSON, or is no object.
+    Raises ArgumentsError for text that is too long, is not complete JSON, or is not an object.
     """
     if len(text) > max_characters:
         raise ArgumentsError(f"The arguments are longer than {max_characters} characters. Send less.")
@@ -65,9 +65,9 @@ def read_arguments(text: str, *, max_characters: int) -> dict[str, Any]:
 
 
 def take_timeout(arguments: dict[str, Any], *, default_seconds: int, max_seconds: int) -> tuple[dict[str, Any], int]:
-    """The arguments without the call's own time limit, and the limit in whole seconds, capped at `max_seconds`.
+    """Return the arguments without the call's own time limit, and the limit in whole seconds, capped at `max_seconds`.
 
-    Raises ArgumentsError for a limit that is no number of at least 1.
+    Raises ArgumentsError for a limit that is not a number of at least 1.
     """
     rest = {name: value for name, value in arguments.items() if name != TIMEOUT}
     asked = arguments.get(TIMEOUT)
@@ -79,14 +79,14 @@ def take_timeout(arguments: dict[str, Any], *, default_seconds: int, max_seconds
 
 
 def check_arguments(arguments: dict[str, Any], parameters: dict[str, Any]) -> None:
-    """Raises ArgumentsError that names each field that does not fit the JSON Schema and what it should be."""
+    """Raise ArgumentsError with each field that does not match the JSON Schema and the expected value."""
     problems = find_problems(arguments, parameters)
     if problems:
         raise ArgumentsError(f"The arguments do not fit the tool's parameters: {problems}.")
 
 
 def find_problems(value: Any, schema: dict[str, Any]) -> str:
-    """What of a JSON value does not fit a JSON Schema, the first few fields and what each should be; empty: it fits."""
+    """Return the first few mismatches of a JSON value and a JSON Schema, as text; empty if it is valid."""
     _steps_left.set(_MAX_STEPS)
     errors: Iterable[ValidationError] = _Validator(schema).iter_errors(value)
     try:
@@ -95,12 +95,12 @@ def find_problems(value: Any, schema: dict[str, Any]) -> str:
         return "it is nested too deeply to be checked"
     except _TooMuchWorkError:
         return "it takes too long to be checked"
-    except Exception as error:  # a stranger's schema can be wrong in ways that show only now
+    except Exception as error:  # a third-party schema may fail only when it is evaluated
         return f"it cannot be checked by the schema: {str(error)[:_MAX_PROBLEM_CHARACTERS]}"
 
 
 class _TooMuchWorkError(Exception):
-    """A schema that refers to itself twice at each level doubles the work each time."""
+    """A schema needs too many evaluations: one that refers to itself twice doubles them at each level."""
 
 
 _steps_left: ContextVar[int] = ContextVar("steps_left")
@@ -118,7 +118,7 @@ def _counted(keyword: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unique_items(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterable[ValidationError]:
-    """In linear time: the library compares each with each."""
+    """Check `uniqueItems` in linear time: the library compares all pairs."""
     if rule and isinstance(instance, list) and len({canonical_json(item) for item in instance}) < len(instance):
         yield ValidationError("has the same item twice")
 
@@ -133,20 +133,21 @@ _Validator = validators.extend(  # type: ignore[no-untyped-call]
 
 
 def fit_foreign(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that strangers wrote, without what must not be evaluated here: regular expressions may take for ever.
+    """Return a third-party schema without what must not be evaluated here: regular expressions may take exponential
+    time.
 
-    Raises ValueError for one that is none, is nested too deeply, or refers to something outside of itself.
+    Raises ValueError if it is not a valid schema, is nested too deeply, or has an external reference.
     """
     fit: dict[str, Any] = _fit(schema)
     try:
         Draft202012Validator.check_schema(fit)
     except SchemaError as error:
-        raise ValueError(f"the schema is none: {error.message[:_MAX_PROBLEM_CHARACTERS]}") from None
+        raise ValueError(f"not a valid JSON Schema: {error.message[:_MAX_PROBLEM_CHARACTERS]}") from None
     return fit
 
 
 def _fit(schema: Any, *, depth: int = 0, names: bool = False) -> Any:
-    """names: the keys at this level are names that the stranger chose, not words of JSON Schema."""
+    """names: the keys at this level are property names, not keywords of JSON Schema."""
     if depth > _MAX_DEPTH:
         raise ValueError("the schema is nested too deeply")
     if isinstance(schema, list):
@@ -155,7 +156,7 @@ def _fit(schema: Any, *, depth: int = 0, names: bool = False) -> Any:
         return schema
     for key in () if names else _REFERENCES & schema.keys():
         if not (isinstance(schema[key], str) and schema[key].startswith("#")):
-            raise ValueError(f"the schema refers to something outside of itself: {key}")
+            raise ValueError(f"the schema has an external reference: {key}")
     return {
         key: _fit(item, depth=depth + 1, names=not names and key in _NAMING)
         for key, item in schema.items()
@@ -164,7 +165,7 @@ def _fit(schema: Any, *, depth: int = 0, names: bool = False) -> Any:
 
 
 def check_spec(spec: ToolSpec) -> None:
-    """Raises jsonschema's SchemaError or ValueError for a tool whose declaration is not usable."""
+    """Raise SchemaError or ValueError if a tool's declaration is invalid."""
     Draft202012Validator.check_schema(spec.parameters)
     if spec.parameters.get("type") != "object":
         raise ValueError(f"the parameters of {spec.name} must be a schema of an object")
@@ -218,12 +219,12 @@ def _finite(digits: str) -> float:
 
 
 def without_nul(text: str) -> str:
-    """The JSON text without the NUL characters in its strings, which no JSON column of PostgreSQL takes."""
+    """Return the JSON text without NUL characters in its strings: no JSON column of PostgreSQL accepts them."""
     return _NUL.sub(r"\1", text)
 
 
 def _refuse_unstorable(arguments: dict[str, Any]) -> None:
-    """Refuses what a database's JSON column or a recursive walk of it could not take."""
+    """Raise ArgumentsError for what a JSON column cannot store or a recursive walk cannot process."""
     level: list[Any] = [arguments]
     for _ in range(_MAX_DEPTH):
         level = [item for value in level for item in _children(value)]

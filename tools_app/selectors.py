@@ -1,4 +1,4 @@
-"""Reads executions and hands them out as frozen views. Writes nothing."""
+"""Queries of executions, approvals and questions, which return frozen views. Writes nothing."""
 
 from collections.abc import Collection
 from uuid import UUID, uuid4
@@ -21,17 +21,17 @@ from tools_app.types import (
 
 
 def list_executions(run_id: UUID) -> tuple[ExecutionView, ...]:
-    """Every execution of a run, in the order of its steps and of the calls in each."""
+    """Return the executions of a run, ordered by step and call."""
     return tuple(view(row) for row in ToolExecution.objects.filter(run_id=run_id).order_by("step", "call_index"))
 
 
 def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, ...]:
-    """The executions with these ids, of whatever runs, oldest first; ids that are unknown are left out."""
+    """Return the executions with these ids, oldest first. Unknown ids are left out."""
     return tuple(view(row) for row in ToolExecution.objects.filter(id__in=execution_ids).order_by("id"))
 
 
 def get_execution(execution_id: UUID) -> ExecutionView:
-    """Raises NotFound."""
+    """Return an execution. Raises NotFound."""
     row = ToolExecution.objects.filter(id=execution_id).first()
     if row is None:
         raise NotFound("There is no such tool execution.")
@@ -39,28 +39,31 @@ def get_execution(execution_id: UUID) -> ExecutionView:
 
 
 def has_open(run_id: UUID) -> bool:
-    """Whether any execution of the run is pending or running."""
+    """Return whether any execution of the run is pending or running."""
     return open_executions().filter(run_id=run_id).exists()
 
 
 def open_executions() -> QuerySet[ToolExecution]:
-    """Pending and running ones. Usable as a subquery: `Exists(open_executions().filter(run_id=OuterRef("id")))`."""
+    """Return the pending and running executions.
+
+    Usable as a subquery: `Exists(open_executions().filter(run_id=OuterRef("id")))`.
+    """
     return ToolExecution.objects.filter(IS_OPEN).order_by()
 
 
 def list_running(owner: UUID) -> frozenset[tuple[UUID, int]]:
-    """What a process runs: ids, each with the number of the attempt."""
+    """Return the executions that a process runs, as (id, number of the attempt)."""
     return frozenset(ToolExecution.objects.filter(owner=owner).order_by().values_list("id", "attempts"))
 
 
 def find_waiting_for_loop() -> UUID | None:
-    """The execution that has waited longest for an event loop; requests for approval do not wait for one."""
+    """Return the execution that has waited longest for an event loop. Calls that need approval do not wait for one."""
     waiting = ToolExecution.objects.filter(status=ExecutionStatus.PENDING, runs_in_loop=True, renudge_at__isnull=False)
     return waiting.order_by("renudge_at").values_list("id", flat=True).first()
 
 
 def view(row: ToolExecution) -> ExecutionView:
-    """The row as other apps see it."""
+    """Return the frozen view of a row."""
     duration = None
     if row.started_at is not None and row.completed_at is not None:
         duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)
@@ -87,7 +90,7 @@ def view(row: ToolExecution) -> ExecutionView:
 
 
 def get_approval(approval_id: UUID) -> ApprovalView:
-    """Raises NotFound."""
+    """Return an approval request. Raises NotFound."""
     row = Approval.objects.select_related("execution").filter(id=approval_id).first()
     if row is None:
         raise NotFound("There is no such approval.")
@@ -97,7 +100,7 @@ def get_approval(approval_id: UUID) -> ApprovalView:
 def list_approvals(
     *, status: str = "", session_ids: Collection[UUID] | None = None, limit: int = 50, offset: int = 0
 ) -> tuple[ApprovalView, ...]:
-    """The newest first. status: only those; session_ids: only of these sessions, None for all."""
+    """Return approval requests, newest first. session_ids: None for all sessions."""
     rows = Approval.objects.select_related("execution").order_by("-id")
     if status:
         rows = rows.filter(status=status)
@@ -107,27 +110,29 @@ def list_approvals(
 
 
 def list_approvals_of(execution_ids: Collection[UUID]) -> tuple[ApprovalView, ...]:
-    """The requests about these executions; most executions have none."""
+    """Return the approval requests of these executions. Most executions have none."""
     rows = Approval.objects.select_related("execution").filter(execution_id__in=execution_ids)
     return tuple(approval_view(row) for row in rows)
 
 
 def find_calls(tool: str, argument: str, run_ids: Collection[UUID]) -> dict[tuple[UUID, str], UUID]:
-    """The last completed call of the tool by its run and the text of one argument. Reads no other argument: they may
-    be long."""
+    """Return the last completed call of the tool by run and text of one argument.
+
+    Reads no other argument: they may be long.
+    """
     rows = ToolExecution.objects.filter(run_id__in=run_ids, tool=tool, status=ExecutionStatus.COMPLETED)
     found = rows.order_by("id").values_list("run_id", f"arguments__{argument}", "id")
     return {(run_id, text): execution_id for run_id, text, execution_id in found}
 
 
 def list_pending_approvals(limit: int = 500) -> tuple[ApprovalView, ...]:
-    """What waits for a decision, whatever expires first coming first."""
+    """Return the pending approval requests, the next to expire first."""
     rows = pending_approvals().select_related("execution")
     return tuple(approval_view(row) for row in rows.order_by("expires_at")[:limit])
 
 
 def pending_approvals() -> QuerySet[Approval]:
-    """The requests that wait for a decision. Usable as a subquery, like `open_executions`."""
+    """Return the pending approval requests. Usable as a subquery, like `open_executions`."""
     return Approval.objects.filter(status=ApprovalStatus.PENDING.value).order_by()
 
 
@@ -136,8 +141,8 @@ def has_pending_approval(run_id: UUID) -> bool:
 
 
 def find_question(session_id: UUID) -> InputView | None:
-    """What the session's person is being asked now: the oldest open question."""
-    found = _QUESTIONS.rows(session_id)  # as a rule there is none, and a message waits for this answer
+    """Return the oldest open question of the session, or None."""
+    found = _QUESTIONS.rows(session_id)  # on the path of every message, and usually empty
     return input_view(InputRequest.objects.get(pk=found[0][0])) if found else None
 
 
@@ -152,14 +157,14 @@ _QUESTIONS = CompiledQuery(
 
 
 def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
-    """The ids of the questions of these executions, by execution; those that ask nothing are left out."""
+    """Return the ids of these executions' questions, by execution. Executions without a question are left out."""
     wanted = [UUID(execution_id) for execution_id in execution_ids]
     rows = InputRequest.objects.filter(execution_id__in=wanted).values_list("execution_id", "id")
     return {str(execution_id): str(request_id) for execution_id, request_id in rows}
 
 
 def pending_questions() -> QuerySet[InputRequest]:
-    """The questions that wait for their people now."""
+    """Return the questions that are open now."""
     return InputRequest.objects.filter(status=InputStatus.PENDING, expires_at__gt=Now()).order_by()
 
 
@@ -168,7 +173,7 @@ def has_open_question(run_id: UUID) -> bool:
 
 
 def list_questions_of(execution_ids: Collection[UUID]) -> dict[UUID, str]:
-    """What these executions asked their people, answered or not; most asked nothing."""
+    """Return the text of these executions' questions, answered or not. Most executions have none."""
     return dict(InputRequest.objects.filter(execution_id__in=execution_ids).values_list("execution_id", "question"))
 
 
@@ -189,7 +194,7 @@ def input_view(row: InputRequest) -> InputView:
 
 
 def approval_view(row: Approval) -> ApprovalView:
-    """A frozen view of a row loaded with its execution."""
+    """Return the frozen view of a row loaded with its execution."""
     execution = row.execution
     return ApprovalView(
         id=row.id,

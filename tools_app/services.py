@@ -1,4 +1,8 @@
-"""The doors by which other apps use tools: offer, plan, execute, cancel, sweep."""
+"""Public operations on tool executions: plan, execute, cancel, approve, answer, sweep.
+
+Other apps import the operations from here, the queries from `selectors` and the data from `types` and `events`. The
+contract "Private modules of tools_app" in pyproject.toml lists the modules that they must not import.
+"""
 
 from tools_app.executions.approvals import AlreadyDecided, ApprovalExpired, decide_approval
 from tools_app.executions.cancel import cancel_execution, cancel_executions

@@ -1,4 +1,4 @@
-"""Celery entry points of tools_app."""
+"""Celery tasks of tools_app."""
 
 from uuid import UUID
 
@@ -10,11 +10,11 @@ from tools_app.executions import loop_runner, nudges
 
 @shared_task(name=nudges.EXECUTE, ignore_result=True)
 def execute(execution_id: str) -> None:
-    """Run one execution in this process, under the time limits that came with the nudge."""
+    """Run one execution in this process, under the time limits sent with the nudge."""
     services.execute(UUID(execution_id))
 
 
 @shared_task(name=nudges.EXECUTE_HERE, ignore_result=True)
 def execute_here(execution_id: str) -> None:
-    """There is a call for this worker's event loop. Returns at once."""
-    loop_runner.ring(UUID(execution_id))
+    """Offer a call to this worker's event loop. Returns at once."""
+    loop_runner.nudge(UUID(execution_id))

@@ -1,4 +1,7 @@
-"""Frozen data of the tools: what a tool declares, what the model asked, what came of it. Pure: no ORM, no settings."""
+"""Frozen data of the tools: declarations, calls, executions, approvals and questions.
+
+Pure: no ORM, no settings.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -9,10 +12,11 @@ from uuid import UUID
 
 
 class Effect(StrEnum):
-    """What happens when a call is repeated, which decides what a crash in mid-call may do.
+    """Repetition safety of a call: decides what happens when its process dies during the call.
 
-    READ: nothing; run again. KEYED: the other side recognises `ToolContext.effect_key`; run again with the same key.
-    ONCE: anything; never repeated, after a crash the outcome is `unknown`.
+    READ: changes nothing; the call is run again.
+    KEYED: the remote side deduplicates by `ToolContext.effect_key`; the call is run again with the same key.
+    ONCE: may change anything; never repeated, so the outcome after a crash is `unknown`.
     """
 
     READ = "read"
@@ -27,7 +31,7 @@ class Risk(StrEnum):
 
 
 class ExecutionStatus(StrEnum):
-    """The life of one execution. The first six are the contract's words; UNKNOWN is ours: it may have happened."""
+    """Status of an execution. UNKNOWN: its process died, so the call may have taken effect."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -43,7 +47,7 @@ class ExecutionStatus(StrEnum):
 
 
 class ApprovalStatus(StrEnum):
-    """A request for a person's decision. CANCELLED: the call was given up before anyone decided."""
+    """Status of an approval request. CANCELLED: the call was cancelled before the decision."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -53,7 +57,7 @@ class ApprovalStatus(StrEnum):
 
 
 class InputStatus(StrEnum):
-    """A question to a person. CANCELLED: the call was given up before anyone answered."""
+    """Status of a question to a user. CANCELLED: the call was cancelled before the answer."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -62,7 +66,7 @@ class InputStatus(StrEnum):
 
 
 class Decision(StrEnum):
-    """What a person says to a request. ALLOW_RUN: for the rest of the run; ALLOW_ALWAYS: for the agent."""
+    """Decision of an approver. ALLOW_RUN: for the rest of the run; ALLOW_ALWAYS: for the agent, until revoked."""
 
     ALLOW_ONCE = "allow_once"
     ALLOW_RUN = "allow_run"
@@ -70,8 +74,8 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
-class Target(StrEnum):
-    """What an argument that says where a call reaches holds."""
+class TargetKind(StrEnum):
+    """Kind of an argument that names what a call reaches."""
 
     URL = "url"
     PATH = "path"
@@ -79,12 +83,16 @@ class Target(StrEnum):
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """parameters: JSON Schema of an object; timeout_seconds: default limit of one call (a call may ask for another).
+    """Declaration of a tool.
 
-    targets: which arguments say where the call reaches, so that rules about hosts and paths hold for them; reaches: a
-    URL that every call goes to. server: the MCP server that it is a tool of, if it is one; stands_for: the tool that it
-    is another name of, so that what refuses that one refuses it. prompt_line: what the system prompt says of it, if
-    anything. has_sources: its results say what they are taken from, see `sources`.
+    parameters: JSON Schema of an object.
+    timeout_seconds: default time limit of a call; a call may request another one.
+    targets: arguments that name what the call reaches, so that rules about hosts and paths apply to them.
+    reaches: URL that every call goes to.
+    server: MCP server that provides the tool, if any.
+    stands_for: tool that this one is another name of; rules that deny that tool deny this one.
+    prompt_line: line about the tool in the system prompt; empty for none.
+    has_sources: its results list the passages they are taken from, see `executions.result_sources`.
     """
 
     name: str
@@ -93,7 +101,7 @@ class ToolSpec:
     effect: Effect = Effect.ONCE
     risk: Risk = Risk.HIGH
     timeout_seconds: int = 60
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, TargetKind] = field(default_factory=dict)
     reaches: str = ""
     server: str = ""
     stands_for: str = ""
@@ -103,7 +111,11 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What the model asked. id: the model's own; arguments: the raw JSON text, which may be broken."""
+    """A call requested by the model.
+
+    id: chosen by the model.
+    arguments: raw JSON text, which may be malformed.
+    """
 
     id: str
     name: str
@@ -112,7 +124,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a running tool knows of its surroundings. effect_key: the same for every repetition of this call."""
+    """Context of a running call. effect_key: idempotency key, the same for every repetition of the call."""
 
     execution_id: UUID
     run_id: UUID
@@ -125,7 +137,7 @@ class ToolContext:
 
 @dataclass(frozen=True)
 class Change:
-    """What a call would do to a text, for the person who decides about it. name: what the text is, say a path."""
+    """A text before and after a call, shown to the approver. name: of the text, such as a path."""
 
     before: str
     after: str
@@ -133,49 +145,58 @@ class Change:
 
 
 class ToolError(Exception):
-    """A tool could not do what was asked. The message goes to the model."""
+    """Failure of a tool call. The message is sent to the model."""
 
 
 class BaseTool(ABC):
-    """What every tool declares, however it is carried out."""
+    """Base class of all tools."""
 
     spec: ToolSpec
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
-        """The risk of this very call; the declared one unless the tool knows better."""
+        """Return the risk of this call: by default the declared one."""
         return self.spec.risk
 
     def effect_of(self, arguments: dict[str, Any]) -> Effect:
-        """The effect of this very call; the declared one unless the tool knows better."""
+        """Return the effect of this call: by default the declared one."""
         return self.spec.effect
 
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
-        """What the call would change, shown to the person who is asked to approve it: a quick look that changes
-        nothing, made where pages are. None: nothing to be seen beforehand, or the arguments say it all."""
+        """Return the change that the call would make, for the approver, or None if there is none to show.
+
+        Called in web processes: must be quick and must not change anything.
+        """
         return None
 
 
 class Tool(BaseTool):
-    """One thing an agent can do. Stateless: one instance serves every call, in several processes."""
+    """A tool whose calls run in a process of a tools worker. Stateless: one instance serves all calls of a process."""
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Do it and return a JSON value (or text). arguments match `spec.parameters`. Raises ToolError for the model
-        to read; any other exception is a fault of the tool, told to the model without its details."""
+        """Carry out the call and return a JSON value.
+
+        arguments: valid for `spec.parameters`.
+        Raises ToolError with a message for the model. Any other exception counts as a fault of the tool: it is logged,
+        and the model receives no details.
+        """
 
 
 class AsyncTool(BaseTool):
-    """A tool that mostly waits for another server: it runs on the event loop of a runs worker, where a connection can
-    outlive the call, instead of in a process of its own. Never block in it; a cancelled task ends the call."""
+    """A tool that mostly waits for a server. Its calls run on the event loop of a runs worker, where connections
+    outlive calls.
+
+    Must never block the loop. A cancelled task ends the call.
+    """
 
     @abstractmethod
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """As `Tool.run`: a JSON value or text, or ToolError for the model to read."""
+        """Carry out the call and return a JSON value. Raises ToolError, as `Tool.run` does."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a person is asked. options: answers to choose from; allows_text: an answer in their own words counts too."""
+    """A question to a user. options: answers to choose from; allows_text: free text is accepted as well."""
 
     text: str
     options: tuple[str, ...] = ()
@@ -183,15 +204,15 @@ class Question:
 
 
 class HumanTool(BaseTool):
-    """A tool that a person carries out with their next message: the call waits for it in the database alone."""
+    """A tool that a user carries out with their next message. A waiting call occupies database rows only."""
 
     @abstractmethod
     def question_of(self, arguments: dict[str, Any]) -> Question:
-        """What to ask. arguments match `spec.parameters`."""
+        """Return the question to show. arguments: valid for `spec.parameters`."""
 
     @abstractmethod
     def answer_of(self, question: Question, text: str) -> Any:
-        """The JSON value that the model is told when the person wrote this."""
+        """Return the JSON value of the result for the user's reply `text`."""
 
 
 AnyTool = Tool | AsyncTool | HumanTool
@@ -199,7 +220,7 @@ AnyTool = Tool | AsyncTool | HumanTool
 
 @dataclass(frozen=True)
 class ExecutionView:
-    """One execution as other apps see it. output: JSON text of the tool's value, or None; duration in seconds."""
+    """An execution as other apps see it. output: JSON text of the result, or None."""
 
     id: UUID
     run_id: UUID
@@ -218,18 +239,18 @@ class ExecutionView:
     started_at: datetime | None
     completed_at: datetime | None
     duration_seconds: float | None = field(default=None)
-    receipt: str = ""  # empty while it is open, and for executions older than receipts
+    receipt: str = ""  # empty while open, and for executions older than receipts
 
     @property
     def text_for_model(self) -> str:
-        """Exactly what the model is told: the output or the error, and the receipt as its last line."""
+        """Return the exact text of the result in the model's history: output or error, then the receipt line."""
         text = result_text(self.status, self.output, self.error)
         return f"{text}{_RECEIPT_LINE}{self.receipt}]" if self.receipt else text
 
 
 @dataclass(frozen=True)
 class InputView:
-    """One question as other apps see it."""
+    """A question as other apps see it."""
 
     id: UUID
     execution_id: UUID
@@ -242,10 +263,13 @@ class InputView:
 
 @dataclass(frozen=True)
 class ApprovalView:
-    """One request as other apps see it.
+    """An approval request as other apps see it.
 
-    reason: why the policy asks; note: what the person who decided added; decision: what they said, empty while nobody
-    has; choices: what may be said; run_pattern, pattern: what would be allowed for the run, and always.
+    reason: why the policy requires approval.
+    note: comment of the approver.
+    decision: empty while pending.
+    choices: decisions that may be made.
+    run_pattern, pattern: calls that ALLOW_RUN and ALLOW_ALWAYS would allow.
     """
 
     id: UUID
@@ -270,10 +294,10 @@ class ApprovalView:
 
 
 def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:
-    """The text of a tool result in the model's history, without its receipt line.
+    """Return the text of a tool result in the model's history, without its receipt line.
 
-    Receipts prove this very text and are checked against it as it is made then: a change of it voids those that were
-    given out before, unless `trust.receipts` gets a new version.
+    Receipts sign this text and recompute it when they are verified: changing it invalidates every receipt issued
+    before, unless `receipts.mac` gets a new version.
     """
     if status is ExecutionStatus.COMPLETED:
         return output if output is not None else ""
@@ -284,6 +308,6 @@ _RECEIPT_LINE = "\n[receipt: "
 
 
 def without_receipt(text: str) -> str:
-    """What a model was told of a call, without the line that proves it."""
+    """Return the text of a tool result without its receipt line."""
     body, line, _ = text.rpartition(_RECEIPT_LINE)
     return body if line else text

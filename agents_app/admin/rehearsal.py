@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from agents_app.models import Agent
 from agents_app.runs.run_policy import policy_of_agent
 from tools_app import catalogue
-from tools_app.executions.dry_run import Rehearsal, rehearse
+from tools_app.executions.dry_run import DryRun, dry_run
 
 TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "danger"}
 
@@ -54,6 +54,6 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     return TemplateResponse(request, "admin/agents_app/agent/rehearsal.html", context)
 
 
-def _judge(form: RehearsalForm, agent: Agent) -> Rehearsal:
+def _judge(form: RehearsalForm, agent: Agent) -> DryRun:
     said = form.cleaned_data
-    return rehearse(said["tool"], said["arguments"], policy=policy_of_agent(agent), actor=said["actor"])
+    return dry_run(said["tool"], said["arguments"], policy=policy_of_agent(agent), actor=said["actor"])

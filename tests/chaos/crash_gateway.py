@@ -157,7 +157,7 @@ class Gateway:
         monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))
         # The sweepers' patience, which is for nudges that are on their way: here none is when they look.
         monkeypatch.setattr(reaper_module, "_LOST_NUDGE_SECONDS", 0)
-        monkeypatch.setattr(conf, "RING_AGAIN_SECONDS", 0)
+        monkeypatch.setattr(conf, "RENUDGE_SECONDS", 0)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
         wrapper = connections["default"]
         commit = wrapper.commit

@@ -238,7 +238,7 @@ def test_it_says_which_settings_are_of_a_wrong_kind(bench: Bench) -> None:
 def test_what_it_takes_away_must_be_said_in_patterns(bench: Bench) -> None:
     kind, account = type(bench.adapter), bench.adapter.account
     kind(replace(account, config={**account.config, "denied_tools": ["web_fetch", "http_request(POST *)"]}))
-    with pytest.raises(InvalidInput, match="denied_tools must be a list of patterns: 'launch\\(' is no pattern"):
+    with pytest.raises(InvalidInput, match="denied_tools must be a list of patterns: 'launch\\(' is not a pattern"):
         kind(replace(account, config={**account.config, "denied_tools": ["launch("]}))
 
 

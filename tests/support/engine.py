@@ -85,7 +85,7 @@ class EngineRig:
         if task_name == "agents.advance_run" and self.engine:
             self.engine.ring(UUID(args[0]))
         elif task_name == "tools.execute_here":
-            loop_runner.ring(UUID(args[0]))
+            loop_runner.nudge(UUID(args[0]))
         elif task_name == "tools.execute":
             self._pool.submit(self._execute, UUID(args[0]))
 

@@ -8,10 +8,10 @@ from audit_app.kernel import redact
 from audit_app.kernel.errors import AppError
 from tools_app import conf
 from tools_app.network import page_text
-from tools_app.network.http_request import Answer, request
+from tools_app.network.http_request import HttpAnswer, request
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS
 from tools_app.secrets import credentials
-from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -89,7 +89,7 @@ class HttpRequest(Tool):
         effect=Effect.ONCE,
         risk=Risk.HIGH,
         timeout_seconds=60,
-        targets={"url": Target.URL},
+        targets={"url": TargetKind.URL},
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
@@ -152,7 +152,7 @@ def _resolved(value: str, context: ToolContext) -> str:
         raise ToolError(error.message) from None
 
 
-def _told(answer: Answer, limit: int) -> dict[str, Any]:
+def _told(answer: HttpAnswer, limit: int) -> dict[str, Any]:
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if _TEXT.fullmatch(media_type) or not answer.body:
         encoding, body = (

@@ -7,7 +7,7 @@ from audit_app.kernel.errors import AppError
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.storage.artifacts import ArtifactView
-from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -43,7 +43,7 @@ class ReadArtifact(Tool):
         risk=Risk.LOW,
         timeout_seconds=30,
         has_sources=True,
-        targets={"path": Target.PATH},
+        targets={"path": TargetKind.PATH},
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

@@ -7,7 +7,7 @@ from tools_app.network import page_cache, page_text
 from tools_app.network.fetch import fetch
 from tools_app.network.page_cache import Page
 from tools_app.network.ssrf_guard import MAX_URL_CHARACTERS, check_url
-from tools_app.types import Effect, Risk, Target, Tool, ToolContext, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolSpec
 
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
@@ -55,7 +55,7 @@ class WebFetch(Tool):
         risk=Risk.LOW,
         timeout_seconds=30,
         has_sources=True,
-        targets={"url": Target.URL},
+        targets={"url": TargetKind.URL},
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:

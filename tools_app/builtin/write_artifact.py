@@ -8,7 +8,7 @@ from uuid import UUID
 from audit_app.kernel.errors import AppError
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
-from tools_app.types import Change, Effect, Risk, Target, Tool, ToolContext, ToolError, ToolSpec
+from tools_app.types import Change, Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
 
 _MAX_CONTENT_CHARACTERS = 200_000
 _SHOWN_CHARACTERS = 20_000
@@ -52,7 +52,7 @@ class WriteArtifact(Tool):
         effect=Effect.KEYED,  # by its path: writing the same again changes nothing
         risk=Risk.LOW,
         timeout_seconds=30,
-        targets={"path": Target.PATH},
+        targets={"path": TargetKind.PATH},
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:

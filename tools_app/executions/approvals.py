@@ -23,7 +23,7 @@ from tools_app.executions.transitions import move, renudge_at, settle
 from tools_app.models import Approval, ToolExecution
 from tools_app.policy import budgets, emergency_stop, grants
 from tools_app.policy.decide import OPEN_SESSION, Ask, Deny, Situation, decide
-from tools_app.policy.patterns import Call, parse
+from tools_app.policy.patterns import PolicyCall, parse
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal
 from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
@@ -44,7 +44,7 @@ class ApprovalExpired(Conflict):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ApprovalPrompt:
     """What a person is asked. is_standing: whether a permission for ever would hold; the patterns: what would be
     allowed for the run, and for ever."""
 
@@ -54,21 +54,21 @@ class Asked:
     pattern: str
 
     @classmethod
-    def of(cls, verdict: Ask, proposal: Proposal) -> "Asked":
+    def of(cls, verdict: Ask, proposal: Proposal) -> "ApprovalPrompt":
         return cls(verdict.reason, verdict.is_standing, proposal.run, proposal.always if verdict.is_standing else "")
 
 
-def request_approval(row: ToolExecution, asked: Asked) -> Approval:
+def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
     """Store the request for an execution that was planned in this transaction. It binds the arguments as shown, and
     expires by the database's clock."""
     approval = Approval(
         execution=row,
         run_id=row.run_id,
         digest=digest_of(row),
-        reason=asked.reason[:200],
-        is_standing=asked.is_standing,
-        run_pattern=asked.run_pattern,
-        pattern=asked.pattern,
+        reason=prompt.reason[:200],
+        is_standing=prompt.is_standing,
+        run_pattern=prompt.run_pattern,
+        pattern=prompt.pattern,
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.approval_minutes()),
     )
@@ -98,16 +98,16 @@ def decide_approval(
         approval = Approval.objects.select_related("execution").filter(id=approval_id).first()
         if approval is None:
             raise NotFound("There is no such approval.")
-        said = _chosen(approval, decision)
-        to = ApprovalStatus.DENIED if said is Decision.DENY else ApprovalStatus.APPROVED
+        chosen = _chosen(approval, decision)
+        to = ApprovalStatus.DENIED if chosen is Decision.DENY else ApprovalStatus.APPROVED
         _lock_call(approval)
-        if not settle(approval.id, to, decided_by=actor, note=note, decision=said):
+        if not settle(approval.id, to, decided_by=actor, note=note, decision=chosen):
             raise _too_late(approval_id)
-        gate = _Gate(policy, session_policy)
-        told = _carry_out(approval, f"A person denied this call{f': {note}' if note else '.'}", gate)
-        if said in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
-            told += _allow_further(approval, said, actor, gate)
-        audit.emit(told)
+        gate = _CurrentPolicy(policy, session_policy)
+        new_events = _carry_out(approval, f"A person denied this call{f': {note}' if note else '.'}", gate)
+        if chosen in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
+            new_events += _allow_further(approval, chosen, actor, gate)
+        audit.emit(new_events)
         nudges.nudge_if_done(approval.execution)
         return selectors.get_approval(approval_id)
 
@@ -143,7 +143,7 @@ def digest_of(row: ToolExecution) -> str:
 
 
 @dataclass(frozen=True)
-class _Gate:
+class _CurrentPolicy:
     """What the rules say by now of calls that wait."""
 
     policy: AgentPolicy
@@ -167,27 +167,27 @@ class _Gate:
 
     def covers(self, pattern: str, row: ToolExecution) -> bool:
         tool = catalogue.find_tool(row.tool, row.agent_id)
-        call = Call(tool.spec, row.arguments, self.policy.workspace, os.path.realpath) if tool else None
+        call = PolicyCall(tool.spec, row.arguments, self.policy.workspace, os.path.realpath) if tool else None
         return call is not None and parse(pattern).permits(call)
 
 
-def _carry_out(approval: Approval, denial: str, gate: _Gate | None = None) -> list[NewEvent]:
+def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = None) -> list[NewEvent]:
     """Let the execution run, or end it with the denial for the model to read."""
     approval.refresh_from_db()
     row = ToolExecution.objects.get(pk=approval.execution_id)
-    told = [events.approval_decided(row, approval)]
+    new_events = [events.approval_decided(row, approval)]
     if approval.status == ApprovalStatus.APPROVED:
         denial = _changed(approval, row) or (gate.refusal(row) if gate else "")
     if not denial:
         pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
-        pending.update(renudge_at=renudge_at(conf.RING_AGAIN_SECONDS), charged_at=timezone.now())
+        pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS), charged_at=timezone.now())
         nudges.nudge_worker(row)
-        return told
+        return new_events
     if move(row.id, ExecutionStatus.FAILED, error=denial):
         budgets.give_back(row)
         row.refresh_from_db()
-        told.append(events.ended(row))
-    return told
+        new_events.append(events.ended(row))
+    return new_events
 
 
 def _changed(approval: Approval, row: ToolExecution) -> str:
@@ -195,10 +195,10 @@ def _changed(approval: Approval, row: ToolExecution) -> str:
     return "" if unchanged else "The call changed after it was approved, so it was not made."
 
 
-def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) -> list[NewEvent]:
+def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _CurrentPolicy) -> list[NewEvent]:
     """Store the permission, and settle the requests of this run that it covers as well."""
     row = approval.execution
-    for_run = said is Decision.ALLOW_RUN
+    for_run = chosen is Decision.ALLOW_RUN
     pattern = approval.run_pattern if for_run else approval.pattern
     grants.make_grant(
         pattern,
@@ -210,15 +210,15 @@ def _allow_further(approval: Approval, said: Decision, actor: str, gate: _Gate) 
         session_key=row.session_key,
     )
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
-    told: list[NewEvent] = []
+    new_events: list[NewEvent] = []
     for other in waiting.order_by("id"):
-        if said not in other.choices or not gate.covers(pattern, other.execution):
+        if chosen not in other.choices or not gate.covers(pattern, other.execution):
             continue
         _lock_call(other)
         note = f"Covered by {pattern}."
-        if settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=said):
-            told += _carry_out(other, "", gate)
-    return told
+        if settle(other.id, ApprovalStatus.APPROVED, decided_by=actor, note=note, decision=chosen):
+            new_events += _carry_out(other, "", gate)
+    return new_events
 
 
 def _lock_call(approval: Approval) -> None:
@@ -229,16 +229,16 @@ def _lock_call(approval: Approval) -> None:
 def _chosen(approval: Approval, text: str) -> Decision:
     """What the person says. Raises InvalidInput for what cannot be said to a request that still waits."""
     try:
-        said = Decision(text)
+        chosen = Decision(text)
     except ValueError:
         raise InvalidInput(f"A decision is one of {', '.join(Decision)}.", code="unknown_decision") from None
-    if approval.status == ApprovalStatus.PENDING and said not in approval.choices:
+    if approval.status == ApprovalStatus.PENDING and chosen not in approval.choices:
         raise InvalidInput(
             f"This call is always asked about ({approval.reason}), so it cannot be allowed for ever. "
             f"Choose one of {', '.join(approval.choices)}.",
             code="choice_not_offered",
         )
-    return said
+    return chosen
 
 
 def _too_late(approval_id: UUID) -> Conflict:

@@ -13,7 +13,7 @@ from tools_app.types import AnyTool
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """verdict: allow | ask | deny, or `unfit` for a call that would not reach the rules; rule: which of them decided;
     risk, effect: of this very call; run_pattern, pattern: what a person who is asked could allow."""
 
@@ -26,36 +26,36 @@ class Rehearsal:
     pattern: str = ""
 
 
-def rehearse(
+def dry_run(
     tool_name: str,
     arguments_text: str,
     *,
     policy: AgentPolicy,
     actor: str,
     session_policy: SessionPolicy = OPEN_SESSION,
-) -> Rehearsal:
+) -> DryRun:
     """The verdict on this call, now. arguments_text: JSON, as a model would send it."""
     tool = catalogue.find_tool(tool_name, policy.agent_id)
     try:
         arguments = schema.read_arguments(arguments_text, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
         if tool is None:
-            return Rehearsal("unfit", f"There is no tool {tool_name[:120]!r}.")
+            return DryRun("unfit", f"There is no tool {tool_name[:120]!r}.")
         limit = conf.max_timeout_seconds()
         arguments, _ = schema.take_timeout(arguments, default_seconds=limit, max_seconds=limit)
         schema.check_arguments(arguments, tool.spec.parameters)
     except schema.ArgumentsError as problem:
-        return Rehearsal("unfit", str(problem))
-    return _judged(tool, arguments, policy, session_policy, actor)
+        return DryRun("unfit", str(problem))
+    return _decide(tool, arguments, policy, session_policy, actor)
 
 
-def _judged(
+def _decide(
     tool: AnyTool, arguments: dict[str, Any], policy: AgentPolicy, session_policy: SessionPolicy, actor: str
-) -> Rehearsal:
+) -> DryRun:
     with transaction.atomic():
         gate = Gate(policy, session_policy, actor=actor)
         verdict = gate.decide(tool, arguments)
     proposal = gate.propose(tool, arguments) if isinstance(verdict, Ask) else None
-    return Rehearsal(
+    return DryRun(
         verdict="ask" if isinstance(verdict, Ask) else "deny" if isinstance(verdict, Deny) else "allow",
         reason=verdict.reason,
         rule=verdict.rule,

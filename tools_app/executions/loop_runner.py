@@ -35,7 +35,7 @@ class _Call:
 
 
 class LoopExecutions:
-    """The calls of one process. All methods belong to its event loop, but `ring`, which any thread may call."""
+    """The calls of one process. All methods belong to its event loop, but `nudge`, which any thread may call."""
 
     def __init__(self, owner: UUID) -> None:
         self._owner = owner
@@ -45,7 +45,7 @@ class LoopExecutions:
         self._draining = False
         self._time_is_up = False  # of the drain: what still runs has to be released
 
-    def ring(self, execution_id: UUID) -> None:
+    def nudge(self, execution_id: UUID) -> None:
         """There may be a call to make. Ignored when all slots are taken: a freed one looks for itself."""
         self._loop.call_soon_threadsafe(self._offer, execution_id)
 
@@ -143,10 +143,10 @@ def open_here(owner: UUID) -> LoopExecutions:
     return _here
 
 
-def ring(execution_id: UUID) -> None:
+def nudge(execution_id: UUID) -> None:
     """There may be a call for this process to make; nothing when it makes none. From any thread."""
     if _here:
-        _here.ring(execution_id)
+        _here.nudge(execution_id)
 
 
 _here: LoopExecutions | None = None

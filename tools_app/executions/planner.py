@@ -11,7 +11,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel.context import request_id
 from tools_app import catalogue, conf, schema, selectors
 from tools_app.executions import events, nudges, transitions
-from tools_app.executions.approvals import Asked, request_approval
+from tools_app.executions.approvals import ApprovalPrompt, request_approval
 from tools_app.executions.user_input import request_input
 from tools_app.models import ToolExecution
 from tools_app.policy.authorization import Gate
@@ -74,7 +74,7 @@ class _Plan:
     timeout_seconds: int
     decision: str
     error: str = ""
-    asks: Asked | None = None
+    asks: ApprovalPrompt | None = None
     runs_in_loop: bool = False
     question: Question | None = None
     is_charged: bool = False
@@ -120,18 +120,18 @@ def plan_executions(
         for row, plan in zip(rows, plans, strict=True)
         if plan.question and not plan.error
     }
-    told: list[NewEvent] = []
+    new_events: list[NewEvent] = []
     for row in rows:
-        told.append(events.requested(row, text_length=text_length))
+        new_events.append(events.requested(row, text_length=text_length))
         if row.id in asked:
-            told.append(events.approval_requested(row, asked[row.id]))
+            new_events.append(events.approval_requested(row, asked[row.id]))
         elif row.id in questions:
-            told.append(events.input_requested(row, questions[row.id]))
+            new_events.append(events.input_requested(row, questions[row.id]))
         elif row.status == ExecutionStatus.PENDING:
             nudges.nudge_worker(row)
         else:
-            told.append(events.ended(row))
-    return Planned(tuple(selectors.view(row) for row in rows), told, asks=bool(asked), questions=bool(questions))
+            new_events.append(events.ended(row))
+    return Planned(tuple(selectors.view(row) for row in rows), new_events, asks=bool(asked), questions=bool(questions))
 
 
 def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolExecution:
@@ -141,7 +141,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolE
     elif plan.asks or plan.question:
         birth = {"status": ExecutionStatus.PENDING}  # nobody is rung before someone has approved or answered
     else:
-        birth = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RING_AGAIN_SECONDS)}
+        birth = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RENUDGE_SECONDS)}
     row = ToolExecution(
         call_index=index,
         call_id=_clean(call.id, 200),
@@ -188,7 +188,7 @@ def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate)
     question = tool.question_of(arguments) if isinstance(tool, HumanTool) else None
     verdict = gate.decide(tool, arguments, is_question=question is not None)
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
-    asks = Asked.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
+    asks = ApprovalPrompt.of(verdict, gate.propose(tool, arguments)) if isinstance(verdict, Ask) else None
     return _Plan(
         arguments,
         tool.effect_of(arguments),

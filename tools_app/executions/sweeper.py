@@ -17,7 +17,7 @@ from tools_app.executions.user_input import expire_inputs
 from tools_app.models import ToolExecution
 from tools_app.types import Effect, ExecutionStatus
 
-_RINGS_PER_PASS = 100
+_NUDGES_PER_PASS = 100
 
 
 class Rescue(Enum):
@@ -27,7 +27,7 @@ class Rescue(Enum):
     TIME_OUT = "its time is up, and its process has been killed or should have been"
     RUN_AGAIN = "its process died, and repeating the call does no harm"
     GIVE_UP = "its process died, each time it was begun"
-    TELL_UNKNOWN = "its process died, and the call may have had its effect"
+    MARK_UNKNOWN = "its process died, and the call may have had its effect"
 
 
 def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds: int, *, is_dead: bool) -> Rescue:
@@ -37,7 +37,7 @@ def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds
         if ran >= limit:
             return Rescue.TIME_OUT
         if effect is Effect.ONCE:
-            return Rescue.TELL_UNKNOWN
+            return Rescue.MARK_UNKNOWN
         return Rescue.GIVE_UP if attempts >= conf.MAX_ATTEMPTS else Rescue.RUN_AGAIN
     if ran >= limit + timedelta(seconds=conf.GRACE_SECONDS + conf.KILL_SLACK_SECONDS):
         return Rescue.TIME_OUT
@@ -71,7 +71,7 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
         case Rescue.TIME_OUT:
             error = f"The call did not finish within {row.timeout_seconds} seconds and was stopped."
             _end(row, ExecutionStatus.TIMED_OUT, error, stop=not is_dead)
-        case Rescue.TELL_UNKNOWN:
+        case Rescue.MARK_UNKNOWN:
             error = (
                 "The process that ran this call died, so its outcome is unknown: it may have happened. Check before "
                 "you repeat it."
@@ -87,7 +87,7 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
 
 def release(row: ToolExecution) -> None:
     """The process that runs this attempt has to end first: what may be repeated runs elsewhere, the rest is unknown."""
-    _rescue(row, Rescue.TELL_UNKNOWN if Effect(row.effect) is Effect.ONCE else Rescue.RUN_AGAIN, is_dead=True)
+    _rescue(row, Rescue.MARK_UNKNOWN if Effect(row.effect) is Effect.ONCE else Rescue.RUN_AGAIN, is_dead=True)
 
 
 def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool = False) -> None:
@@ -98,7 +98,9 @@ def _end(row: ToolExecution, status: ExecutionStatus, error: str, *, stop: bool 
 
 def _renudge() -> None:
     due = (
-        ToolExecution.objects.filter(renudge_at__lte=Now()).annotate(now=Now()).order_by("renudge_at")[:_RINGS_PER_PASS]
+        ToolExecution.objects.filter(renudge_at__lte=Now())
+        .annotate(now=Now())
+        .order_by("renudge_at")[:_NUDGES_PER_PASS]
     )
     for row in due:
         _renudge_late(row, row.now)
@@ -107,7 +109,7 @@ def _renudge() -> None:
 def _renudge_late(row: ToolExecution, now: datetime) -> None:
     # Each pause is as long as the row has waited, so that a long queue is not flooded with its own echoes.
     waited = (now - row.created_at).total_seconds()
-    pause = min(max(waited, conf.RING_AGAIN_SECONDS), conf.RING_AGAIN_MAX_SECONDS)
+    pause = min(max(waited, conf.RENUDGE_SECONDS), conf.RENUDGE_MAX_SECONDS)
     with transaction.atomic():
         rows = ToolExecution.objects.filter(id=row.id, status=ExecutionStatus.PENDING, renudge_at__lte=Now())
         if rows.update(renudge_at=renudge_at(pause)):

@@ -64,7 +64,7 @@ def _stamps(to: ExecutionStatus) -> dict[str, Any]:
     if to is RUNNING:
         return {"started_at": Now(), "attempts": F("attempts") + 1, "renudge_at": None}
     if to is PENDING:
-        return {"started_at": None, "owner": None, "renudge_at": renudge_at(conf.RING_AGAIN_SECONDS)}
+        return {"started_at": None, "owner": None, "renudge_at": renudge_at(conf.RENUDGE_SECONDS)}
     return {"completed_at": Now(), "owner": None, "renudge_at": None}
 
 

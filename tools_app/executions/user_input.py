@@ -34,7 +34,7 @@ class Answered:
 
 def request_input(row: ToolExecution, question: Question) -> InputRequest:
     """Store the question of an execution that was planned in this transaction. Expires by the database's clock."""
-    asked = InputRequest(
+    request = InputRequest(
         execution=row,
         run_id=row.run_id,
         session_id=row.session_id,
@@ -44,9 +44,9 @@ def request_input(row: ToolExecution, question: Question) -> InputRequest:
         created_at=timezone.now(),
         expires_at=Now() + timedelta(minutes=conf.input_minutes()),
     )
-    asked.save(force_insert=True)
-    asked.refresh_from_db(fields=["expires_at"])
-    return asked
+    request.save(force_insert=True)
+    request.refresh_from_db(fields=["expires_at"])
+    return request
 
 
 def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
@@ -55,16 +55,16 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
     actor: who answers. None, and nothing done, when the run asks nothing (any more).
     """
     rows = InputRequest.objects.select_related("execution").filter(run_id=run_id, status=InputStatus.PENDING)
-    asked = rows.order_by("execution__step", "execution__call_index").first()
-    if asked is None:
+    request = rows.order_by("execution__step", "execution__call_index").first()
+    if request is None:
         return None
-    row = _lock(asked)
-    if not settle_input(asked.id, InputStatus.ANSWERED, answered_by=actor):
+    row = _lock(request)
+    if not settle_input(request.id, InputStatus.ANSWERED, answered_by=actor):
         return None
     # Begun and ended in one go: nobody but the person worked on it.
     if not move(row.id, ExecutionStatus.RUNNING):
         return None
-    output = json.dumps(_value(row, asked, text), ensure_ascii=False)
+    output = json.dumps(_value(row, request, text), ensure_ascii=False)
     if not move(row.id, ExecutionStatus.COMPLETED, output=output):
         return None
     row.refresh_from_db()
@@ -75,24 +75,24 @@ def expire_inputs() -> set[UUID]:
     """One pass of the sweeper: questions that nobody answered in time. Returns whose they were."""
     runs: set[UUID] = set()
     due = InputRequest.objects.select_related("execution").filter(status=InputStatus.PENDING, expires_at__lte=Now())
-    for asked in due.order_by("expires_at")[:_AT_ONCE]:
+    for request in due.order_by("expires_at")[:_AT_ONCE]:
         with transaction.atomic():
-            _lock(asked)
-            if settle_input(asked.id, InputStatus.EXPIRED, answered_by="system"):
-                _end_unanswered(asked.execution)
-                runs.add(asked.execution.run_id)
+            _lock(request)
+            if settle_input(request.id, InputStatus.EXPIRED, answered_by="system"):
+                _end_unanswered(request.execution)
+                runs.add(request.execution.run_id)
     return runs
 
 
 def withdraw_input(row: ToolExecution) -> None:
     """The execution was cancelled, so its question, if any, needs no answer. In the caller's transaction."""
-    for asked in InputRequest.objects.filter(execution=row, status=InputStatus.PENDING):
-        settle_input(asked.id, InputStatus.CANCELLED, answered_by="system")
+    for request in InputRequest.objects.filter(execution=row, status=InputStatus.PENDING):
+        settle_input(request.id, InputStatus.CANCELLED, answered_by="system")
 
 
-def _lock(asked: InputRequest) -> ToolExecution:
+def _lock(request: InputRequest) -> ToolExecution:
     """The execution's row first, then the question's, as whoever cancels takes them."""
-    return ToolExecution.objects.select_for_update().get(pk=asked.execution_id)
+    return ToolExecution.objects.select_for_update().get(pk=request.execution_id)
 
 
 def _end_unanswered(row: ToolExecution) -> None:
@@ -103,8 +103,8 @@ def _end_unanswered(row: ToolExecution) -> None:
         nudges.nudge_if_done(row)
 
 
-def _value(row: ToolExecution, asked: InputRequest, text: str) -> Any:
+def _value(row: ToolExecution, request: InputRequest, text: str) -> Any:
     tool = catalogue.find_tool(row.tool, row.agent_id)
     if not isinstance(tool, HumanTool):  # it was taken away while the person thought
         return {"answer": text}
-    return tool.answer_of(selectors.question_of(asked), text)
+    return tool.answer_of(selectors.question_of(request), text)

@@ -54,7 +54,7 @@ _EARLIER = _any(
     "previous prior above earlier preceding foregoing all any every your these those other system initial original "
     "vorherigen bisherigen alle précédentes toutes vos anteriores todas"
 )
-_TELL = _any("tell telling inform informing mention mentioning reveal revealing notify notifying alert alerting")
+_INFORM = _any("tell telling inform informing mention mentioning reveal revealing notify notifying alert alerting")
 _PEOPLE = _any("user human person owner operator")
 _SEND = _any("send post forward upload email e-mail exfiltrate transmit append")
 _SECRETS = _any(
@@ -95,7 +95,7 @@ _RULES = (
     _rule(
         "secrecy",
         40,
-        rf"\b(?:do not|don't|never|without) {_TELL}\b{_SHORT}\b{_PEOPLE}\b",
+        rf"\b(?:do not|don't|never|without) {_INFORM}\b{_SHORT}\b{_PEOPLE}\b",
         r"\bkeep this (?:secret|hidden) from\b",
     ),
     _rule(
@@ -148,7 +148,7 @@ def inspect(text: str) -> tuple[Finding, ...]:
     """What is suspicious in a text, the most telling first; of each rule once. Reads the first MAX_CHARACTERS."""
     text = text[:MAX_CHARACTERS]
     found: dict[str, Finding] = {}
-    for finding in (*_hidden(text), *_said(text), *_images(text), *_encoded(text)):
+    for finding in (*_hidden(text), *_orders_in(text), *_images(text), *_encoded(text)):
         if finding.rule not in found:
             found[finding.rule] = finding
     return tuple(sorted(found.values(), key=lambda finding: -finding.score))
@@ -162,7 +162,7 @@ def score_of(findings: tuple[Finding, ...]) -> int:
     return min(100, first.score + sum(finding.score for finding in others) // 2)
 
 
-def _said(text: str) -> Iterator[Finding]:
+def _orders_in(text: str) -> Iterator[Finding]:
     plain = _plain(text)
     for rule in _RULES:
         if match := rule.pattern.search(plain):
@@ -173,9 +173,9 @@ def _hidden(text: str) -> Iterator[Finding]:
     if text.isascii():
         return
     if tags := "".join(match.group() for match in _TAGS.finditer(_FLAG.sub("", text))):
-        told = "".join(chr(ord(sign) - 0xE0000) for sign in tags)
-        yield Finding("invisible text", 90, told[:_EXCERPT])
-        yield from _said(told)
+        decoded = "".join(chr(ord(sign) - 0xE0000) for sign in tags)
+        yield Finding("invisible text", 90, decoded[:_EXCERPT])
+        yield from _orders_in(decoded)
     if match := _LONE_SIGNS.search(text):
         yield Finding("zero-width text", 50, f"{len(match.group())} zero-width characters in a row")
     if match := _OVERRIDES.search(text):
@@ -200,10 +200,10 @@ def _encoded(text: str) -> Iterator[Finding]:
             return
         try:
             packed = match.group().rstrip("=").translate({45: 43, 95: 47})
-            told = base64.b64decode(packed + "=" * (-len(packed) % 4)).decode("ascii")
+            decoded = base64.b64decode(packed + "=" * (-len(packed) % 4)).decode("ascii")
         except (binascii.Error, ValueError):
             continue
-        for finding in _said(told):
+        for finding in _orders_in(decoded):
             yield Finding("encoded orders", 80, finding.excerpt)
             return
 

@@ -245,9 +245,9 @@ class Connection:
         return self._fault or ServerFault(otherwise)
 
     @property
-    def last_words(self) -> str:
+    def last_log_lines(self) -> str:
         """What a process of ours logged last: for operators, never for a model."""
-        return self._stdio.last_words if self._stdio else ""
+        return self._stdio.last_log_lines if self._stdio else ""
 
 
 async def _leave_unchecked(name: str, result: types.CallToolResult) -> None:

@@ -59,8 +59,8 @@ async def _reach(config: ServerConfig, connection_class: Any) -> Found:
         await connection.open()
         return Found(connection.greeting, tuple(connection.tools.values()), connection.skipped)
     except ServerFault as fault:
-        if connection.last_words:
-            raise ServerFault(f"{fault} (it logged: {connection.last_words})") from fault
+        if connection.last_log_lines:
+            raise ServerFault(f"{fault} (it logged: {connection.last_log_lines})") from fault
         raise
     finally:
         await asyncio.shield(connection.aclose())

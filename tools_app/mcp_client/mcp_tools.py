@@ -126,7 +126,7 @@ async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -
     if fault is None:
         await in_db(servers.store_listing, server_id, tuple(connection.tools.values()), connection.greeting)
     else:
-        words = f"{fault}. It logged: {connection.last_words}" if connection.last_words else f"{fault}."
+        words = f"{fault}. It logged: {connection.last_log_lines}" if connection.last_log_lines else f"{fault}."
         await in_db(servers.store_fault, server_id, words)
 
 

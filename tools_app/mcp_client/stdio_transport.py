@@ -34,20 +34,20 @@ _KILL_SECONDS = 1.0  # after SIGTERM
 _BYTES_AT_ONCE, _BYTES_PER_SECOND = 64 * 1024 * 1024, 4 * 1024 * 1024
 _LOG_LINES_AT_ONCE, _LOG_LINES_PER_SECOND = 50, 2
 _LOG_LINE_CHARACTERS = 500
-_LAST_WORDS = 5
+_KEPT_LOG_LINES = 5
 
 
 class StdioServer:
-    """One run of a server's process. `streams` is the SDK's transport; `last_words` the end of what it logged."""
+    """One run of a server's process. `streams` is the SDK's transport; `last_log_lines` the end of what it logged."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._log_lines: deque[str] = deque(maxlen=_KEPT_LOG_LINES)
         self.fault: ServerFault | None = None  # why reading it was given up
 
     @property
-    def last_words(self) -> str:
-        return " | ".join(self._words)
+    def last_log_lines(self) -> str:
+        return " | ".join(self._log_lines)
 
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncIterator[Any]:
@@ -132,7 +132,7 @@ class StdioServer:
             for line in lines:
                 text = line.decode(errors="replace")[:_LOG_LINE_CHARACTERS].strip()
                 if text:
-                    self._words.append(text)
+                    self._log_lines.append(text)
                     if bucket.take(1):
                         logger.info("MCP server %s says: %r", self._config.name, text)
 

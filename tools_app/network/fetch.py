@@ -54,7 +54,7 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
         return _follow(client, target, allowed_private)
 
 
-def _follow(client: httpx2.Client, target: ssrf_guard.Target, allowed_private: Collection[str]) -> Fetched:
+def _follow(client: httpx2.Client, target: ssrf_guard.CheckedUrl, allowed_private: Collection[str]) -> Fetched:
     for _ in range(_MAX_REDIRECTS + 1):
         with client.stream("GET", target.url) as response:
             if response.next_request is None:
@@ -69,7 +69,7 @@ def _follow(client: httpx2.Client, target: ssrf_guard.Target, allowed_private: C
     raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
 
 
-def _is_same_place(asked: ssrf_guard.Target, led_to: ssrf_guard.Target) -> bool:
+def _is_same_place(asked: ssrf_guard.CheckedUrl, led_to: ssrf_guard.CheckedUrl) -> bool:
     """The same server, also when it goes over from http to https on their usual ports."""
     return asked.host == led_to.host and (asked.port == led_to.port or (asked.port, led_to.port) == (80, 443))
 

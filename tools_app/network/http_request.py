@@ -18,7 +18,7 @@ USER_AGENT = "Komand http_request"
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: there was more."""
 
     url: str
@@ -51,7 +51,7 @@ def request(
     seconds: float,
     hosts: Collection[str],
     allowed_private: Collection[str],
-) -> Answer:
+) -> HttpAnswer:
     """Any HTTP status is an answer. Blocks for at most about `seconds`. hosts: see `allows`.
 
     Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
@@ -70,7 +70,7 @@ def request(
         return _read(response)
 
 
-def _read(response: httpx2.Response) -> Answer:
+def _read(response: httpx2.Response) -> HttpAnswer:
     if not codings_are_known(response):
         raise ToolError("The server's answer is compressed in a way that cannot be read.")
     body = bytearray()
@@ -79,7 +79,7 @@ def _read(response: httpx2.Response) -> Answer:
         if len(body) > MAX_BYTES:
             break
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(
+    return HttpAnswer(
         str(response.request.url),
         response.status_code,
         headers,

@@ -30,7 +30,7 @@ class RefusedTargetError(ToolError):
 
 
 @dataclass(frozen=True)
-class Target:
+class CheckedUrl:
     """A URL that may be requested. host: in lower case, without brackets, ASCII; port: also when the URL has none."""
 
     url: httpx2.URL
@@ -38,7 +38,7 @@ class Target:
     port: int
 
 
-def check_url(text: str, *, allowed_private: Collection[str]) -> Target:
+def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
     """The target of an http or https URL. Raises RefusedTargetError. Looks nothing up and sends nothing.
 
     allowed_private: `host:port` pairs, in lower case, for which no rule but the scheme and credentials holds.
@@ -61,7 +61,7 @@ def check_url(text: str, *, allowed_private: Collection[str]) -> Target:
         _check_host(host)
         if port not in _PORTS.values():
             raise RefusedTargetError("Only the ports 80 and 443 can be reached.")
-    return Target(url.copy_with(host=host), host, port)
+    return CheckedUrl(url.copy_with(host=host), host, port)
 
 
 def resolve(host: str, port: int, *, seconds: float, allowed_private: Collection[str]) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""What a tool call may do, decided purely: patterns, bounds of hosts and paths, autonomy, who has which tools."""
+"""Authorization of tool calls: patterns, rules about hosts and paths, autonomy, budgets, grants, the emergency stop."""

@@ -1,4 +1,4 @@
-"""The gate: brings the policy together with what holds now - the emergency stop, budgets, grants - for each call."""
+"""Applies the policy with the current emergency stop, budgets and grants to each call."""
 
 import os
 from dataclasses import replace
@@ -9,16 +9,16 @@ from tools_app.injection import guard
 from tools_app.policy import emergency_stop, grants
 from tools_app.policy.budgets import ActionBudget
 from tools_app.policy.decide import Allow, Ask, Deny, Situation, Verdict, decide
-from tools_app.policy.patterns import Call
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.suggestions import Proposal, propose
 from tools_app.types import AnyTool, Risk
 
 
 class Gate:
-    """Decides the calls of one step, in one transaction: what is let through counts against the budgets at once.
+    """Decides the calls of one step within one transaction. Allowed calls count against the budgets at once.
 
-    run_id: None for a call that is only thought of.
+    run_id: None for a dry run.
     """
 
     def __init__(
@@ -33,27 +33,29 @@ class Gate:
         self._budgets = [ActionBudget(each) for each in _chain(agent_policy)]
 
     def decide(self, tool: AnyTool, arguments: dict[str, Any], *, is_question: bool = False) -> Verdict:
-        """The verdict on one call; unless it denies, the call is counted. is_question: the call is itself a question
-        to a person, who need not be asked for it."""
+        """Return the verdict on one call. Unless it is Deny, the call counts against the budgets.
+
+        is_question: the call is itself a question to a user, so it needs no approval.
+        """
         risk = tool.risk_of(arguments)
         spent = next((why for budget in self._budgets if (why := budget.refusal())), "")
         situation = Situation(self._stopped, spent, self._is_suspect)
         verdict = self._decide(tool, arguments, risk, situation)
-        if isinstance(verdict, Ask):  # only then is it worth reading what was allowed in advance
+        if isinstance(verdict, Ask):  # grants are read only when they can matter
             granted = grants.standing_patterns(self.agent_policy.agent_id)
             for_run = grants.run_patterns(self._run_id) if self._run_id else ()
             if granted or for_run:
                 verdict = self._decide(tool, arguments, risk, replace(situation, grants=granted, run_grants=for_run))
         if isinstance(verdict, Ask) and is_question:
-            verdict = Allow("It asks a person itself.", "question")
+            verdict = Allow("The call is itself a question to the user.", "question")
         if not isinstance(verdict, Deny):
             for budget in self._budgets:
                 budget.take()
         return verdict
 
     def propose(self, tool: AnyTool, arguments: dict[str, Any]) -> Proposal:
-        """What a person who is asked may allow beyond this call."""
-        return propose(Call(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
+        """Return the patterns that an approver may allow beyond this call."""
+        return propose(PolicyCall(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
         return decide(
@@ -69,7 +71,7 @@ class Gate:
 
 
 def _chain(agent_policy: AgentPolicy | None) -> list[AgentPolicy]:
-    """The policy and those that it lies within."""
+    """Return the policy and those that enclose it."""
     chain = []
     while agent_policy is not None:
         chain.append(agent_policy)

@@ -1,7 +1,7 @@
-"""How many calls an agent made in the last hour, and whether its budget lets it make another.
+"""The hourly action budget of an agent.
 
-A call is counted when it is let through, or asked for, in the transaction that stores it; one that a person denies is
-given back.
+A call is charged when it is allowed, or waits for approval, in the transaction that stores it. A denied request is
+refunded.
 """
 
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ WINDOW = timedelta(hours=1)
 
 
 class ActionBudget:
-    """What is left of an agent's actions, while the caller's transaction lasts. `take` one for each call."""
+    """Remaining actions of an agent, valid within the caller's transaction."""
 
     def __init__(self, agent_policy: AgentPolicy) -> None:
         self._agent_id = agent_policy.agent_id
@@ -28,36 +28,31 @@ class ActionBudget:
             self._left = self._limit - _charged(self._agent_id).count()
 
     def refusal(self) -> str:
-        """Why there is no further call now and when there will be, in words for the model; empty when there is."""
+        """Return why no further call is allowed and when the next one is, for the model; empty if one is allowed."""
         if self._limit is None or self._left > 0:
             return ""
         if self._limit == 0:
-            return "The agent's budget allows it no actions."
+            return "The agent's budget allows no actions."
         return (
             f"The agent has used up its budget of {self._limit} actions an hour; the next is free at "
             f"{self._frees_at():%H:%M:%S} UTC."
         )
 
     def take(self) -> None:
-        """Count one call that is being let through."""
+        """Charge one call."""
         self._left -= 1
 
     def _frees_at(self) -> datetime:
-        """When so many of the counted calls have left the hour that one more fits in."""
+        """Return when enough calls are older than the window that one more fits."""
         too_many = -self._left
         oldest = _charged(self._agent_id).order_by("charged_at").values_list("charged_at", flat=True)
         last = oldest[too_many : too_many + 1].first()
-        return (last or timezone.now()) + WINDOW  # without: it is one of those that are being let through
+        return (last or timezone.now()) + WINDOW  # None: it is one of the calls being charged now
 
 
 def give_back(row: ToolExecution) -> None:
-    """The call was not made after all. In the caller's transaction."""
+    """Refund a call that was not made. Joins the caller's transaction."""
     ToolExecution.objects.filter(pk=row.pk).update(charged_at=None)
-
-
-def count_actions(agent_id: str) -> int:
-    """How many calls the agent made, or has asked for, in the last hour."""
-    return _charged(agent_id).count()
 
 
 def _charged(agent_id: str) -> QuerySet[ToolExecution]:

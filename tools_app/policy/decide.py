@@ -1,7 +1,7 @@
-"""Decides whether a tool call may happen. Pure: plain data in, a verdict out; it reads and executes nothing.
+"""Decides whether a tool call is allowed, needs approval or is denied. Pure.
 
-The order: what denies (the emergency stop, the session, lists, hosts and paths, autonomy, budgets), then what always
-asks, then what was allowed in advance, then the agent's autonomy. Whatever is not understood is denied.
+Order: denials (emergency stop, session, lists, hosts and paths, autonomy, budgets), rules that always require approval,
+calls allowed in advance, the agent's autonomy. A rule that cannot be parsed denies.
 """
 
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from typing import Any
 
 from tools_app.policy import patterns, targets
 from tools_app.policy.globs import Glob, PatternError
-from tools_app.policy.patterns import Call
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.policy.targets import Follow, Url
-from tools_app.types import Effect, Risk, Target, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 AUTONOMY = ("readonly", "supervised", "full")
 OPEN_SESSION = SessionPolicy()
@@ -20,7 +20,7 @@ OPEN_SESSION = SessionPolicy()
 
 @dataclass(frozen=True)
 class Allow:
-    """rule: which of the rules decided, for operators: the name of a list and its pattern, or another short name."""
+    """The call may be made. rule: name of the rule that decided, for operators, such as `autoApprove: echo`."""
 
     reason: str
     rule: str = ""
@@ -28,7 +28,7 @@ class Allow:
 
 @dataclass(frozen=True)
 class Ask:
-    """A person has to approve the call first. is_standing: what they allow for ever will hold the next time."""
+    """The call needs approval. is_standing: a permanent grant would apply the next time."""
 
     reason: str
     rule: str = ""
@@ -46,9 +46,13 @@ Verdict = Allow | Ask | Deny
 
 @dataclass(frozen=True)
 class Situation:
-    """What holds when the call is made. stopped, spent: why nobody may act, and why the budgets forbid it, or empty;
-    is_suspect: the run has read what looks like orders to the model; grants, run_grants: patterns that people allowed
-    the agent for ever, and for this run."""
+    """State at the time of the call.
+
+    stopped: why the agent must not act; empty if it may.
+    spent: why the budgets deny the call; empty if they allow it.
+    is_suspect: the run has read text that looks like a prompt injection.
+    grants, run_grants: patterns allowed for the agent permanently, and for this run.
+    """
 
     stopped: str = ""
     spent: str = ""
@@ -57,7 +61,7 @@ class Situation:
     run_grants: tuple[str, ...] = ()
 
 
-QUIET = Situation()
+NO_SITUATION = Situation()
 
 
 def decide(
@@ -67,17 +71,18 @@ def decide(
     agent_policy: AgentPolicy,
     actor: str,
     session_policy: SessionPolicy = OPEN_SESSION,
-    situation: Situation = QUIET,
+    situation: Situation = NO_SITUATION,
     *,
     follow: Follow = str,
 ) -> Verdict:
-    """May `actor`, through an agent with this policy, make this very call, in this session, now?
+    """Return the verdict on a call by `actor` through an agent with this policy.
 
-    arguments: already valid for `spec.parameters`; risk: of this call, as the tool judged its arguments; follow: how
-    the links in paths are resolved, by default not at all. The reason is one sentence that the model, the audit log
-    and an operator can read; it names the rule that decided.
+    arguments: valid for `spec.parameters`.
+    risk: of this call, as the tool rates its arguments.
+    follow: resolves symbolic links in paths; by default they are not resolved.
+    The verdict's reason is one sentence for the model, the audit log and operators.
     """
-    call = Call(spec, arguments, agent_policy.workspace, follow)
+    call = PolicyCall(spec, arguments, agent_policy.workspace, follow)
     try:
         verdict = (
             _refuse(call, agent_policy, actor, session_policy, situation)
@@ -94,7 +99,7 @@ def decide(
 
 
 def refuse_tool(spec: ToolSpec, agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> Deny | None:
-    """The refusal that holds for every call of this tool, whatever its arguments, or None."""
+    """Return the denial of every call of this tool, whatever its arguments, or None."""
     try:
         refusal = _refuse_tool(spec, agent_policy, session_policy)
     except PatternError as error:
@@ -116,11 +121,11 @@ def _refuse_tool(spec: ToolSpec, agent_policy: AgentPolicy, session_policy: Sess
     if spec.server and session_policy.mcp_servers is not None and spec.server not in session_policy.mcp_servers:
         return Deny(f"The MCP server {spec.server} is not among those that the message allows.", "message: mcpServers")
     if agent_policy.allowed and not any(patterns.parse(text).tool.matches(spec.name) for text in agent_policy.allowed):
-        return Deny(f"The tool {spec.name} is not among the tools that this agent is allowed.", "allowedTools")
+        return Deny(f"The tool {spec.name} is not among the tools that this agent may use.", "allowedTools")
     for name, denied in (("deniedTools", agent_policy.denied), ("session: deniedTools", session_policy.denied)):
         for text in denied:
             pattern = patterns.parse(text)
-            if not pattern.is_about_arguments and pattern.refuses(Call(spec, {})):
+            if not pattern.is_about_arguments and pattern.refuses(PolicyCall(spec, {})):
                 return Deny(f"The tool {spec.name} is denied by the rule {text}.", f"{name}: {text}")
     if spec.reaches and (refusal := refuse_url(agent_policy, spec.reaches)):
         return refusal
@@ -132,35 +137,35 @@ def _refuse_tool(spec: ToolSpec, agent_policy: AgentPolicy, session_policy: Sess
 
 
 def _unreadable(error: PatternError) -> Deny:
-    return Deny(f"A rule of this agent cannot be read, so nothing is allowed. {error}", "unreadable rule")
+    return Deny(f"A rule of this agent cannot be parsed, so nothing is allowed. {error}", "unreadable rule")
 
 
 def narrow(agent_policy: AgentPolicy, to: AgentPolicy) -> AgentPolicy:
-    """The policy of a sub-agent: what `to` says, as far as the launching agent might do it itself, in its folder."""
+    """Return the policy of a sub-agent: `to`, limited to what the parent agent may do, in the parent's folder."""
     return replace(to, within=agent_policy, workspace=agent_policy.workspace)
 
 
 def refuse_url(agent_policy: AgentPolicy, text: str) -> Deny | None:
-    """The refusal of a URL by the rules about hosts, also for what a tool is redirected to; None when they allow it."""
+    """Return the denial of a URL by the rules about hosts, or None. Tools also call it for redirects."""
     for suspect in targets.suspect_urls(text) if agent_policy.denied_hosts else ():
         if denied := _find_host(agent_policy.denied_hosts, suspect):
             return Deny(f"The host {suspect.host} is denied by the rule {denied}.", f"deniedHosts: {denied}")
     if agent_policy.allowed_hosts:
         url = targets.read_url(text)
         if url is None:
-            return Deny("The URL cannot be read, so its host cannot be allowed. Write it plainly.", "allowedHosts")
+            return Deny("The URL cannot be parsed, so its host cannot be allowed. Write it plainly.", "allowedHosts")
         if not _find_host(agent_policy.allowed_hosts, url):
             return Deny(f"The host {url.host} is not among those that this agent may reach.", "allowedHosts")
     return refuse_url(agent_policy.within, text) if agent_policy.within else None
 
 
 def _refuse(
-    call: Call, agent_policy: AgentPolicy, actor: str, session_policy: SessionPolicy, situation: Situation
+    call: PolicyCall, agent_policy: AgentPolicy, actor: str, session_policy: SessionPolicy, situation: Situation
 ) -> Deny | None:
     if situation.stopped:
         return Deny(situation.stopped, "emergency stop")
     if not actor:
-        return Deny("Nobody is known to have asked for this.", "actor")
+        return Deny("The actor of this call is unknown.", "actor")
     refusal = refuse_tool(call.spec, agent_policy, session_policy)
     if refusal is not None:
         return refusal
@@ -168,30 +173,30 @@ def _refuse(
         if text := patterns.find_refusing(denied, call):
             return Deny(f"The call is denied by the rule {text}.", f"{name}: {text}")
     if agent_policy.allowed and not patterns.find_permitting(agent_policy.allowed, call):
-        return Deny(f"No rule allows this agent this call of {call.spec.name}.", "allowedTools")
+        return Deny(f"No rule allows this agent to make this call of {call.spec.name}.", "allowedTools")
     refusal = _refuse_targets(call, agent_policy)
     if refusal is None and situation.spent:
         return Deny(situation.spent, "budgets")
     return refusal
 
 
-def _refuse_targets(call: Call, agent_policy: AgentPolicy) -> Deny | None:
+def _refuse_targets(call: PolicyCall, agent_policy: AgentPolicy) -> Deny | None:
     kinds = targets.targets_of(call.spec)
     for name, kind in kinds.items():
         for text in targets.texts_in(call.value(name)):
-            if kind is Target.URL:
+            if kind is TargetKind.URL:
                 refusal = refuse_url(agent_policy, text)
                 if refusal is not None:
                     return refusal
             elif targets.read_path(text, call.workspace, call.follow) is None:
-                return Deny(f"The path in {name} leads out of the agent's folder, or is not written plainly.", "paths")
+                return Deny(f"The path in {name} is outside of the agent's folder, or is not written plainly.", "paths")
     if not agent_policy.denied_hosts:
         return None
-    # Whatever looks like a URL may be one for a tool that does not say which of its arguments are.
+    # A tool may not declare which of its arguments are URLs.
     return next((refusal for text in _loose_urls(call) if (refusal := _refuse_loose(text, agent_policy))), None)
 
 
-def _loose_urls(call: Call) -> list[str]:
+def _loose_urls(call: PolicyCall) -> list[str]:
     return [text for text in targets.texts_in(call.arguments) if targets.is_url_like(text)]
 
 
@@ -211,26 +216,26 @@ def _port(url: Url) -> int | None:
     return url.port or targets.DEFAULT_PORTS.get(url.scheme)
 
 
-def _must_ask(call: Call, risk: Risk, agent_policy: AgentPolicy, situation: Situation) -> Verdict | None:
-    """What no standing permission spares; that a person has answered in this very run does."""
+def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation: Situation) -> Verdict | None:
+    """Return the verdict of rules that always require approval. Only a grant for this run satisfies them."""
     if text := patterns.find_refusing(agent_policy.always_ask, call):
-        asks = Ask(f"The agent always asks for what the rule {text} names.", f"alwaysAsk: {text}", is_standing=False)
+        asks = Ask(f"The rule {text} always requires approval.", f"alwaysAsk: {text}", is_standing=False)
     elif situation.is_suspect and risk is not Risk.LOW:
-        reason = "The run has read text that looks like an attempt to give it orders."
+        reason = "The run has read text that looks like a prompt injection."
         asks = Ask(reason, "injection guard", is_standing=False)
     else:
         return None
     granted = patterns.find_permitting(situation.run_grants, call)
-    return Allow(f"A person allowed {granted} for this run.", f"run grant: {granted}") if granted else asks
+    return Allow(f"A user allowed {granted} for this run.", f"run grant: {granted}") if granted else asks
 
 
-def _allowed_before(call: Call, agent_policy: AgentPolicy, situation: Situation) -> Allow | None:
+def _allowed_before(call: PolicyCall, agent_policy: AgentPolicy, situation: Situation) -> Allow | None:
     if text := patterns.find_permitting(agent_policy.auto_approve, call):
         return Allow(f"The rule {text} approves the call.", f"autoApprove: {text}")
     if text := patterns.find_permitting(situation.run_grants, call):
-        return Allow(f"A person allowed {text} for this run.", f"run grant: {text}")
+        return Allow(f"A user allowed {text} for this run.", f"run grant: {text}")
     if text := patterns.find_permitting(situation.grants, call):
-        return Allow(f"A person allowed {text} for ever.", f"grant: {text}")
+        return Allow(f"A user allowed {text} permanently.", f"grant: {text}")
     return None
 
 

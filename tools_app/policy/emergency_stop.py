@@ -1,4 +1,4 @@
-"""The emergency stop: the one row that says whether all agents, or one, may act. What runs is ended by agents_app."""
+"""The emergency stop of all agents, or of one: whether they may act. `agents_app` ends the active runs."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,11 @@ class Stopped(Unavailable):
 
 @dataclass(frozen=True)
 class ControlView:
-    """scope: an agent's public id, empty for all; changed_by: the actor who stopped or resumed it."""
+    """State of one scope.
+
+    scope: an agent's public id, or empty for all agents.
+    changed_by: the actor who stopped or resumed it last.
+    """
 
     scope: str
     is_stopped: bool
@@ -35,14 +39,15 @@ class ControlView:
 
 
 def stop(scope: str = ALL, *, reason: str = "") -> ControlView:
-    """Forbid the scope to act, from now on, in the caller's transaction or one of its own. Twice does no harm."""
+    """Stop the scope. Joins the caller's transaction, or uses one of its own. Idempotent. Raises InvalidInput
+    (reason_too_long)."""
     if len(reason) > _LONGEST_REASON:
         raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
     return _change(scope, is_stopped=True, reason=reason)
 
 
 def resume(scope: str = ALL, *, reason: str = "") -> ControlView:
-    """Let the scope act again."""
+    """Resume the scope. Raises InvalidInput (reason_too_long)."""
     if len(reason) > _LONGEST_REASON:
         raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
     return _change(scope, is_stopped=False, reason=reason)
@@ -54,12 +59,12 @@ def get_status(scope: str = ALL) -> ControlView:
 
 
 def list_stopped() -> tuple[ControlView, ...]:
-    """Every scope that is stopped now; all agents first."""
+    """Return every stopped scope; all agents first."""
     return tuple(_view(row) for row in Control.objects.filter(is_stopped=True))
 
 
 def why_stopped(agent_id: str) -> str:
-    """Why this agent may not act now, in words for whoever asks; empty when it may. One small, prepared query."""
+    """Return why this agent must not act, as a sentence for users; empty if it may. Uses one small, compiled query."""
     for scope, reason in _STOPPED.rows():
         if scope in (ALL, agent_id):
             return explain(scope, reason)
@@ -67,19 +72,19 @@ def why_stopped(agent_id: str) -> str:
 
 
 def check_running(agent_id: str) -> None:
-    """Raises Stopped."""
+    """Raise Stopped if the agent must not act."""
     why = why_stopped(agent_id)
     if why:
         raise Stopped(why)
 
 
 def stops_of(agent_id: str | Combinable) -> QuerySet[Control]:
-    """What stops this agent. Usable as a subquery: `Exists(stops_of(OuterRef("agent__agent_id")))`."""
+    """Return what stops this agent. Usable as a subquery: `Exists(stops_of(OuterRef("agent__agent_id")))`."""
     return Control.objects.filter(scope__in=[ALL, agent_id], is_stopped=True)
 
 
 def explain(scope: str, reason: str) -> str:
-    """A sentence for the person whose message is not answered, and for the model."""
+    """Return a sentence for the sender of an unanswered message, and for the model."""
     what = f"The agent {scope} is" if scope else "All agents are"
     return f"{what} stopped by an operator{f': {reason}' if reason else ''}."
 

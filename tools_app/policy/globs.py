@@ -1,22 +1,22 @@
-"""Globs over text, matched in linear time: `*` any text, `?` one character, `\\` takes the next as it is. Pure."""
+"""Globs, matched in linear time: `*` is any text, `?` one character, `\\` escapes the next one. Pure."""
 
 import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-# Stands for `?` in a piece; no argument of a call can hold it.
+# Represents `?` in a piece; no argument of a call contains it.
 _ONE = "\0"
 _SPACES = re.compile(r"\s+")
 
 
 class PatternError(ValueError):
-    """A pattern cannot be used. The message is for whoever wrote it."""
+    """An invalid pattern. The message is for its author."""
 
 
 @dataclass(frozen=True)
 class Glob:
-    """pieces: the texts between the stars, in order; folded: the same as `fold` makes them."""
+    """A parsed glob. pieces: the texts between the stars, in order; folded: the pieces, folded as by `fold`."""
 
     pieces: tuple[str, ...]
     folded: tuple[str, ...]
@@ -31,16 +31,16 @@ class Glob:
         return len(self.pieces) == 1 and _ONE not in self.pieces[0]
 
     def matches(self, text: str) -> bool:
-        """Whether it fits the whole text, as it is."""
+        """Return whether the glob matches the whole text."""
         return _fits(self.pieces, text)
 
     def finds(self, folded: str) -> bool:
-        """Whether it fits the whole of a folded text."""
+        """Return whether the glob matches the whole of a folded text."""
         return _fits(self.folded, folded)
 
 
 def fold(text: str) -> str:
-    """The text without what tells spellings apart: case, widths and ligatures, invisible characters, runs of space."""
+    """Return the text without differences of case, width, ligatures, invisible characters and runs of spaces."""
     return _fold(text).strip()
 
 
@@ -98,5 +98,5 @@ def _find(text: str, piece: str, at: int, end: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _compiled(piece: str) -> re.Pattern[str]:
-    """One alternative a place, of a fixed length: nothing to try twice."""
+    """Return a pattern of fixed length, so that matching never backtracks."""
     return re.compile("".join("." if character == _ONE else re.escape(character) for character in piece), re.DOTALL)

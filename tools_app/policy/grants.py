@@ -1,4 +1,4 @@
-"""Grants: patterns of calls that a person has allowed in advance, for one run or for an agent until revoked."""
+"""Grants: patterns of calls allowed in advance, for one run or for an agent until revoked."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from tools_app.models import Grant
 
 @dataclass(frozen=True)
 class GrantView:
-    """A standing grant of an agent. granted_by: the actor whose decision made it."""
+    """A permanent grant of an agent. granted_by: the actor whose decision made it."""
 
     id: UUID
     agent_id: str
@@ -35,8 +35,10 @@ def make_grant(
     session_id: UUID,
     session_key: str,
 ) -> None:
-    """Allow the pattern from now on, in the caller's transaction. run_id: only for this run. A second one of the same
-    pattern changes nothing."""
+    """Allow the pattern, in the caller's transaction. Idempotent.
+
+    run_id: limits the grant to this run; None for a permanent one.
+    """
     scope = _of_run(run_id) if run_id else _standing(agent_id)
     if scope.filter(pattern=pattern).exists():
         return
@@ -55,7 +57,11 @@ def make_grant(
 
 
 def revoke_grant(grant_id: UUID, *, agent_id: str = "") -> None:
-    """Ask again from now on. agent_id: only a grant of this agent. Raises NotFound when it does not hold (any more)."""
+    """Revoke a grant. Owns its transaction.
+
+    agent_id: restricts the look-up to grants of this agent.
+    Raises NotFound if there is no such grant, or it was revoked before.
+    """
     with transaction.atomic():
         rows = Grant.objects.filter(pk=grant_id, revoked_at=None)
         row = (rows.filter(agent_id=agent_id) if agent_id else rows).first()
@@ -66,7 +72,7 @@ def revoke_grant(grant_id: UUID, *, agent_id: str = "") -> None:
 
 
 def list_grants(agent_id: str) -> tuple[GrantView, ...]:
-    """The standing grants of an agent, oldest first."""
+    """Return the permanent grants of an agent, oldest first."""
     return tuple(
         GrantView(row.id, row.agent_id, row.pattern, row.granted_by, row.created_at)
         for row in _standing(agent_id).order_by("id")

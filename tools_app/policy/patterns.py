@@ -1,7 +1,8 @@
-"""Patterns of tool calls, in which rules are written: `tool`, `tool(glob)`, `tool(argument=glob, …)`. Pure.
+"""Patterns of tool calls, the syntax of rules: `tool`, `tool(glob)`, `tool(argument=glob, …)`. Pure.
 
-`*` stands for any text, `?` for one character, `\\` takes the next character as it is. A rule that refuses matches
-broadly: any spelling of the call will do. One that permits matches strictly: every spelling has to fit.
+A denying rule matches broadly: it applies if any spelling of the call matches. A permitting rule matches strictly:
+every
+spelling has to match. `globs` defines the wildcards.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import Any
 from tools_app.policy import targets
 from tools_app.policy.globs import Glob, PatternError, fold
 from tools_app.policy.targets import Follow, Url
-from tools_app.types import Target, ToolSpec
+from tools_app.types import TargetKind, ToolSpec
 
 LONGEST = 1000
 DIGEST = "#"
@@ -29,8 +30,8 @@ _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
 @dataclass(frozen=True)
-class Call:
-    """A call as the rules look at it. workspace: the folder that its paths are resolved in, by `follow`."""
+class PolicyCall:
+    """A call as the rules match it. workspace: folder in which `follow` resolves its paths."""
 
     spec: ToolSpec
     arguments: dict[str, Any]
@@ -39,7 +40,7 @@ class Call:
 
     @property
     def canonical(self) -> str:
-        """The arguments as JSON in its one spelling."""
+        """Return the arguments as canonical JSON."""
         return json.dumps(self.arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @property
@@ -47,7 +48,7 @@ class Call:
         return f"{DIGEST}{hashlib.sha256(self.canonical.encode()).hexdigest()[:32]}"
 
     def value(self, argument: str) -> Any:
-        """What the call says of the argument, or what the tool's schema says of its absence; None when neither does."""
+        """Return the argument, or the default in the tool's schema, or None."""
         if argument in self.arguments:
             return self.arguments[argument]
         rule = self.spec.parameters.get("properties", {}).get(argument)
@@ -56,7 +57,7 @@ class Call:
 
 @dataclass(frozen=True)
 class _UrlGlob:
-    """A glob of URLs, compared part by part: what stands for a host never reaches into a path."""
+    """A glob of URLs, matched part by part: a wildcard in the host never extends into the path."""
 
     scheme: Glob
     host: Glob
@@ -75,21 +76,21 @@ class _UrlGlob:
 
 
 @dataclass(frozen=True)
-class _Rule:
-    """What one argument has to be like; argument empty: the tool's main one."""
+class _ArgumentRule:
+    """A condition on one argument. argument: empty for the tool's main one."""
 
     argument: str
     glob: Glob
     url: _UrlGlob | None = None
 
-    def permits(self, call: Call) -> bool:
+    def permits(self, call: PolicyCall) -> bool:
         name = self.argument or main_argument(call)
         value = call.value(name) if name else call.canonical
         kind = targets.targets_of(call.spec).get(name)
         found = list(_texts(value))
         return bool(found) and all(self._permits_text(text, kind, call) for text in found)
 
-    def refuses(self, call: Call) -> bool:
+    def refuses(self, call: PolicyCall) -> bool:
         name = self.argument or main_argument(call)
         value = call.value(name) if name else None
         kind = targets.targets_of(call.spec).get(name)
@@ -97,23 +98,23 @@ class _Rule:
             return True
         return not self.argument and self.glob.finds(fold(call.canonical))
 
-    def _permits_text(self, text: str, kind: Target | None, call: Call) -> bool:
-        if kind is Target.PATH:
+    def _permits_text(self, text: str, kind: TargetKind | None, call: PolicyCall) -> bool:
+        if kind is TargetKind.PATH:
             path = targets.read_path(text, call.workspace, call.follow)
             if path is not None and self.glob.pieces[0].startswith("/"):
                 path = f"{targets.root_of(call.workspace, call.follow)}/{path}"
             return path is not None and self.glob.matches(path)
-        if kind is Target.URL or (self.url and targets.is_url_like(text)):
+        if kind is TargetKind.URL or (self.url and targets.is_url_like(text)):
             url = targets.read_url(text)
             if url is None:
                 return False
             return self.url.permits(url) if self.url else self.glob.matches(text)
         return self.glob.matches(text) and (self.glob.is_literal or not _CLIMBS.search(targets.decoded(text)))
 
-    def _refuses_text(self, text: str, kind: Target | None, call: Call) -> bool:
+    def _refuses_text(self, text: str, kind: TargetKind | None, call: PolicyCall) -> bool:
         if any(self.glob.finds(spelling) for spelling in _spellings(text, kind, call)):
             return True
-        if kind is not Target.URL and not targets.is_url_like(text):
+        if kind is not TargetKind.URL and not targets.is_url_like(text):
             return False
         return any(self._refuses_url(url) for url in targets.suspect_urls(text))
 
@@ -124,24 +125,29 @@ class _Rule:
 
 @dataclass(frozen=True)
 class Pattern:
-    """tool: which tools; rules: what all hold of the arguments; digest: of the very arguments, instead of rules."""
+    """A parsed pattern.
+
+    tool: names of the tools it applies to.
+    rules: conditions that all have to hold.
+    digest: digest of the exact arguments, instead of rules.
+    """
 
     tool: Glob
-    rules: tuple[_Rule, ...] = ()
+    rules: tuple[_ArgumentRule, ...] = ()
     digest: str = ""
 
     @property
     def is_about_arguments(self) -> bool:
         return bool(self.rules or self.digest)
 
-    def permits(self, call: Call) -> bool:
-        """Whether every spelling of the call fits."""
+    def permits(self, call: PolicyCall) -> bool:
+        """Return whether every spelling of the call matches."""
         if not self.tool.matches(call.spec.name) or (self.digest and self.digest != call.digest):
             return False
         return all(rule.permits(call) for rule in self.rules)
 
-    def refuses(self, call: Call) -> bool:
-        """Whether any spelling of the call fits."""
+    def refuses(self, call: PolicyCall) -> bool:
+        """Return whether any spelling of the call matches."""
         names = (call.spec.name, call.spec.stands_for or call.spec.name)
         if not any(self.tool.finds(fold(name)) for name in names) or (self.digest and self.digest != call.digest):
             return False
@@ -150,54 +156,56 @@ class Pattern:
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Pattern:
-    """Raises PatternError that says what is wrong."""
+    """Return the parsed pattern. Raises PatternError."""
     if len(text) > LONGEST:
         raise PatternError(f"A pattern has at most {LONGEST} characters.")
     name, bracket, inner = text.strip().partition("(")
     if not _TOOL.fullmatch(name):
         raise PatternError(
-            f"{text[:100]!r} is no pattern: write `tool` or `tool(argument glob)`, where the tool has letters, digits, "
+            f"{text[:100]!r} is not a pattern. Write `tool` or `tool(argument glob)`; a tool name has letters, digits, "
             "`_`, `-`, `.`, `:` and the wildcards `*` and `?`."
         )
     if not bracket:
         return Pattern(Glob.parse(name))
     if not inner.endswith(")") or not inner[:-1].strip():
-        raise PatternError(f"{text[:100]!r} is no pattern: what is in the brackets must not be empty, and end in `)`.")
+        raise PatternError(
+            f"{text[:100]!r} is not a pattern: the brackets must not be empty, and must be closed by `)`."
+        )
     inner = inner[:-1].strip()
     if inner.startswith(DIGEST):
         if not _DIGEST_TEXT.fullmatch(inner):
-            raise PatternError(f"{text[:100]!r}: `#` begins the digest of arguments, 32 hex digits. Write `\\#`.")
+            raise PatternError(f"{text[:100]!r}: `#` must be followed by 32 hex digits. Escape a literal one as `\\#`.")
         return Pattern(Glob.parse(name), digest=inner)
-    return Pattern(Glob.parse(name), tuple(_rule(part) for part in _split(inner)))
+    return Pattern(Glob.parse(name), tuple(_argument_rule(part) for part in _split(inner)))
 
 
 def check_pattern(text: str) -> str:
-    """The pattern, if it can be used. Raises PatternError."""
+    """Return the pattern if it is valid. Raises PatternError."""
     parse(text)
     return text
 
 
 def check_host(text: str) -> str:
-    """A rule about hosts in lower case, if it can be used. Raises PatternError."""
+    """Return a rule about hosts, in lower case, if it is valid. Raises PatternError."""
     if not _HOST.fullmatch(text):
         raise PatternError(
-            f"{text[:100]!r} is no host: write `example.com`, `*.example.com` or `example.com:8443`, without a path."
+            f"{text[:100]!r} is not a host. Write `example.com`, `*.example.com` or `example.com:8443`, without a path."
         )
     return text.lower()
 
 
-def find_refusing(texts: Iterable[str], call: Call) -> str | None:
-    """The first of the patterns that holds for the call in any spelling."""
+def find_refusing(texts: Iterable[str], call: PolicyCall) -> str | None:
+    """Return the first pattern that any spelling of the call matches, or None."""
     return next((text for text in texts if parse(text).refuses(call)), None)
 
 
-def find_permitting(texts: Iterable[str], call: Call) -> str | None:
-    """The first of the patterns that holds for the call in every spelling."""
+def find_permitting(texts: Iterable[str], call: PolicyCall) -> str | None:
+    """Return the first pattern that every spelling of the call matches, or None."""
     return next((text for text in texts if parse(text).permits(call)), None)
 
 
-def main_argument(call: Call) -> str:
-    """The argument that a bare glob is about: the only required text, else the only text; empty when there is none."""
+def main_argument(call: PolicyCall) -> str:
+    """Return the argument that a bare glob applies to: the only required text, else the only text, else empty."""
     properties = call.spec.parameters.get("properties", {})
     texts = [name for name, rule in properties.items() if isinstance(rule, dict) and rule.get("type") == "string"]
     required = [name for name in call.spec.parameters.get("required", ()) if name in texts]
@@ -205,14 +213,14 @@ def main_argument(call: Call) -> str:
     return name if name and call.value(name) is not None else ""
 
 
-def _rule(part: str) -> _Rule:
+def _argument_rule(part: str) -> _ArgumentRule:
     named = _NAMED.match(part)
     text = part[named.end() :].strip() if named else part
-    return _Rule(named[1] if named else "", Glob.parse(text), _url_glob(text))
+    return _ArgumentRule(named[1] if named else "", Glob.parse(text), _url_glob(text))
 
 
 def _split(inner: str) -> list[str]:
-    """The rules between the commas; a comma that no `name=` follows belongs to the glob."""
+    """Return the conditions between the commas. A comma that no `name=` follows is part of the glob."""
     if not _NAMED.match(inner):
         return [inner]
     parts, begin, at = [], 0, 0
@@ -242,7 +250,7 @@ def _url_glob(text: str) -> _UrlGlob | None:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """The texts that a rule is about: the value, each item of a list, and JSON for what is no text."""
+    """Yield the texts that a condition applies to: the value or the items of a list, other types as JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -252,15 +260,15 @@ def _texts(value: Any) -> Iterable[str]:
         yield json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _spellings(text: str, kind: Target | None, call: Call) -> Iterable[str]:
-    """What the text may come to when it is read carelessly, folded."""
+def _spellings(text: str, kind: TargetKind | None, call: PolicyCall) -> Iterable[str]:
+    """Yield the folded spellings that a lenient parser could read from the text."""
     yield fold(text)
     plain = targets.decoded(unicodedata.normalize("NFKC", text)).replace("\\", "/")
     if plain != text:
         yield fold(plain)
     if "/" in plain or "." in plain:
         yield fold(posixpath.normpath(plain))
-    if kind is Target.PATH:
+    if kind is TargetKind.PATH:
         path = targets.read_path(text, call.workspace, call.follow)
         if path is not None:
             yield fold(path)

@@ -1,11 +1,11 @@
-"""Frozen data of what agents and sessions may do: the rules that `policy` decides by. Pure: no ORM, no settings."""
+"""Frozen data of the rules that decide what agents and sessions may do. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Budgets:
-    """What an agent may use up in any 60 minutes; None: no limit. cost: in the unit of its provider's prices."""
+    """Limits of an agent within any 60 minutes; None for no limit. cost_per_hour: in the unit of provider prices."""
 
     actions_per_hour: int | None = None
     cost_per_hour: float | None = None
@@ -13,8 +13,11 @@ class Budgets:
 
 @dataclass(frozen=True)
 class SessionPolicy:
-    """What a session, and the message that is answered, take away from whichever agent answers. They can give nothing.
-    denied: patterns; tools, mcp_servers: names of those that the message is content with, or None for all."""
+    """Restrictions by a session, and by the message being answered. They never permit anything.
+
+    denied: patterns.
+    tools, mcp_servers: names that the message allows, or None for all.
+    """
 
     is_readonly: bool = False
     denied: tuple[str, ...] = ()
@@ -24,13 +27,15 @@ class SessionPolicy:
 
 @dataclass(frozen=True)
 class AgentPolicy:
-    """What an agent may do.
+    """Rules of an agent.
 
-    autonomy: readonly | supervised | full; tools: names it has, or None for every tool; agent_id: its public id, which
-    may have tools of its own. allowed (empty: everything), denied, always_ask, auto_approve: patterns, see `patterns`.
+    autonomy: readonly | supervised | full.
+    tools, mcp_servers: names that are enabled, or None for all.
+    agent_id: public id, by which tool sources list the agent's own tools.
+    allowed (empty: everything), denied, always_ask, auto_approve: patterns, see `patterns`.
     allowed_hosts (empty: every host), denied_hosts: `example.com`, `*.example.com`, with or without a port.
-    mcp_servers: names of those whose tools it has, or None for all. workspace: the folder that path arguments are
-    resolved in; within: the policy of the agent it works for, which its own can only narrow.
+    workspace: folder in which path arguments are resolved.
+    within: policy of the parent agent, which this policy can only narrow.
     """
 
     autonomy: str = "supervised"

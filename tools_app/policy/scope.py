@@ -1,7 +1,7 @@
-"""Which names of a kind (tools, MCP servers) an agent has: none, a list, or what the level above says. Pure.
+"""Scopes of names (tools, MCP servers) that an agent may use: none, a list, or inherited. Pure.
 
-The levels, from the narrowest: this call, the agent, its network, the installation. The first that does not inherit
-decides alone; where all inherit, there is no restriction. What a rule denies stays denied whatever they say.
+Levels, narrowest first: the call, the agent, its network, the installation. The first level that does not inherit
+decides alone; if all inherit, there is no restriction. Denying rules apply in any case.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,18 +18,17 @@ class ScopeMode(StrEnum):
 
 @dataclass(frozen=True)
 class Scope:
-    """What one level says. names: for LIST alone; an empty list is a list, and means nothing at all."""
+    """The scope of one level. names: for LIST only; an empty list permits nothing."""
 
     mode: ScopeMode = ScopeMode.INHERIT
     names: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
         return {"mode": self.mode.value, "names": [*self.names]}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Scope":
-        """Of what `to_dict` gave."""
+        """Return the scope that `to_dict` serialized."""
         return cls(ScopeMode(stored["mode"]), tuple(stored["names"]))
 
 
@@ -37,7 +36,7 @@ INHERIT = Scope()
 
 
 def resolve(*levels: Scope) -> tuple[str, ...] | None:
-    """The names that hold, from the narrowest level to the widest; None: every one there is."""
+    """Return the permitted names, given the levels from narrowest to widest; None for no restriction."""
     for level in levels:
         match level.mode:
             case ScopeMode.NONE:
@@ -48,14 +47,14 @@ def resolve(*levels: Scope) -> tuple[str, ...] | None:
 
 
 def of_nullable(names: Collection[str] | None) -> Scope:
-    """How a stored list is read that may be missing: missing is INHERIT, an empty one NONE."""
+    """Return the scope of a stored list that may be null: null is INHERIT, an empty list NONE."""
     if names is None:
         return INHERIT
     return Scope(ScopeMode.LIST, tuple(names)) if names else Scope(ScopeMode.NONE)
 
 
-def of_setting(words: Sequence[str]) -> Scope:
-    """How a setting is read: no word or `inherit`, `none`, or names."""
-    if not words or list(words) == [ScopeMode.INHERIT]:
+def of_setting(items: Sequence[str]) -> Scope:
+    """Return the scope of a setting: empty or `inherit`, `none`, or names."""
+    if not items or list(items) == [ScopeMode.INHERIT]:
         return INHERIT
-    return Scope(ScopeMode.NONE) if list(words) == [ScopeMode.NONE] else Scope(ScopeMode.LIST, tuple(words))
+    return Scope(ScopeMode.NONE) if list(items) == [ScopeMode.NONE] else Scope(ScopeMode.LIST, tuple(items))

@@ -1,11 +1,11 @@
-"""What a person is offered to allow beyond one call: the narrowest patterns that are still of use. Pure."""
+"""Suggests patterns that an approver may allow beyond one call: the narrowest useful ones. Pure."""
 
 import re
 from dataclasses import dataclass
 
 from tools_app.policy import patterns, targets
-from tools_app.policy.patterns import Call
-from tools_app.types import Target
+from tools_app.policy.patterns import PolicyCall
+from tools_app.types import TargetKind
 
 _SPECIAL = re.compile(r"([\\*?,])")
 _LONGEST_SHOWN = 300
@@ -13,18 +13,18 @@ _LONGEST_SHOWN = 300
 
 @dataclass(frozen=True)
 class Proposal:
-    """run: for the rest of the run; always: for the agent, until revoked."""
+    """Suggested patterns. run: for the rest of the run; always: for the agent, until revoked."""
 
     run: str
     always: str
 
 
-def propose(call: Call) -> Proposal:
-    """The patterns for this call: its tool on the same host, or on the same path, with the same choice of what to do.
+def propose(call: PolicyCall) -> Proposal:
+    """Return the patterns for this call: its tool with the same host or path, and the same values of `enum` arguments.
 
-    A call that reaches nowhere in particular is allowed for the run as the tool, and for ever with these very
-    arguments only. One whose place cannot be told plainly, or that leaves open what it chooses, is allowed for the run
-    in no other way either: a pattern would hold for every place, or every choice.
+    If the call has no target, the run pattern is the tool, the permanent one the exact arguments. If a target cannot be
+    parsed, or an `enum` argument is left open, both are the exact arguments: a pattern would match every target or
+    choice.
     """
     reached, chosen = _reached(call), _chosen(call)
     if reached == []:
@@ -36,8 +36,8 @@ def propose(call: Call) -> Proposal:
     return Proposal(_exactly(call), _exactly(call))
 
 
-def _reached(call: Call) -> list[str] | None:
-    """Where it reaches, a rule each; None when one of the places cannot be told plainly."""
+def _reached(call: PolicyCall) -> list[str] | None:
+    """Return a condition for each target of the call, or None if one cannot be parsed."""
     rules = []
     for name, kind in targets.targets_of(call.spec).items():
         value = call.value(name)
@@ -50,16 +50,16 @@ def _reached(call: Call) -> list[str] | None:
     return rules
 
 
-def _place(text: str, kind: Target, call: Call) -> str | None:
-    if kind is Target.PATH:
+def _place(text: str, kind: TargetKind, call: PolicyCall) -> str | None:
+    if kind is TargetKind.PATH:
         path = targets.read_path(text, call.workspace, call.follow)
         return None if path is None else _literal(path)
     url = targets.read_url(text)
     return None if url is None else f"{url.scheme}://{_literal(url.authority)}/*"
 
 
-def _chosen(call: Call) -> list[str] | None:
-    """The arguments that choose among few things to do, such as an HTTP method; None when one of them is left open."""
+def _chosen(call: PolicyCall) -> list[str] | None:
+    """Return a condition for each `enum` argument, such as an HTTP method, or None if one is left open."""
     properties = call.spec.parameters.get("properties", {})
     names = [name for name, rule in properties.items() if isinstance(rule, dict) and "enum" in rule]
     values = [call.value(name) for name in names]
@@ -68,18 +68,18 @@ def _chosen(call: Call) -> list[str] | None:
     return [f"{name}={_literal(value)}" for name, value in zip(names, values, strict=True)]
 
 
-def _exactly(call: Call) -> str:
-    """These very arguments: spelled out where a person can read them, else as their digest."""
+def _exactly(call: PolicyCall) -> str:
+    """Return a pattern of these exact arguments: spelled out if readable, else as their digest."""
     texts = call.arguments.items()
     if call.arguments and all(isinstance(value, str) and value == value.strip() and value for _, value in texts):
         pattern = f"{call.spec.name}({', '.join(f'{name}={_literal(value)}' for name, value in texts)})"
-        if len(pattern) <= _LONGEST_SHOWN and pattern.isprintable() and _says_all(pattern, call):
+        if len(pattern) <= _LONGEST_SHOWN and pattern.isprintable() and _is_complete(pattern, call):
             return pattern
     return f"{call.spec.name}({call.digest})"
 
 
-def _says_all(pattern: str, call: Call) -> bool:
-    """Whether the pattern holds for these arguments and no optional one is left open that could be added later."""
+def _is_complete(pattern: str, call: PolicyCall) -> bool:
+    """Return whether the pattern matches these arguments and no optional argument could be added."""
     properties = call.spec.parameters.get("properties", {})
     return set(call.arguments) >= set(properties) and patterns.parse(pattern).permits(call)
 

@@ -1,5 +1,7 @@
-"""Where a call reaches: URLs and paths in its arguments, each brought to one spelling so that rules cannot be dodged by
-another. Pure, but for what `follow` reads of links."""
+"""URLs and paths in the arguments of a call, normalized so that no other spelling evades a rule.
+
+Reads nothing but what `follow` reads of symbolic links.
+"""
 
 import ipaddress
 import posixpath
@@ -12,31 +14,32 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from tools_app.types import Target, ToolSpec
+from tools_app.types import TargetKind, ToolSpec
 
-# Links are resolved by this: the identity for those who only ask, `os.path.realpath` for those who let things happen.
+# Resolves symbolic links: the identity for checks of rules alone, `os.path.realpath` before a real call.
 Follow = Callable[[str], str]
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0]")
-# Browsers take `http:example.com` for a URL with a host, too.
+# Browsers also parse `http:example.com` as a URL with a host.
 _SLASHLESS = re.compile(r"^(https?|wss?|ftp):[/\\]*", re.IGNORECASE)
 _URL_LIKE = re.compile(rf"^[a-z][a-z0-9+.\-]*:[/\\]{{2}}|{_SLASHLESS.pattern}", re.IGNORECASE)
 _AUTHORITY_END = re.compile(r"[/?#\0]")
 _PLAIN_HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:.]+\]")
 _PLAIN_IN_PATHS = "/:@!$&'()*+,;=~"
-# Letters that one standard of international names keeps and the other replaces or drops.
+# Letters that IDNA 2008 keeps and IDNA 2003 maps or drops.
 _READ_DIFFERENTLY = frozenset("\xdf\u03c2\u200c\u200d")
 _NUMBER_HOST = re.compile(r"^[0-9a-fx.]+$")
 _ENCODED_STEP = re.compile(r"%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _MOST_ENCODINGS = 5
 _CHOICES = ("anyOf", "oneOf", "allOf")
-_NOWHERE = "/workspace"  # stands for the folder of a policy that names none
+_NOWHERE = "/workspace"  # the folder of a policy without one
 
 
 @dataclass(frozen=True)
 class Url:
-    """host: lower case, ASCII, without a final dot; port: None for the scheme's own; path: with the query."""
+    """A normalized URL. host: lower case, ASCII, no final dot; port: None for the scheme's default; path: with the
+    query."""
 
     scheme: str
     host: str
@@ -49,13 +52,15 @@ class Url:
 
 
 def is_url_like(text: str) -> bool:
-    """Whether the text begins as a URL with a host does, spaces and control characters aside."""
+    """Return whether the text begins like a URL with a host, ignoring spaces and control characters."""
     return _URL_LIKE.match(_UNPRINTABLE.sub("", text[:200])) is not None
 
 
 def read_url(text: str) -> Url | None:
-    """The URL in its one spelling; None for what is none, or what two programs may read differently: a user in it, a
-    backslash, spaces and control characters."""
+    """Return the normalized URL, or None for anything else.
+
+    Also None for what two parsers may read differently: a user name, a backslash, spaces and control characters.
+    """
     if _UNPRINTABLE.search(text) or "\\" in text:
         return None
     try:
@@ -73,7 +78,7 @@ def read_url(text: str) -> Url | None:
 
 @lru_cache(maxsize=32)  # each of an agent's rules asks about the same text
 def suspect_urls(text: str) -> tuple[Url, ...]:
-    """What careless programs could make of the text: the URLs that a rule which refuses has to look at."""
+    """Return the URLs that lenient parsers could read from the text, for rules that deny."""
     plain = read_url(text)
     found = {} if plain is None else {plain: None}
     for cleaned in (_UNPRINTABLE.sub("", text), _UNPRINTABLE.split(text.strip(), maxsplit=1)[0]):
@@ -86,7 +91,7 @@ def suspect_urls(text: str) -> tuple[Url, ...]:
 
 
 def decoded(text: str) -> str:
-    """Without percent-encoding, however often it was put on."""
+    """Return the text without percent-encoding, at any number of layers up to five."""
     for _ in range(_MOST_ENCODINGS):
         plain = unquote(text)
         if plain == text:
@@ -96,8 +101,10 @@ def decoded(text: str) -> str:
 
 
 def read_path(text: str, workspace: str, follow: Follow) -> str | None:
-    """The path relative to the workspace (`.` for the folder itself), links followed; None when it leads out of it or
-    is written in a way that another program may read differently."""
+    """Return the path relative to the workspace, links resolved (`.` for the workspace itself).
+
+    None if it is outside of the workspace, or another parser may read it differently.
+    """
     if _ENCODED_STEP.search(text) or "\\" in text or text.startswith("~") or _has_control(text):
         return None
     root = root_of(workspace, follow)
@@ -108,19 +115,19 @@ def read_path(text: str, workspace: str, follow: Follow) -> str | None:
 
 
 def root_of(workspace: str, follow: Follow) -> str:
-    """The folder itself, links followed, without a final slash."""
+    """Return the workspace, links resolved, without a final slash."""
     return follow(posixpath.normpath(workspace or _NOWHERE))
 
 
-def targets_of(spec: ToolSpec) -> Mapping[str, Target]:
-    """Which arguments say where a call reaches: the declared ones, and those of JSON Schema's format `uri`."""
+def targets_of(spec: ToolSpec) -> Mapping[str, TargetKind]:
+    """Return the arguments that name what a call reaches: declared ones, and those of JSON Schema's format `uri`."""
     properties: dict[str, Any] = spec.parameters.get("properties", {})
-    by_format = {name: Target.URL for name, rule in properties.items() if _holds_urls(rule)}
+    by_format = {name: TargetKind.URL for name, rule in properties.items() if _holds_urls(rule)}
     return {**by_format, **spec.targets} if by_format else spec.targets
 
 
 def _holds_urls(rule: Any) -> bool:
-    """Whether a schema is that of a URL, of a list of them, or of a choice with one in it."""
+    """Return whether the schema is that of a URL, of a list of URLs, or of alternatives with one."""
     if not isinstance(rule, dict):
         return False
     if rule.get("format") in ("uri", "url", "iri"):
@@ -130,7 +137,7 @@ def _holds_urls(rule: Any) -> bool:
 
 
 def texts_in(value: Any) -> Iterable[str]:
-    """Every text anywhere in a JSON value, keys of objects included."""
+    """Yield every text in a JSON value, including the keys of objects."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -143,7 +150,7 @@ def texts_in(value: Any) -> Iterable[str]:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """The scheme, https where none is told, and what follows its colon and slashes, however many there are."""
+    """Return the scheme (https if there is none), and what follows its colon and any number of slashes."""
     scheme, found, rest = text.partition("://")
     if found:
         return scheme.lower(), rest.lstrip("/")
@@ -153,7 +160,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _careless_hosts(authority: str) -> set[str]:
-    """Host and port as they come out by whatever is taken for the end of the authority, or of a user in it."""
+    """Return the host and port for each possible end of the authority, and of a user name in it."""
     texts = {authority, decoded(authority)}
     texts |= {_AUTHORITY_END.split(text, maxsplit=1)[0] for text in texts}
     return {part for text in texts for part in (text.partition("@")[2], text.rpartition("@")[2]) if part}
@@ -173,8 +180,10 @@ def _careless_urls(scheme: str, authority: str, path: str) -> Iterable[Url]:
 
 
 def _host(text: str) -> str:
-    """One spelling of a host: an address as an address however it was written, a name in ASCII. Raises ValueError for
-    a name that is no plain one, or that the two standards of international names read differently."""
+    """Return the normalized host: addresses in one notation, names in ASCII.
+
+    Raises ValueError for other characters, and for names that IDNA 2003 and 2008 map differently.
+    """
     hosts = _hosts(text)
     if len(hosts) != 1 or not _PLAIN_HOST.fullmatch(host := hosts.pop()):
         raise ValueError("no plain host")
@@ -182,7 +191,7 @@ def _host(text: str) -> str:
 
 
 def _hosts(text: str) -> set[str]:
-    """The host as each standard reads it; none for what neither can."""
+    """Return the host under each IDNA standard; empty if invalid under both."""
     name = text.rstrip(".").lower()
     try:
         if ":" in name:
@@ -210,7 +219,7 @@ def _as_address(name: str) -> str:
 
 
 def _walked(path: str) -> str:
-    """The path without `.` and `..`, which lead nowhere above the root."""
+    """Return the path with `.` and `..` resolved; `..` never leads above the root."""
     if not path:
         return "/"
     walked = posixpath.normpath(f"/{path.lstrip('/')}")

@@ -1,4 +1,4 @@
-"""One spelling for each JSON value, so that a digest or a MAC of it can be made again later. Pure."""
+"""Canonical JSON, so that a digest or MAC of a value can be recomputed later. Pure."""
 
 import json
 from decimal import Decimal
@@ -6,8 +6,10 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces, the same before and after a database's JSON column had it: some of them
-    store 1e3 as 1000."""
+    """Return JSON with sorted keys and without spaces.
+
+    Stable across JSON columns, some of which store 1e3 as 1000.
+    """
     return json.dumps(_with_exact_numbers(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

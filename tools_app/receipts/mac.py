@@ -1,7 +1,8 @@
-"""Makes and checks receipts: a MAC over what a tool call was and what the model saw of its end. Pure.
+"""Creates and checks receipts: a MAC over a tool call and the result that the model received. Pure.
 
-A receipt reads `kr1.<key id>.<execution id>.<MAC>`. The MAC is HMAC-SHA256, base64url without padding, over fields that
-each carry their length, so that no two calls are encoded alike. A change of the encoding is a new first word.
+Format: `kr1.<key id>.<execution id>.<MAC>`. The MAC is HMAC-SHA256 in base64url without padding (RFC 2104, RFC 4648
+section 5), over length-prefixed fields, so that no two calls have the same encoding. A changed encoding needs a new
+version in place of `kr1`.
 """
 
 import hmac
@@ -19,7 +20,7 @@ from tools_app.receipts.canonical_json import canonical_json
 
 _VERSION = "kr1"
 _FORM = re.compile(r"kr1\.([0-9a-f]{8})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([A-Za-z0-9_-]{43})")
-# A model may quote the whole line that it saw.
+# Models may quote the whole receipt line.
 _LINE = re.compile(r"\s*(?:\[receipt: ([^\s\]]*)\]|(\S*))\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -27,8 +28,11 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class CallState:
-    """What a receipt covers. text: exactly what the model saw, without its receipt line; times: aware; started_at is
-    None for a call that never began."""
+    """The data that a receipt covers.
+
+    text: exact result in the model's history, without the receipt line.
+    started_at: None for a call that never started. All times are aware.
+    """
 
     execution_id: UUID
     run_id: UUID
@@ -43,7 +47,7 @@ class CallState:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A receipt taken apart; nothing of it is checked but its form."""
+    """A parsed receipt, not verified."""
 
     key_id: str
     execution_id: UUID
@@ -51,41 +55,41 @@ class Receipt:
 
 
 def make_receipt(call: CallState, keys: str) -> str:
-    """The receipt of a call that has ended, with the newest of the comma-separated keys."""
-    key = key_ring(keys)[0]
+    """Return the receipt of a call that has ended, signed with the newest of the comma-separated keys."""
+    key = parse_keys(keys)[0]
     return f"{_VERSION}.{key.id}.{call.execution_id}.{_mac(call, key.secret)}"
 
 
 def parse(text: str) -> Receipt | None:
-    """The receipt in a text that holds nothing else, as it is or as the line `[receipt: …]`; None if there is none."""
+    """Return the receipt in a text that contains nothing else, plain or as the line `[receipt: …]`, or None."""
     line = _LINE.fullmatch(text)
     found = _FORM.fullmatch(line[1] or line[2] or "") if line else None
     return Receipt(found[1], UUID(found[2]), found[3]) if found else None
 
 
 def find_fault(receipt: Receipt, call: CallState, keys: str) -> str:
-    """Why the receipt does not prove the call, in one sentence; empty when it does."""
+    """Return why the receipt does not prove the call, as one sentence; empty if it does."""
     if receipt.execution_id != call.execution_id:
-        return "The receipt is another execution's."
-    secret = next((key.secret for key in key_ring(keys) if key.id == receipt.key_id), None)
+        return "The receipt belongs to another execution."
+    secret = next((key.secret for key in parse_keys(keys) if key.id == receipt.key_id), None)
     if secret is None:
-        return f"The key {receipt.key_id} that made the receipt is not known here any more."
+        return f"The key {receipt.key_id} that signed the receipt is no longer known here."
     if not hmac.compare_digest(_mac(call, secret), receipt.mac):
-        return "What is stored is not what the receipt was made for: the receipt or the record was changed."
+        return "The receipt does not match the stored record: one of them was changed."
     return ""
 
 
 @dataclass(frozen=True)
 class Key:
-    """id: tells the keys of an installation apart and nothing about the secret."""
+    """A signing key. id: identifies it without revealing the secret."""
 
     id: str
     secret: bytes
 
 
 @lru_cache(maxsize=4)
-def key_ring(keys: str) -> Sequence[Key]:
-    """The keys of a comma-separated text, newest first. Raises ValueError when there is none."""
+def parse_keys(keys: str) -> Sequence[Key]:
+    """Return the keys of a comma-separated text, newest first. Raises ValueError if there is none."""
     texts = [text.strip().encode() for text in keys.split(",") if text.strip()]
     if not texts:
         raise ValueError("no receipt key is set")
@@ -101,7 +105,7 @@ def _mac(call: CallState, secret: bytes) -> str:
 
 
 def encode(call: CallState) -> bytes:
-    """The fields one after the other, each behind its length in bytes as a big-endian 64-bit number."""
+    """Return the fields, each prefixed by its length in bytes as a big-endian 64-bit number."""
     fields = [
         _VERSION.encode(),
         str(call.execution_id).encode(),
@@ -116,5 +120,5 @@ def encode(call: CallState) -> bytes:
 
 
 def _microseconds(moment: datetime | None) -> bytes:
-    """Whole microseconds since 1970: what databases keep of a time, without any rounding of our own."""
+    """Return whole microseconds since 1970, the resolution of the databases."""
     return b"" if moment is None else str((moment - _EPOCH) // _MICROSECOND).encode()

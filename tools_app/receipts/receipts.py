@@ -1,4 +1,4 @@
-"""Receipts of stored executions: signed when they end, checked later against what is stored then."""
+"""Receipts of stored executions: signed when they end, verified against the stored row later."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,54 +15,58 @@ _ROWS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """reason: one sentence, also for a valid one; execution_id: the execution it speaks of, if that exists."""
+class ReceiptCheck:
+    """Result of a verification.
+
+    reason: one sentence, also for a valid receipt.
+    execution_id: the execution that the receipt names, if it exists.
+    """
 
     is_valid: bool
     execution_id: UUID | None
     reason: str
 
 
-_GOOD = "The record is as it was when the call ended."
-UNKNOWN = Verdict(False, None, "There is no such execution.")
-_NONE = "The execution has no receipt: it is older than receipts, or has not ended."
+_GOOD = "The record is unchanged since the call ended."
+UNKNOWN = ReceiptCheck(False, None, "There is no such execution.")
+_NONE = "The execution has no receipt: it predates receipts, or has not ended."
 
 
 def sign(row: ToolExecution) -> str:
-    """The receipt of an execution that has ended. The row must hold what is stored, times as the database has them."""
-    return make_receipt(_events(row), conf.receipt_keys())
+    """Return the receipt of an execution that has ended. The row must be as stored, with the database's times."""
+    return make_receipt(_call_state(row), conf.receipt_keys())
 
 
-def verify_receipt(text: str) -> Verdict:
-    """Whether a receipt, as the model or a client has it, proves the stored execution that it names."""
+def verify_receipt(text: str) -> ReceiptCheck:
+    """Check whether a receipt, as a model or client quotes it, proves the stored execution that it names."""
     receipt = parse(text)
     if receipt is None:
-        return Verdict(False, None, "This is not a receipt: one reads kr1.<key>.<execution>.<code>.")
+        return ReceiptCheck(False, None, "This is not a receipt. A receipt has the form kr1.<key>.<execution>.<code>.")
     row = ToolExecution.objects.filter(id=receipt.execution_id).first()
     if row is None:
         return UNKNOWN
-    fault = find_fault(receipt, _events(row), conf.receipt_keys())
-    return Verdict(not fault, row.id, fault or _GOOD)
+    fault = find_fault(receipt, _call_state(row), conf.receipt_keys())
+    return ReceiptCheck(not fault, row.id, fault or _GOOD)
 
 
-def check_stored(row: ToolExecution) -> Verdict:
-    """Whether the stored execution is still the one that its own receipt was made for."""
+def check_stored(row: ToolExecution) -> ReceiptCheck:
+    """Check whether the stored execution matches its own receipt."""
     if not row.receipt:
-        return Verdict(False, row.id, _NONE)
+        return ReceiptCheck(False, row.id, _NONE)
     receipt = parse(row.receipt)
-    fault = find_fault(receipt, _events(row), conf.receipt_keys()) if receipt else "Its receipt is damaged."
-    return Verdict(not fault, row.id, fault or _GOOD)
+    fault = find_fault(receipt, _call_state(row), conf.receipt_keys()) if receipt else "Its receipt is damaged."
+    return ReceiptCheck(not fault, row.id, fault or _GOOD)
 
 
 def ended_executions(since: datetime | None = None) -> Iterator[ToolExecution]:
-    """Every execution that has ended, or those asked for since then, oldest first; streamed, a few in memory."""
+    """Yield the executions that have ended, created since `since` if given, oldest first, a few in memory."""
     rows = ToolExecution.objects.exclude(completed_at=None).order_by("id")
     if since is not None:
         rows = rows.filter(id__gte=first_id_at(since))
     return rows.iterator(chunk_size=_ROWS_AT_ONCE)
 
 
-def _events(row: ToolExecution) -> CallState:
+def _call_state(row: ToolExecution) -> CallState:
     status = ExecutionStatus(row.status)
     return CallState(
         execution_id=row.id,

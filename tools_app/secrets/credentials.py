@@ -1,6 +1,6 @@
-"""The vault of credentials: stored, listed, deleted, and opened for a purpose, each with an entry of the audit log.
+"""Credentials: stored, listed, deleted, and opened for a purpose, each with an entry in the audit log.
 
-A value leaves here only as the result of `use_credential`, and is then masked wherever this process writes text.
+Values are returned by `use_credential` alone, and are masked from then on in everything this process logs.
 """
 
 import re
@@ -18,15 +18,15 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from tools_app.models import Credential
 from tools_app.secrets import vault
 
-# Shorter values could not be masked without masking ordinary words too.
+# Masking shorter values would mask ordinary words.
 LEAST_CHARACTERS = redact.LEAST_CHARACTERS
 MOST_CHARACTERS = 64 * 1024
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _REFERENCE = re.compile(r"\{\{\s*credential:\s*([A-Za-z0-9][A-Za-z0-9_.-]{0,119})\s*\}\}")
 
-# Called with the name and the owner's id within the transaction that stores or deletes a credential, so that whoever
-# keeps something open that uses it can have it opened anew.
+# Called with the name and the owner's id, in the transaction that stores or deletes a credential, so that open
+# connections that use it can be renewed.
 on_change: list[Callable[[str, int | None], None]] = []
 
 
@@ -37,9 +37,10 @@ class UnknownCredential(NotFound):
 
 
 def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Credential, bool]:
-    """Store a value under a name of the owner (None: the installation's), replacing the one that is there.
+    """Store a value under a name, replacing the existing one. Owns its transaction.
 
-    Returns the row and whether it is new. Raises InvalidInput (bad_name, bad_value).
+    owner_id: None for the installation.
+    Returns the row, and whether it is new. Raises InvalidInput (bad_name, bad_value).
     """
     check_name(name)
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
@@ -52,13 +53,13 @@ def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Cr
     try:
         with transaction.atomic():
             return _stored(name, sealed, owner_id)
-    except IntegrityError:  # another request has just made it
+    except IntegrityError:  # created by a concurrent request
         with transaction.atomic():
             return _stored(name, sealed, owner_id)
 
 
 def check_name(name: str) -> None:
-    """Raises InvalidInput (bad_name) for what cannot stand in a reference."""
+    """Raise InvalidInput (bad_name) for a name that cannot be used in a reference."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             "A credential's name has 1 to 120 letters, digits, dots, dashes and underscores.", code="bad_name"
@@ -70,24 +71,25 @@ def _stored(name: str, sealed: str, owner_id: int | None) -> tuple[Credential, b
     if is_new:
         Credential.objects.create(owner_id=owner_id, name=name, value_sealed=sealed)
     audit.record("CredentialStored", details={"name": name, "owner": _owner(owner_id), "is_new": is_new})
-    _tell(name, owner_id)
+    _notify(name, owner_id)
     return _rows(owner_id).get(name=name), is_new
 
 
 def delete_credential(name: str, *, owner_id: int | None) -> None:
-    """Delete a credential for good. Raises UnknownCredential."""
+    """Delete a credential permanently. Owns its transaction. Raises UnknownCredential."""
     with transaction.atomic():
         if not _rows(owner_id).filter(name=name).delete()[0]:
             raise UnknownCredential
         audit.record("CredentialDeleted", details={"name": name, "owner": _owner(owner_id)})
-        _tell(name, owner_id)
+        _notify(name, owner_id)
 
 
 def use_credential(name: str, *, owner_id: int | None, purpose: str) -> str:
-    """The value, for use at once: never store, log or show it. Synchronous; reads and writes the database.
+    """Return the value, for immediate use: never store, log or show it. Owns its transaction.
 
-    owner_id: whose credential, None for the installation's; purpose: what it is used for, for the audit log, such as
-    `skill weather`. Raises UnknownCredential, SealError.
+    owner_id: None for the installation's credential.
+    purpose: for the audit log, such as `skill weather`.
+    Raises UnknownCredential, SealError.
     """
     row = _rows(owner_id).filter(name=name).first()
     if row is None:
@@ -101,20 +103,22 @@ def use_credential(name: str, *, owner_id: int | None, purpose: str) -> str:
 
 
 def find_references(text: str) -> tuple[str, ...]:
-    """The names of the credentials that a text refers to as `{{credential:NAME}}`, each once, in their order."""
+    """Return the names that a text refers to as `{{credential:NAME}}`, each once, in order."""
     return tuple(dict.fromkeys(_REFERENCE.findall(text)))
 
 
 def refuse_references(user: User | AnonymousUser, *texts: str) -> str:
-    """Why this user may not put these texts where references are resolved to the installation's credentials: they could
-    have one sent to a server of theirs. Empty when they may."""
+    """Return why the user must not save texts that refer to the installation's credentials; empty if allowed.
+
+    Anyone who may refer to a credential can have it sent to a server of their choice.
+    """
     if user.has_perm("tools_app.change_credential") or not any(map(find_references, texts)):
         return ""
-    return "To name a credential of the installation takes the permission to change credentials."
+    return "Referring to a credential of the installation requires the permission to change credentials."
 
 
 def resolve_references(text: str, *, owner_id: int | None, purpose: str) -> str:
-    """The text with each `{{credential:NAME}}` replaced by its value. As `use_credential`, for use at once."""
+    """Return the text with each `{{credential:NAME}}` replaced by its value. As `use_credential`, for immediate use."""
     if "{{" not in text:
         return text
     use = partial(use_credential, owner_id=owner_id, purpose=purpose)
@@ -123,12 +127,12 @@ def resolve_references(text: str, *, owner_id: int | None, purpose: str) -> str:
 
 
 def list_credentials(owner_id: int | None) -> tuple[Credential, ...]:
-    """The owner's credentials by name. Nothing that is shown of a row may be its value."""
+    """Return the owner's credentials, by name."""
     return tuple(_rows(owner_id).order_by("name"))
 
 
 def get_credential(name: str, *, owner_id: int | None) -> Credential:
-    """Raises UnknownCredential."""
+    """Return a credential's row. Raises UnknownCredential."""
     row = _rows(owner_id).filter(name=name).first()
     if row is None:
         raise UnknownCredential
@@ -143,6 +147,6 @@ def _owner(owner_id: int | None) -> str:
     return "installation" if owner_id is None else f"user:{owner_id}"
 
 
-def _tell(name: str, owner_id: int | None) -> None:
-    for tell in on_change:
-        tell(name, owner_id)
+def _notify(name: str, owner_id: int | None) -> None:
+    for notify in on_change:
+        notify(name, owner_id)

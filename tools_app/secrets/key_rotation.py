@@ -1,6 +1,6 @@
-"""Every sealed secret there is in the database, of whichever app: sealed again after the vault's keys were rotated.
+"""Re-encrypts all sealed columns, of every app, after the vault's keys were rotated.
 
-A column that the vault sealed is known by its name, which ends in `_sealed`.
+A sealed column is recognised by the suffix `_sealed` of its name.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from tools_app.secrets import vault
 
 @dataclass(frozen=True)
 class Resealed:
-    """unreadable: where a secret stands that none of the keys opens, as `table/row/column`."""
+    """Result of a rotation. unreadable: secrets that no key opens, as `table/row/column`."""
 
     resealed: int
     unreadable: tuple[str, ...]
 
 
 def reseal_all() -> Resealed:
-    """Seal every secret with the newest key. What changes meanwhile is left: whoever changed it used that key."""
+    """Seal every secret with the newest key. A secret that changes meanwhile is skipped: its writer used that key."""
     done, unreadable = 0, []
     for model, column, pk, sealed in _secrets():
         try:
@@ -37,12 +37,12 @@ def reseal_all() -> Resealed:
 
 
 def count_by_old_keys() -> int:
-    """How many secrets the newest key does not open."""
+    """Return how many secrets the newest key does not open."""
     return sum(not vault.is_newest(sealed) for _, _, _, sealed in _secrets())
 
 
 def sealed_columns() -> list[tuple[type[models.Model], str]]:
-    """(model, column) of everything that the vault seals."""
+    """Return (model, column) of every sealed column."""
     return [
         (model, field.attname)
         for model in apps.get_models()

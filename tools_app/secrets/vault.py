@@ -1,4 +1,4 @@
-"""Seals secrets for the database and opens them again. It never logs, caches or shows what it opened."""
+"""Seals secrets for the database and opens them (Fernet, with rotation). Never logs, caches or shows a plain value."""
 
 import base64
 from functools import lru_cache
@@ -18,12 +18,12 @@ class SealError(AppError):
 
 
 def seal(text: str) -> str:
-    """The text encrypted and authenticated with the newest key; ASCII, different each time."""
+    """Return the text encrypted and authenticated with the newest key; ASCII, different each time."""
     return _box(conf.vault_keys()).encrypt(text.encode()).decode()
 
 
 def unseal(sealed: str) -> str:
-    """The text again, whichever of the keys sealed it. Raises SealError for another key's or a damaged seal."""
+    """Return the plain text, whichever key sealed it. Raises SealError for unknown keys and damaged seals."""
     try:
         return _box(conf.vault_keys()).decrypt(sealed.encode()).decode()
     except InvalidToken:
@@ -31,7 +31,7 @@ def unseal(sealed: str) -> str:
 
 
 def is_newest(sealed: str) -> bool:
-    """Whether the newest key opens it, so that the older ones are not needed for it."""
+    """Return whether the newest key opens the seal."""
     newest = _texts(conf.vault_keys())[0]
     try:
         _box(newest).decrypt(sealed.encode())
@@ -53,6 +53,6 @@ def _texts(keys: str) -> list[str]:
 
 
 def _fernet_key(text: str) -> bytes:
-    """Any long random text serves as a key: what Fernet needs is derived from it."""
+    """Return a Fernet key derived from any long random text (HKDF-SHA256)."""
     derived = HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=b"komand vault v1").derive(text.encode())
     return base64.urlsafe_b64encode(derived)

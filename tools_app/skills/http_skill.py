@@ -16,7 +16,7 @@ from tools_app.network import page_text, ssrf_guard
 from tools_app.network.async_transport import AsyncGuardedTransport
 from tools_app.secrets import credentials
 from tools_app.skills.installed import Installed, check_permissions, checked_output, spec_of
-from tools_app.skills.templates import HttpRequest, HttpTemplate, UnfitValue, render
+from tools_app.skills.templates import HttpTemplate, RenderedRequest, UnfitValue, render
 from tools_app.types import AsyncTool, ToolContext, ToolError
 
 _MAX_BYTES = 1024 * 1024
@@ -82,7 +82,7 @@ class HttpSkill(AsyncTool):
         use = partial(credentials.use_credential, owner_id=self._installed.owner_id, purpose=purpose)
         return {name: use(name) for name in self._template.credentials}
 
-    async def _send(self, request: HttpRequest) -> _Answer:
+    async def _send(self, request: RenderedRequest) -> _Answer:
         """A redirect of a plain read is followed within the origin, a few times."""
         allowed = conf.skill_targets()
         target = ssrf_guard.check_url(request.url, allowed_private=allowed)

@@ -70,7 +70,7 @@ class HttpTemplate:
 
 
 @dataclass(frozen=True)
-class HttpRequest:
+class RenderedRequest:
     """A request as it will be sent; it may hold secrets. body: None for none."""
 
     method: str
@@ -103,7 +103,7 @@ def check_template(template: HttpTemplate) -> None:
             raise BadTemplate(f"{place}: only {{{{input.name}}}} and {{{{credential:NAME}}}} can stand in braces")
 
 
-def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mapping[str, str]) -> HttpRequest:
+def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mapping[str, str]) -> RenderedRequest:
     """The request for these input values. A part of the query, the form or a JSON object whose only value is missing
     is left out; elsewhere a missing value is empty. Raises UnfitValue."""
     fill = _Filler(values, credentials)
@@ -122,7 +122,7 @@ def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mappi
     body, content_type = _fill_body(template, fill)
     if content_type:
         headers["Content-Type"] = content_type
-    return HttpRequest(template.method, url, headers, body)
+    return RenderedRequest(template.method, url, headers, body)
 
 
 class _Filler:

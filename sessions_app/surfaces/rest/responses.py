@@ -18,7 +18,7 @@ from sessions_app.surfaces.base.timestamps import iso, time_span
 from tools_app.models import Credential
 from tools_app.policy.emergency_stop import ControlView
 from tools_app.policy.grants import GrantView
-from tools_app.receipts.receipts import Verdict
+from tools_app.receipts.receipts import ReceiptCheck
 from tools_app.skills.permissions import Permission
 from tools_app.skills.registry import InstallView, SkillView
 from tools_app.storage.artifacts import ArtifactView
@@ -134,7 +134,7 @@ def execution(view: ExecutionView) -> dict[str, Any]:
     }
 
 
-def receipt_verdict(verdict: Verdict) -> dict[str, Any]:
+def receipt_verdict(verdict: ReceiptCheck) -> dict[str, Any]:
     return {
         "valid": verdict.is_valid,
         "executionId": str(verdict.execution_id) if verdict.execution_id else None,

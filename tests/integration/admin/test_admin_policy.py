@@ -30,7 +30,7 @@ def test_rules_are_typed_one_a_line(pages, agent):
 
 def test_a_rule_that_cannot_be_used_is_not_saved(pages, agent):
     answer = pages.post(f"{AGENTS}{agent.pk}/change/", agent_form(agent, always_ask="web fetch"))
-    assert "is no pattern" in answer.content.decode()
+    assert "is not a pattern" in answer.content.decode()
     assert Agent.objects.get().always_ask == []
 
 

@@ -79,4 +79,4 @@ def test_an_execution_shows_its_proof_and_a_change_of_it(pages, make_run):
     ToolExecution.objects.update(output='"other"')
     assert "changed" in pages.get(page).content.decode()
     told = pages.get(f"{EXECUTIONS}{execution.pk}/check-receipt/", follow=True).content.decode()
-    assert "is not what the receipt was made for" in told
+    assert "does not match the stored record" in told

@@ -54,13 +54,13 @@ def test_rules_are_stored_and_shown(staff):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"deniedTools": ["web fetch"]}, "is no pattern"),
+        ({"deniedTools": ["web fetch"]}, "is not a pattern"),
         ({"deniedTools": "echo"}, "deniedTools:"),
-        ({"alwaysAsk": ["echo("]}, "is no pattern"),
+        ({"alwaysAsk": ["echo("]}, "is not a pattern"),
         ({"autoApprove": [5, {}]}, "autoApprove"),
         ({"allowedTools": ["e" * 2000]}, "allowedTools"),
         ({"allowedTools": [f"tool{number}" for number in range(201)]}, "allowedTools"),
-        ({"allowedHosts": ["https://example.com"]}, "is no host"),
+        ({"allowedHosts": ["https://example.com"]}, "is not a host"),
         ({"autonomy": "wild"}, "autonomy"),
         ({"budgets": {"actionsPerHour": -1}}, "actionsPerHour"),
         ({"budgets": {"costPerHour": "NaN"}}, "costPerHour"),
@@ -161,4 +161,4 @@ def test_a_session_is_limited_by_its_owner_for_what_comes_later(alice):
 
 def test_a_limit_that_cannot_be_read_is_refused(alice):
     refused = alice.put(f"sessions/{make_session(alice.user).pk}/policy", {"deniedTools": ["echo("]})
-    assert refused.status == 400 and "is no pattern" in (refused.error or "")
+    assert refused.status == 400 and "is not a pattern" in (refused.error or "")

@@ -105,7 +105,7 @@ SPENT = AgentPolicy("full", agent_id="default", budgets=Budgets(0))
         pytest.param(ASKING, decide("deny"), Story("ask", ("deny", "user:1"), "Failed", "Not so."), id="denied"),
         pytest.param(ASKING, expire, Story("ask", ("expired", "system"), "Failed", "timeout"), id="expired"),
         pytest.param(DENYING, nothing, Story("deny", None, "Failed", "the rule act(text=h*)"), id="refused"),
-        pytest.param(SPENT, nothing, Story("deny", None, "Failed", "budget allows it no actions"), id="budget"),
+        pytest.param(SPENT, nothing, Story("deny", None, "Failed", "budget allows no actions"), id="budget"),
         pytest.param(FULL, end_run, Story("allow", None, "Cancelled", "Fire drill."), id="stopped"),
         pytest.param(
             ASKING, end_run, Story("ask", ("cancelled", "system"), "Cancelled", "Fire drill."), id="stopped in asking"

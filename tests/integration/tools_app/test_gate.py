@@ -6,7 +6,7 @@ from audit_app.models import AuditEntry
 from tests.support.cpu_cost import costs_less_than
 from tools_app.models import ToolExecution
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
-from tools_app.types import Effect, ExecutionStatus, Risk, Target
+from tools_app.types import Effect, ExecutionStatus, Risk, TargetKind
 
 pytestmark = pytest.mark.usefixtures("world")
 FULL = AgentPolicy("full", agent_id="default")
@@ -96,11 +96,11 @@ def test_a_link_put_into_the_folder_does_not_lead_out_of_it(plan, make_tool, tmp
     folder.mkdir(), outside.mkdir()
     (folder / "door").symlink_to(outside)
     tool = make_tool(lambda arguments, context: None)
-    tool.spec.targets["path"] = Target.PATH
+    tool.spec.targets["path"] = TargetKind.PATH
     policy = AgentPolicy("full", workspace=str(folder))
     inside, through = plan(("act", '{"path": "notes/a"}'), ("act", '{"path": "door/a"}'), policy=policy)
     assert (inside.status, through.status) == (ExecutionStatus.PENDING, ExecutionStatus.FAILED)
-    assert "leads out of the agent's folder" in through.error
+    assert "is outside of the agent's folder" in through.error
 
 
 def test_a_read_only_session_is_read_only_for_every_agent(plan, make_tool):

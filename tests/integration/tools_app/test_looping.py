@@ -104,7 +104,7 @@ def test_a_result_is_stored_told_and_rung_for(plan, loop, make, nudges, passing)
     make(answer)
     (execution,) = plan(("wait", "{}"))
     assert [(task, options["queue"]) for task, _, options in nudges] == [("tools.execute_here", "runs")]
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     done = ended(execution.id)
     assert (done.status, done.output) == (ExecutionStatus.COMPLETED, '{"agent": "default"}')
     until(lambda: nudges.of("test.done") == [str(execution.run_id)])  # rung after the commit that was just seen
@@ -120,9 +120,9 @@ def test_a_call_is_made_once_however_often_it_is_rung_for(plan, loop, make) -> N
     tool = make(answer)
     (execution,) = plan(("wait", "{}"))
     for _ in range(5):
-        loop_runner.ring(execution.id)
+        loop_runner.nudge(execution.id)
     ended(execution.id)
-    loop.calls.ring(uuid4())
+    loop.calls.nudge(uuid4())
     loop.drain(1)
     assert tool.begun == 1
 
@@ -141,7 +141,7 @@ def test_a_fault_is_put_into_words_for_the_model(plan, loop, make, problem, erro
 
     make(fail)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     done = ended(execution.id)
     assert (done.status, done.error) == (ExecutionStatus.FAILED, error)
 
@@ -152,7 +152,7 @@ def test_a_result_that_is_no_json_is_a_fault_of_the_tool(plan, loop, make) -> No
 
     make(answer)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     assert ended(execution.id).status is ExecutionStatus.FAILED
 
 
@@ -167,7 +167,7 @@ def test_a_call_past_its_time_ends_though_it_does_not_want_to(plan, loop, make, 
 
     make(refuse, seconds=1)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     done = ended(execution.id)
     assert (done.status, done.error) == (ExecutionStatus.TIMED_OUT, "The call did not finish within 1 seconds.")
 
@@ -183,7 +183,7 @@ def test_a_call_that_was_cancelled_elsewhere_is_ended_here(plan, loop, make, sto
 
     tool = make(wait)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     until(lambda: tool.begun)
     assert services.cancel_execution(execution.id)
     assert gone.wait(30)
@@ -197,7 +197,7 @@ def test_a_call_that_was_cancelled_elsewhere_is_ended_here(plan, loop, make, sto
 def test_a_drain_gives_back_what_does_not_end(plan, loop, make, nudges, effect, status) -> None:
     tool = make(for_ever, effect)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     until(lambda: tool.begun)
     loop.drain(0.01)
     row = ToolExecution.objects.get(pk=execution.id)
@@ -215,7 +215,7 @@ def test_a_drain_waits_for_a_call_that_ends_in_time(plan, loop, make) -> None:
 
     make(answer)
     (execution,) = plan(("wait", "{}"))
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     assert going.wait(30)
     loop.drain(30)
     assert selectors.get_execution(execution.id).output == '"just in time"'
@@ -231,9 +231,9 @@ def test_a_freed_slot_takes_the_call_that_was_not_heard(plan, loop, make, monkey
 
     tool = make(answer)
     first, second = plan(("wait", "{}"), ("wait", "{}"))
-    loop.calls.ring(first.id)
+    loop.calls.nudge(first.id)
     until(lambda: tool.begun)
-    loop.calls.ring(second.id)
+    loop.calls.nudge(second.id)
     free.set()
     assert ended(second.id).output == '"done"'
 
@@ -260,5 +260,5 @@ def test_a_call_whose_tool_has_gone_says_so(plan, loop, make, monkeypatch) -> No
     make(for_ever)
     (execution,) = plan(("wait", "{}"))
     monkeypatch.delitem(tools._items, "wait")
-    loop.calls.ring(execution.id)
+    loop.calls.nudge(execution.id)
     assert ended(execution.id).error == "The tool wait is not available any more."

@@ -112,14 +112,14 @@ def test_the_last_words_of_a_process_are_kept_for_operators(loop: LoopThread, tm
     caller = Caller(loop, bad(tmp_path, "dies", connect_seconds=30))
     with pytest.raises(ServerFault):
         caller.open()
-    assert until(lambda: caller.connection.last_words) == "no licence found"
+    assert until(lambda: caller.connection.last_log_lines) == "no licence found"
 
 
 def test_a_command_that_does_not_exist_is_a_fault(loop: LoopThread, tmp_path: Path) -> None:
     caller = Caller(loop, ServerConfig("none", "stdio", "no-such-program", folder=tmp_path))
     with pytest.raises(ServerFault):
         caller.open()
-    assert "no-such-program cannot be run" in until(lambda: caller.connection.last_words)
+    assert "no-such-program cannot be run" in until(lambda: caller.connection.last_log_lines)
 
 
 def test_a_host_that_does_not_answer_is_a_fault(loop: LoopThread) -> None:
@@ -162,8 +162,8 @@ def test_tools_that_cannot_be_offered_are_named_with_the_reason(loop: LoopThread
     caller = Caller(loop, bad(tmp_path, "odd-tools")).open()
     caller.close()
     assert sorted(caller.connection.tools) == ["a.b", "a_b", "act"]
-    assert caller.connection.skipped["outside"] == "the schema refers to something outside of itself: $ref"
-    assert caller.connection.skipped["no-schema"].startswith("the schema is none: ")
+    assert caller.connection.skipped["outside"] == "the schema has an external reference: $ref"
+    assert caller.connection.skipped["no-schema"].startswith("not a valid JSON Schema: ")
 
 
 def test_closing_ends_a_stubborn_process_and_what_it_left_behind(loop: LoopThread, tmp_path: Path) -> None:

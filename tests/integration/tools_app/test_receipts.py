@@ -151,4 +151,4 @@ def test_keys_rotate_without_voiding_what_was_given_out(ended, settings):
     settings.KOMAND_RECEIPT_KEYS = f"a-new-one,{old}"
     assert verify_receipt(execution.receipt).is_valid
     settings.KOMAND_RECEIPT_KEYS = "a-new-one"
-    assert "not known here" in verify_receipt(execution.receipt).reason
+    assert "no longer known here" in verify_receipt(execution.receipt).reason

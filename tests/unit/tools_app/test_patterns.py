@@ -3,8 +3,8 @@
 import pytest
 
 from tools_app.policy.globs import PatternError
-from tools_app.policy.patterns import Call, check_host, parse
-from tools_app.types import Target, ToolSpec
+from tools_app.policy.patterns import PolicyCall, check_host, parse
+from tools_app.types import TargetKind, ToolSpec
 
 TEXTS = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 REQUEST = ToolSpec(
@@ -18,44 +18,44 @@ REQUEST = ToolSpec(
             "method": {"type": "string", "enum": ["GET", "POST"], "default": "GET"},
         },
     },
-    targets={"url": Target.URL},
+    targets={"url": TargetKind.URL},
 )
 WRITE = ToolSpec(
     "write_file",
     "Writes.",
     {"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
-    targets={"path": Target.PATH},
+    targets={"path": TargetKind.PATH},
 )
 OTHER = ToolSpec("mcp__web__go", "Goes.", {"type": "object", "properties": {"where": {"type": "string"}, "n": {}}})
 
 
-def say(text):
-    return Call(ToolSpec("say", "Says.", TEXTS), {"text": text})
+def text_call(text):
+    return PolicyCall(ToolSpec("say", "Says.", TEXTS), {"text": text})
 
 
 def request(url, **arguments):
-    return Call(REQUEST, {"url": url, **arguments})
+    return PolicyCall(REQUEST, {"url": url, **arguments})
 
 
 def write(path):
-    return Call(WRITE, {"path": path, "text": "x"}, "/work")
+    return PolicyCall(WRITE, {"path": path, "text": "x"}, "/work")
 
 
 @pytest.mark.parametrize(
     ("pattern", "call", "permits"),
     [
-        ("say", say("x"), True),
-        ("s*", say("x"), True),
-        ("*", say("x"), True),
-        ("Say", say("x"), False),
-        ("say(hello*)", say("hello world"), True),
-        ("say(hello*)", say("Hello world"), False),
-        ("say(text=hello*)", say("hello world"), True),
-        ("say(txt=*)", say("hello"), False),
-        ("say(a,b)", say("a,b"), True),
-        (r"say(x\=1)", say("x=1"), True),
-        ("say(*)", say("up/../down"), False),
-        ("say(*)", say("up/%2e%2e/down"), False),
+        ("say", text_call("x"), True),
+        ("s*", text_call("x"), True),
+        ("*", text_call("x"), True),
+        ("Say", text_call("x"), False),
+        ("say(hello*)", text_call("hello world"), True),
+        ("say(hello*)", text_call("Hello world"), False),
+        ("say(text=hello*)", text_call("hello world"), True),
+        ("say(txt=*)", text_call("hello"), False),
+        ("say(a,b)", text_call("a,b"), True),
+        (r"say(x\=1)", text_call("x=1"), True),
+        ("say(*)", text_call("up/../down"), False),
+        ("say(*)", text_call("up/%2e%2e/down"), False),
         ("http_request(method=GET, url=https://a.example/*)", request("https://a.example/x"), True),
         ("http_request(method=GET, url=https://a.example/*)", request("https://a.example/x", method="POST"), False),
         ("http_request(https://a.example/*)", request("https://a.example/x"), True),
@@ -78,12 +78,12 @@ def write(path):
         ("write_file(path=out/*)", write("out/../secret"), False),
         ("write_file(path=/work/out/*)", write("out/a.txt"), True),
         ("write_file(*)", write("../x"), False),
-        ("mcp__web__go(where=https://a.example/*)", Call(OTHER, {"where": "https://a.example/../x"}), True),
-        ("mcp__web__go(where=https://a.example/*)", Call(OTHER, {"where": "https://b@a.example/x"}), False),
-        ("mcp__web__go(where=x*)", Call(OTHER, {"where": ["x1", "x2"]}), True),
-        ("mcp__web__go(where=x*)", Call(OTHER, {"where": ["x1", "y"]}), False),
-        ("mcp__web__go(n=5)", Call(OTHER, {"n": 5}), True),
-        ('mcp__web__go(*"n":true*)', Call(OTHER, {"n": True}), True),
+        ("mcp__web__go(where=https://a.example/*)", PolicyCall(OTHER, {"where": "https://a.example/../x"}), True),
+        ("mcp__web__go(where=https://a.example/*)", PolicyCall(OTHER, {"where": "https://b@a.example/x"}), False),
+        ("mcp__web__go(where=x*)", PolicyCall(OTHER, {"where": ["x1", "x2"]}), True),
+        ("mcp__web__go(where=x*)", PolicyCall(OTHER, {"where": ["x1", "y"]}), False),
+        ("mcp__web__go(n=5)", PolicyCall(OTHER, {"n": 5}), True),
+        ('mcp__web__go(*"n":true*)', PolicyCall(OTHER, {"n": True}), True),
     ],
 )
 def test_to_permit_every_spelling_has_to_fit(pattern, call, permits):
@@ -93,14 +93,14 @@ def test_to_permit_every_spelling_has_to_fit(pattern, call, permits):
 @pytest.mark.parametrize(
     ("pattern", "call"),
     [
-        ("SAY", say("x")),
-        ("say(rm -rf*)", say("RM   -rf /")),
-        ("say(rm -rf*)", say("r\u200bm -rf /")),
-        ("say(*secret*)", say("s\uff45cret")),
-        ("say(*/etc/passwd*)", say("/etc/./passwd")),
-        ("say(*/etc/passwd*)", say("/etc/x/../passwd")),
-        ("say(*/etc/passwd*)", say("%2fetc%252fpasswd")),
-        ("say(*/etc/passwd*)", say("\\etc\\passwd")),
+        ("SAY", text_call("x")),
+        ("say(rm -rf*)", text_call("RM   -rf /")),
+        ("say(rm -rf*)", text_call("r\u200bm -rf /")),
+        ("say(*secret*)", text_call("s\uff45cret")),
+        ("say(*/etc/passwd*)", text_call("/etc/./passwd")),
+        ("say(*/etc/passwd*)", text_call("/etc/x/../passwd")),
+        ("say(*/etc/passwd*)", text_call("%2fetc%252fpasswd")),
+        ("say(*/etc/passwd*)", text_call("\\etc\\passwd")),
         ("http_request(url=https://evil.net/*)", request("https://a:b@EVIL.net./x")),
         ("http_request(url=https://evil.net/*)", request(" https://evil.net/x")),
         ("http_request(url=https://evil.net/*)", request("https://evil.net:8443/x")),
@@ -111,8 +111,8 @@ def test_to_permit_every_spelling_has_to_fit(pattern, call, permits):
         ("http_request(*evil.net*)", request("https://evil\u3002net/")),
         ("write_file(path=secret/*)", write("out/../secret/x")),
         ("write_file(path=secret/*)", write("SECRET/x")),
-        ("mcp__web__go(where=https://evil.net/*)", Call(OTHER, {"where": ["fine", "https://evil.net/x"]})),
-        ("mcp__*(*evil.net*)", Call(OTHER, {"n": {"deep": ["https://evil.net"]}})),
+        ("mcp__web__go(where=https://evil.net/*)", PolicyCall(OTHER, {"where": ["fine", "https://evil.net/x"]})),
+        ("mcp__*(*evil.net*)", PolicyCall(OTHER, {"n": {"deep": ["https://evil.net"]}})),
     ],
 )
 def test_to_refuse_any_spelling_will_do(pattern, call):
@@ -123,8 +123,8 @@ def test_to_refuse_any_spelling_will_do(pattern, call):
     ("pattern", "call"),
     [
         ("http_request(url=https://evil.net/*)", request("https://good.net/?see=https://evil.net/")),
-        ("say(text=rm*)", say("alarm")),
-        ("say(text=*, more=*)", say("x")),
+        ("say(text=rm*)", text_call("alarm")),
+        ("say(text=*, more=*)", text_call("x")),
         ("write_file(path=secret/*)", write("out/secret.txt")),
     ],
 )
@@ -133,10 +133,10 @@ def test_refusing_has_its_bounds(pattern, call):
 
 
 def test_a_digest_stands_for_the_very_arguments():
-    call = say("x" * 5000)
+    call = text_call("x" * 5000)
     pattern = parse(f"say({call.digest})")
     assert pattern.permits(call)
-    assert not pattern.permits(say("x" * 4999))
+    assert not pattern.permits(text_call("x" * 4999))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tools_app.policy.decide import Allow, Ask, Deny, Situation, decide, narrow, refuse_tool, refuse_url
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
-from tools_app.types import Effect, Risk, Target, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 FETCH = ToolSpec(
     "fetch",
@@ -17,10 +17,13 @@ FETCH = ToolSpec(
     {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
     effect=Effect.READ,
     risk=Risk.LOW,
-    targets={"url": Target.URL},
+    targets={"url": TargetKind.URL},
 )
 STORE = ToolSpec(
-    "store", "Stores.", {"type": "object", "properties": {"path": {"type": "string"}}}, targets={"path": Target.PATH}
+    "store",
+    "Stores.",
+    {"type": "object", "properties": {"path": {"type": "string"}}},
+    targets={"path": TargetKind.PATH},
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools_app.policy.targets import read_path, read_url, suspect_urls, targets_of
-from tools_app.types import Target, ToolSpec
+from tools_app.types import TargetKind, ToolSpec
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_name_that_standards_read_differently_is_allowed_by_neither_and_refuse
 )
 def test_a_url_in_a_choice_or_a_list_is_a_target(rule):
     spec = ToolSpec("get", "", {"type": "object", "properties": {"where": rule, "how": {"type": "string"}}})
-    assert targets_of(spec) == {"where": Target.URL}
+    assert targets_of(spec) == {"where": TargetKind.URL}
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,11 @@ LIMIT, LATE = 10, 10 + conf.GRACE_SECONDS + conf.KILL_SLACK_SECONDS
         (Effect.READ, 1, LATE, False, Rescue.TIME_OUT),
         (Effect.ONCE, 1, LIMIT, True, Rescue.TIME_OUT),
         (Effect.READ, 1, LIMIT, True, Rescue.TIME_OUT),
-        (Effect.ONCE, 1, 3, True, Rescue.TELL_UNKNOWN),
+        (Effect.ONCE, 1, 3, True, Rescue.MARK_UNKNOWN),
         (Effect.READ, 1, 3, True, Rescue.RUN_AGAIN),
         (Effect.KEYED, 2, 3, True, Rescue.RUN_AGAIN),
         (Effect.READ, conf.MAX_ATTEMPTS, 3, True, Rescue.GIVE_UP),
-        (Effect.ONCE, conf.MAX_ATTEMPTS, 3, True, Rescue.TELL_UNKNOWN),
+        (Effect.ONCE, conf.MAX_ATTEMPTS, 3, True, Rescue.MARK_UNKNOWN),
     ],
 )
 def test_a_running_execution_gets_the_rescue_it_needs(effect, attempts, ran, is_dead, rescue):
