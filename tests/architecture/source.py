@@ -1,6 +1,7 @@
 """The project's own code as syntax trees, read once."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,3 +32,13 @@ def modules(*folders: str) -> tuple[Module, ...]:
                 text = file.read_text()
                 found.append(Module(".".join(path.with_suffix("").parts), path, text, ast.parse(text)))
     return tuple(found)
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    """Yield every function and method of a module, nested ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            yield node

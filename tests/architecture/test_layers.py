@@ -1,15 +1,17 @@
 """Who may know whom: imports by import-linter, foreign keys and migrations by walking the models."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 from django.apps import apps
 from django.db import models
 from django.db.migrations.loader import MigrationLoader
 
-from tests.architecture.source import APPS, ROOT
+from tests.architecture.source import APPS, PACKAGES, ROOT, modules
 
 LEVEL = {name: level for level, name in enumerate(APPS)}
 
@@ -18,6 +20,23 @@ def test_imports_follow_the_contracts() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     found = subprocess.run([str(linter), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_modules_that_call_themselves_pure_are_pure() -> None:
+    """A pure module imports no database, Redis, Celery or settings, neither itself nor through other modules."""
+    graph = grimp.build_graph(*PACKAGES, include_external_packages=True)
+    impure = {"django", "redis", "celery", *(f"{app}.models" for app in APPS)}
+    claimed = [
+        module.name.removesuffix(".__init__")
+        for module in modules()
+        if "Pure." in (ast.get_docstring(module.tree) or "").replace("Pure but", "")
+    ]
+    found = {
+        name: reached
+        for name in claimed
+        if (reached := sorted(one for one in graph.find_upstream_modules(name, as_package=True) if one in impure))
+    }
+    assert len(claimed) > 50 and not found
 
 
 def own_keys() -> list[models.ForeignKey]:  # type: ignore[type-arg]

@@ -2,20 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterator
 
-from tests.architecture.source import Module, modules
+from tests.architecture.source import functions, modules
 
 LONGEST_FILE, LONGEST_FUNCTION = 350, 60
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "managers", "base_utils"}
 # Django calls these when its registry is ready, not before; manage.py must not load Django for `up`.
 MAY_IMPORT_INSIDE = {"ready"}
-
-
-def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
 
 
 def test_no_file_is_long() -> None:
@@ -27,7 +20,7 @@ def test_no_function_is_long() -> None:
     long = {
         f"{module.path}:{function.name}": function.end_lineno - function.lineno + 1
         for module in modules()
-        for function in functions(module)
+        for function in functions(module.tree)
         if function.end_lineno and function.end_lineno - function.lineno >= LONGEST_FUNCTION
     }
     assert not long
@@ -51,7 +44,7 @@ def test_imports_stand_at_the_top() -> None:
     inside = [
         f"{module.path}:{node.lineno}"
         for module in modules()
-        for function in functions(module)
+        for function in functions(module.tree)
         if function.name not in MAY_IMPORT_INSIDE
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
