@@ -17,10 +17,10 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
 from sessions_app import events
 from sessions_app.conversation import notifications
-from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage
+from sessions_app.conversation.new_message import LONGEST_TEXT, Accepted, NewMessage, ReceiveOptions
 from sessions_app.conversation.receive_message import receive
 from sessions_app.conversation.session_key import SessionKey
-from sessions_app.conversation.sessions import fact_about, import_history, lock, open_new
+from sessions_app.conversation.sessions import event_about, import_history, lock, open_new
 from sessions_app.identity.actor_names import display_name
 from sessions_app.models import Session
 
@@ -29,6 +29,7 @@ __all__ = [
     "WEB_CHAT",
     "Accepted",
     "NewMessage",
+    "ReceiveOptions",
     "bind_session",
     "cancel_session_runs",
     "delete_session",
@@ -76,7 +77,7 @@ def bind_session(session: Session, agent_id: str) -> Session:
             payload = {"agent_id": agent.agent_id, "previous": session.agent.agent_id}
             Session.objects.filter(pk=session.id).update(agent=agent)
             session.agent = agent
-            audit.emit([fact_about(session, events.SESSION_BOUND, payload)])
+            audit.emit([event_about(session, events.SESSION_BOUND, payload)])
     return session
 
 
@@ -103,7 +104,7 @@ def rename_session(session: Session, title: str) -> None:
         raise InvalidInput(f"A title has 1 to {LONGEST_TITLE} characters.", code="title_length")
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(title=title)
-        audit.emit([fact_about(session, events.SESSION_RENAMED, {"title": title})])
+        audit.emit([event_about(session, events.SESSION_RENAMED, {"title": title})])
         notifications.announce_title(session.owner_id, session.id, title)
 
 

@@ -1,8 +1,8 @@
-"""A message on its way in: as its surface took it, checked, and what became of it."""
+"""A message at its three stages: as a surface or channel passes it on, validated, and accepted."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from uuid import UUID
@@ -23,8 +23,15 @@ LONGEST_KEY = 512  # as `Session.key` holds it
 
 @dataclass(frozen=True)
 class NewMessage:
-    """A message as it came in. channel: spelled as in the sources; message_id: the sender's own, unique per account;
-    note: what the surface that takes it in keeps beside it, told with the fact that it came, not to the model."""
+    """A message as a surface or a channel passes it on.
+
+    channel: the registered name, such as `WebChat`.
+    message_id: the sender's own id of it, unique per account.
+    thread_id: the last part of the session's key, or empty.
+    author_id: the person who wrote it, if the session's sender is a group.
+    note: data of the surface, stored with the event `message.received`. The model does not see it.
+    arrival: the record of a channel's message, stored in the same transaction.
+    """
 
     channel: str
     account_id: str
@@ -33,8 +40,9 @@ class NewMessage:
     text: str
     message_id: str = ""
     thread_id: str = ""
-    author_id: str = ""  # who wrote it, where the sender of the session is a group
+    author_id: str = ""
     note: Mapping[str, Any] | None = None
+    arrival: InboundRecord | None = None
 
     @classmethod
     def into(cls, session: Session, text: str, *, message_id: str = "", note: Mapping[str, Any] | None = None) -> Self:
@@ -48,8 +56,30 @@ class NewMessage:
 
 
 @dataclass(frozen=True)
+class ReceiveOptions:
+    """Conditions under which a message is received.
+
+    busy: what to do if the session has an open run. `queue`: wait in line. `reject`: raise RunBusy. `interrupt`: stop
+        the open runs and keep their text. `steer`: join the open run. Empty: as the agent is configured.
+    run: what the message asks of its run.
+    longest_text: in characters.
+    denied_tools: patterns of tool calls that the run may not make.
+    act: called in the transaction that stores the message; not called for a duplicate.
+    """
+
+    busy: str = ""
+    run: RunOptions = DEFAULT_OPTIONS
+    longest_text: int = LONGEST_TEXT
+    denied_tools: Sequence[str] = ()
+    act: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
 class Accepted:
-    """What became of a message: its turn and the run that answers it. ordinal: the run's place in the session."""
+    """A stored message: its user turn and the run that answers it.
+
+    ordinal: the run's place in the session. is_duplicate: it had been stored before.
+    """
 
     session_id: UUID
     session_key: str
@@ -61,15 +91,23 @@ class Accepted:
 
 @dataclass(frozen=True)
 class ValidatedMessage:
-    """A checked message. key: unique over all callers, or None; digest: of what it says and where it goes."""
+    """A message that may be stored.
+
+    owner: the user it acts for, or None for a channel's sender.
+    key: the idempotency key, unique over all callers, or None.
+    digest: of its text, its session and what it asks of its run.
+    """
 
     inbound: NewMessage
     text: str
     owner: User | None
     key: str | None
     digest: str
-    arrival: InboundRecord | None = None
-    options: RunOptions = DEFAULT_OPTIONS
+    options: ReceiveOptions
+
+    @property
+    def arrival(self) -> InboundRecord | None:
+        return self.inbound.arrival
 
     @property
     def actor(self) -> str:
@@ -78,21 +116,16 @@ class ValidatedMessage:
 
 
 def validated(
-    inbound: NewMessage,
-    owner: User | None,
-    session: Session | None,
-    idempotency_key: str,
-    arrival: InboundRecord | None,
-    options: RunOptions,
-    longest_text: int,
+    inbound: NewMessage, owner: User | None, session: Session | None, idempotency_key: str, options: ReceiveOptions
 ) -> ValidatedMessage:
-    """The message that may be taken in. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
+    """Check a message. Raises InvalidInput (text_required, text_too_long, session_id_too_long)."""
     text = inbound.text.replace("\0", "").strip()
     if not text:
         raise InvalidInput("The message has no text.", code="text_required")
-    if len(text) > longest_text:
+    if len(text) > options.longest_text:
         raise InvalidInput(
-            f"The message has {len(text):,} characters; at most {longest_text:,} are allowed.", code="text_too_long"
+            f"The message has {len(text):,} characters; at most {options.longest_text:,} are allowed.",
+            code="text_too_long",
         )
     where = session.key if session else str(inbound.key)  # the same before there is a session and after
     if len(where) > LONGEST_KEY:
@@ -101,15 +134,13 @@ def validated(
             f"{LONGEST_KEY} are allowed.",
             code="session_id_too_long",
         )
-    wishes = json.dumps(options.to_dict(), sort_keys=True) if options != DEFAULT_OPTIONS else ""
-    digest = hashlib.sha256(f"{where}\0{text}{wishes}".encode()).hexdigest()
-    return ValidatedMessage(
-        inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, arrival, options
-    )
+    requested = json.dumps(options.run.to_dict(), sort_keys=True) if options.run != DEFAULT_OPTIONS else ""
+    digest = hashlib.sha256(f"{where}\0{text}{requested}".encode()).hexdigest()
+    return ValidatedMessage(inbound, text, owner, _scoped_key(inbound, owner, idempotency_key), digest, options)
 
 
 def _scoped_key(inbound: NewMessage, owner: User | None, idempotency_key: str) -> str | None:
-    """Keys of different callers never meet. Hashed, because a caller's key may be of any length."""
+    """Return the key prefixed by its caller, hashed because a caller's key may be of any length."""
     if not idempotency_key:
         return None
     scope = f"user:{owner.pk}" if owner else f"{inbound.channel}:{inbound.account_id}"

@@ -1,5 +1,4 @@
-"""What the run of a message is given: what its sender asks for, and what the session and others take away. Stored with
-the run when the message is accepted."""
+"""The options and restrictions of the run that answers a message, stored with the run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,16 +12,21 @@ from sessions_app.models import Session
 
 
 def granted(options: RunOptions, owner: User | None, session: Session) -> RunOptions:
-    """What a message asks of its run. owner: for whom it acts. Of the tools that it lists, the agent has to have each,
-    unless that owner might set the agent up: they could give it more anyway."""
+    """Return the options that a message's run gets.
+
+    owner: the user the message acts for. The agent must have each tool that the message lists, unless the owner may
+    change the agent: they could give it the tool anyway.
+    """
     may_widen = options.chooses_tools and owner is not None and permissions.may_change(owner, session.agent)
     return replace(options, may_widen=may_widen)
 
 
-def taken_away(session: Session, account: Mapping[str, Any], denied_tools: Sequence[str]) -> dict[str, Any]:
-    """What the session's owner, the channel account, and whoever sends the message take away from whichever agent
-    answers there. account: its configuration, empty without one; denied_tools: patterns."""
+def restrictions(session: Session, account: Mapping[str, Any], denied_tools: Sequence[str]) -> dict[str, Any]:
+    """Return the policy of a session's run: what the session, the channel account and the message forbid any agent.
+
+    account: the configuration of the channel account, empty without one. denied_tools: patterns, of the message.
+    """
     own = session.policy
     denied = [*own.get("deniedTools", ()), *(account.get("denied_tools") or ()), *denied_tools]
-    taken = {"readonly": bool(own.get("readonly") or account.get("readonly")), "deniedTools": denied}
-    return {name: value for name, value in taken.items() if value}
+    policy = {"readonly": bool(own.get("readonly") or account.get("readonly")), "deniedTools": denied}
+    return {name: value for name, value in policy.items() if value}

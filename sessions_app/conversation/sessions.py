@@ -64,7 +64,7 @@ def open_new(
     )
     session.save(force_insert=True)
     created = {"channel": key.channel, "agent_id": agent.agent_id}
-    return session, [fact_about(session, events.SESSION_CREATED, created)]
+    return session, [event_about(session, events.SESSION_CREATED, created)]
 
 
 def import_history(session: Session, messages: Sequence[Message]) -> None:
@@ -114,7 +114,7 @@ _LOCKED = CompiledQuery(
 )
 
 
-def fact_about(
+def event_about(
     session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
 ) -> NewEvent:
     return NewEvent(

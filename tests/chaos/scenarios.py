@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from agents_app import services as runs
 from agents_app.providers.kinds.scripted import Reply, Script
 from agents_app.types import ModelRequest, Usage
-from sessions_app.services import receive
+from sessions_app.services import ReceiveOptions, receive
 from tests.chaos.crash_gateway import Gateway
 from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
@@ -141,7 +141,8 @@ def add_at_the_tools(busy: str) -> Person:
         if task == "tools.execute":
             said = replace(gateway.inbound, text="and this")
             key = f"{said.thread_id} added"
-            gateway.run_until_stored("web", lambda: receive(said, owner=person_of(), busy=busy, idempotency_key=key))
+            given: dict[str, Any] = {"owner": person_of(), "idempotency_key": key, "options": ReceiveOptions(busy=busy)}
+            gateway.run_until_stored("web", lambda: receive(said, **given))
 
     return add
 

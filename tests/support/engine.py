@@ -21,10 +21,9 @@ from agents_app.providers.kinds.scripted import Reply, Script, ScriptedProvider
 from agents_app.runs import engine as engine_module
 from agents_app.runs import worker
 from agents_app.runs.worker import EngineThread
-from agents_app.types import RunTranscript
+from agents_app.services import DEFAULT_OPTIONS
+from agents_app.types import RunOptions, RunTranscript
 from audit_app.kernel import nudges
-from audit_app.kernel.database import close_pool
-from sessions_app.services import Accepted, NewMessage, receive
 from tools_app import services as tools
 from tools_app.executions import loop_runner
 
@@ -66,8 +65,10 @@ class EngineRig:
         Agent.objects.update_or_create(agent_id="default", defaults={**defaults, **fields})
         return ScriptedProvider.play("script", *replies)
 
-    def send(self, text: str = "hello", **options: Any) -> Accepted:
-        return receive(NewMessage("WebChat", "default", "alice", "Alice", text), owner=self.owner, **options)
+    def send(self, text: str = "hello", *, busy: str = "", run: RunOptions = DEFAULT_OPTIONS, **given: Any) -> Accepted:
+        """Receive a message of the owner. given: further arguments of `receive`."""
+        message, options = NewMessage("WebChat", "default", "alice", "Alice", text), ReceiveOptions(busy=busy, run=run)
+        return receive(message, owner=self.owner, options=options, **given)
 
     def wait(self, run_id: UUID, seconds: float = 15) -> RunTranscript:
         """The transcript once the run has ended and the conversation has stored it."""

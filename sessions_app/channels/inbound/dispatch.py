@@ -153,9 +153,10 @@ def _receive(case: _Case) -> Accepted | None:
         message_id=case.arrival.row.message_id,
         thread_id=key.thread_id,
         author_id=incoming.sender_id,
+        arrival=case.arrival,
     )
     try:
-        return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default", arrival=case.arrival)
+        return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default")
     except IntegrityError:
         if case.arrival.find_earlier() is None:
             raise

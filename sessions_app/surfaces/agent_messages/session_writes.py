@@ -9,7 +9,7 @@ from agents_app.runs.run_policy import policy_of_agent
 from audit_app import services as audit
 from audit_app.models import Event
 from sessions_app import events, services
-from sessions_app.conversation.sessions import fact_about
+from sessions_app.conversation.sessions import event_about
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
@@ -28,7 +28,7 @@ def post(session: Session, message: Compact) -> int:
         "details": message.get("d"),
     }
     with transaction.atomic():
-        (event,) = audit.emit([fact_about(session, events.UPDATE_POSTED, payload)])
+        (event,) = audit.emit([event_about(session, events.UPDATE_POSTED, payload)])
         return event.ts
 
 
@@ -62,10 +62,12 @@ def say(
         NewMessage.into(session, text, message_id=ack, note=note),
         owner=principal.user,
         session=session,
-        busy="interrupt",
-        options=requests.options_of(shown),
         idempotency_key=f"{session.id}:{key}" if key else "",
-        longest_text=requests.LONGEST_TEXT,
-        denied_tools=requests.denied_tools(shown, offered),
-        act=act,
+        options=services.ReceiveOptions(
+            busy="interrupt",
+            run=requests.options_of(shown),
+            longest_text=requests.LONGEST_TEXT,
+            denied_tools=requests.denied_tools(shown, offered),
+            act=act,
+        ),
     )

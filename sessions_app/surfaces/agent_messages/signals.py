@@ -14,7 +14,7 @@ from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from sessions_app import events, services
 from sessions_app.access import access_approval
 from sessions_app.approvals import decisions
-from sessions_app.conversation.sessions import fact_about
+from sessions_app.conversation.sessions import event_about
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.models import Session
@@ -165,7 +165,7 @@ def _note(session: Session, run_id: UUID, signal: str, *, ack: str = "", reason:
     """Tell why a run is about to end, before it does: its last message says so."""
     payload = {"signal": signal, "ack": ack, "reason": reason}
     with transaction.atomic():
-        audit.emit([fact_about(session, events.SIGNAL_RECEIVED, payload, run_id=run_id)])
+        audit.emit([event_about(session, events.SIGNAL_RECEIVED, payload, run_id=run_id)])
 
 
 def _files(work: Callable[[Principal, Session, Any], str]) -> "_Signal":

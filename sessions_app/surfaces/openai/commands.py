@@ -47,8 +47,7 @@ def ask(principal: Principal, question: Question, idempotency_key: str) -> Accep
         owner=principal.user,
         session=session,
         idempotency_key=idempotency_key,
-        options=question.options,
-        longest_text=LONGEST_TEXT,
+        options=services.ReceiveOptions(run=question.options, longest_text=LONGEST_TEXT),
     )
     run = agents.get_run(accepted.run_id)
     return AcceptedRequest(accepted, "" if accepted.is_duplicate else cursor, int(run.created_at.timestamp()))

@@ -110,7 +110,7 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
         session=session,
         agent_id=fields["agent_id"],
         idempotency_key=idempotency_key,
-        options=RunOptions(tools=fields["tools"], mcp_servers=fields["mcp_servers"]),
+        options=services.ReceiveOptions(run=RunOptions(tools=fields["tools"], mcp_servers=fields["mcp_servers"])),
     )
 
 

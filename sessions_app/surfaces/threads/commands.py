@@ -85,9 +85,7 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
         owner=user,
         session=session,
         idempotency_key=key,
-        busy="reject",
-        options=options,
-        longest_text=LONGEST_TEXT,
+        options=services.ReceiveOptions(busy="reject", run=options, longest_text=LONGEST_TEXT),
     )
     if not session.title and not accepted.is_duplicate:
         title = Session.objects.values_list("title", flat=True).get(pk=session.id)

@@ -169,10 +169,9 @@ def _words_of(transcript: RunTranscript, asked: str) -> str:
 
 def _send(session: Session, text: str, options: RunOptions) -> tuple[Accepted, str]:
     cursor = cursor_now(session.id)
-    inbound = NewMessage.into(session, text)
-    accepted = services.receive(
-        inbound, owner=session.owner, session=session, options=options, longest_text=LONGEST_TEXT
-    )
+    conditions = services.ReceiveOptions(run=options, longest_text=LONGEST_TEXT)
+    message = NewMessage.into(session, text)
+    accepted = services.receive(message, owner=session.owner, session=session, options=conditions)
     return accepted, cursor
 
 

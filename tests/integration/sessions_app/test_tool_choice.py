@@ -39,7 +39,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 def offered(rig: EngineRig, **wishes: Any) -> set[str]:
     """The names of the tools that the model is offered for a message with these wishes."""
-    run = Run.objects.select_related("agent").get(pk=rig.send(options=RunOptions(**wishes)).run_id)
+    run = Run.objects.select_related("agent").get(pk=rig.send(run=RunOptions(**wishes)).run_id)
     return {spec.name for spec in tools.specs_for(run_policy.policy_of(run), run_policy.session_policy_of(run))}
 
 
@@ -92,7 +92,7 @@ def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(rig: EngineRig) -
     calls = (ToolCall("1", "calculator", '{"expression": "1+1"}'), ToolCall("2", "echo", '{"text": "hi"}'))
     script = rig.agent(Reply(tool_calls=calls), Reply(("Done.",)))
     rig.start()
-    run = rig.wait(rig.send(options=RunOptions(tools=only("echo"))).run_id)
+    run = rig.wait(rig.send(run=RunOptions(tools=only("echo"))).run_id)
     assert [spec.name for spec in script.requests[0].tools] == ["echo"]
     refused, done = run.executions
     assert (refused.status, done.status) == (ExecutionStatus.FAILED, ExecutionStatus.COMPLETED)
@@ -103,8 +103,7 @@ def test_a_tool_that_was_not_chosen_is_neither_offered_nor_run(rig: EngineRig) -
 
 def test_a_message_with_tools_of_its_own_joins_no_run_under_way(rig: EngineRig) -> None:
     first, joined, own = (
-        rig.send(busy="steer", options=options)
-        for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
+        rig.send(busy="steer", run=options) for options in (RunOptions(), RunOptions(), RunOptions(tools=only("echo")))
     )
     assert joined.run_id == first.run_id != own.run_id
 
