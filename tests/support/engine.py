@@ -24,6 +24,8 @@ from agents_app.runs.worker import EngineThread
 from agents_app.services import DEFAULT_OPTIONS
 from agents_app.types import RunOptions, RunTranscript
 from audit_app.kernel import nudges
+from audit_app.kernel.database import close_pool
+from sessions_app.services import Accepted, NewMessage, ReceiveOptions, receive
 from tools_app import services as tools
 from tools_app.executions import loop_runner
 
