@@ -1,28 +1,76 @@
 """The event types of agents_app, kept and live."""
 
-from audit_app.event_types import EventType, declare
+from typing import Annotated, TypedDict
 
-RUN_QUEUED = declare("run.queued", ordinal="place in the session's queue", agent_id="public agent id")
-RUN_STARTED = declare("run.started", fence="the claim's number", agent_id="public agent id")
-RUN_WAITING = declare(
-    "run.waiting", waiting_on="retry | approval | input | children", reason="text", until="ISO time or null"
-)
-STEP_COMPLETED = declare("step.completed", text_length="code points of the step's text, which this closes")
+from audit_app.event_types import declare, event_types
 
 
-def _end(name: str, *, audit: str | None = None, code: str = "stable code") -> EventType:
-    usage = "{input_tokens, output_tokens} of the whole run"
-    return declare(name, terminal=True, audit=audit, code=code, message="why, for people", usage=usage)
+class RunQueued(TypedDict):
+    ordinal: Annotated[int, "place in the session's queue"]
+    agent_id: Annotated[str, "public agent id"]
 
 
-RUN_COMPLETED = _end("run.completed", code="`length` when the model's limit cut it, else empty")
-RUN_FAILED = _end("run.failed", audit="RunFailed")
-RUN_CANCELLED = _end("run.cancelled", audit="RunCancelled")
-RUN_TIMED_OUT = _end("run.timed_out", audit="RunFailed")
+class RunStarted(TypedDict):
+    fence: Annotated[int, "number of the claim"]
+    agent_id: Annotated[str, "public agent id"]
+
+
+class RunWaiting(TypedDict):
+    waiting_on: Annotated[str, "retry | approval | input | children"]
+    reason: Annotated[str, "text"]
+    until: Annotated[str | None, "ISO time or null"]
+
+
+class StepCompleted(TypedDict):
+    text_length: Annotated[int, "code points of the step's text, which this closes"]
+
+
+class RunUsage(TypedDict):
+    input_tokens: int
+    output_tokens: int
+
+
+class RunEnded(TypedDict):
+    code: Annotated[str, "stable code; of a completed run `length` when the model's limit cut its answer, else empty"]
+    message: Annotated[str, "why, for people"]
+    usage: Annotated[RunUsage, "{input_tokens, output_tokens} of the whole run"]
+
+
+RUN_QUEUED = declare("run.queued", RunQueued)
+RUN_STARTED = declare("run.started", RunStarted)
+RUN_WAITING = declare("run.waiting", RunWaiting)
+STEP_COMPLETED = declare("step.completed", StepCompleted, closes_step=True)
+RUN_COMPLETED = declare("run.completed", RunEnded, terminal=True)
+RUN_FAILED = declare("run.failed", RunEnded, terminal=True, audit="RunFailed")
+RUN_CANCELLED = declare("run.cancelled", RunEnded, terminal=True, audit="RunCancelled")
+RUN_TIMED_OUT = declare("run.timed_out", RunEnded, terminal=True, audit="RunFailed")
+
+# Names of the events that end a run. Only this app declares such events.
+RUN_ENDS = frozenset(event_type.name for event_type in event_types if event_type.terminal)
+
 
 # Entries of a run's live stream: {"type", "step", …}. Offsets and lengths count code points of the step's text.
-TEXT_DELTA = declare("text.delta", kept=False, offset="where it begins in the step's text", text="the piece")
-REASONING_DELTA = declare("reasoning.delta", kept=False, offset="where it begins", text="the piece")
-MESSAGE_RESET = declare("message.reset", kept=False, reason="retry | resumed: forget this step's text")
-SNAPSHOT = declare("snapshot", kept=False, text="the whole text of the step so far: replace what you have")
-CLAIMED = declare("run.claimed", kept=False, fence="the claim's number; first entry of each claim")
+
+
+class TextPiece(TypedDict):
+    offset: Annotated[int, "where the piece begins in the step's text or reasoning"]
+    text: Annotated[str, "the piece"]
+
+
+class MessageReset(TypedDict):
+    reason: Annotated[str, "retry | resumed: discard this step's text"]
+
+
+class Snapshot(TypedDict):
+    text: Annotated[str, "the whole text of the step so far: replace what you have"]
+
+
+class RunClaimed(TypedDict):
+    fence: Annotated[int, "number of the claim; first entry of each claim"]
+
+
+TEXT_DELTA = declare("text.delta", TextPiece, kept=False)
+REASONING_DELTA = declare("reasoning.delta", TextPiece, kept=False)
+MESSAGE_RESET = declare("message.reset", MessageReset, kept=False)
+SNAPSHOT = declare("snapshot", Snapshot, kept=False)
+CLAIMED = declare("run.claimed", RunClaimed, kept=False)

@@ -64,8 +64,7 @@ def start_run(
     )
     _NEW_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
-    queued = {"ordinal": ordinal, "agent_id": agent.agent_id}
-    return run, [event_of(run, events.RUN_QUEUED, queued)]
+    return run, [event_of(run, events.RUN_QUEUED, {"ordinal": ordinal, "agent_id": agent.agent_id})]
 
 
 _NEW_RUN = CompiledInsert(Run, ready_at=Now())  # by the database's clock, as whoever claims it sees it

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ import redis.asyncio
 from django.conf import settings
 from redis.exceptions import RedisError, ResponseError
 
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel import redact, valkey
 
 logger = logging.getLogger(__name__)
@@ -44,13 +46,16 @@ def send_hint(session_id: UUID, seq: int) -> None:
     _append_hint({"s": str(session_id), "q": str(seq)})
 
 
-def send_passing(session_id: UUID, event: dict[str, Any]) -> None:
-    """Tell followers a live-only fact that has no place in a run's stream (tool started, tool progress, typing).
+def send_passing(event: NewEvent) -> None:
+    """Send followers a live-only event that has no place in a run's stream, such as the progress of a tool.
 
-    event: {"type", "run_id", ...payload}. It is not replayed: whoever was away learns it from the next kept event.
+    It is not replayed: a viewer that was not connected learns the outcome from the next kept event. Never raises for a
+    broker.
     """
-    text = redact.without_remembered(json.dumps(event, separators=(",", ":")))
-    _append_hint({"s": str(session_id), "e": text})
+    step = {} if event.step is None else {"step": event.step}
+    fields = {"type": event.type.name, "run_id": str(event.run_id), **step, **event.payload}
+    text = redact.without_remembered(json.dumps(fields, separators=(",", ":")))
+    _append_hint({"s": str(event.session_id), "e": text})
 
 
 def _append_hint(fields: dict[str, str]) -> None:
@@ -88,8 +93,9 @@ class LiveStream:
         self.lost = False
         self.fenced = False
 
-    def append(self, fields: dict[str, Any], *, create: bool = False) -> None:
-        """fields: {"type", "step", ...}, JSON. A snapshot takes the place of one of its step that has not been sent."""
+    def append(self, event_type: EventType[P], payload: P, *, step: int | None = None, create: bool = False) -> None:
+        """Append an entry. A snapshot replaces an earlier one of its step that has not been sent yet."""
+        fields = _fields(event_type, step, payload)
         entry, self._open = self._open, None
         if fields["type"] != "snapshot":
             self._post(fields, create)
@@ -98,15 +104,15 @@ class LiveStream:
         else:
             self._open = self._post(fields, create or self.lost)
 
-    def append_text(self, event_type: str, step: int, offset: int, text: str) -> None:
-        """A piece of text. It joins the piece before it as long as that one has not been sent."""
+    def append_text(self, event_type: EventType[Any], step: int, offset: int, text: str) -> None:
+        """Append a piece of text. It joins the piece before it as long as that one has not been sent."""
         entry = self._open
-        if entry and entry.fields["type"] == event_type and entry.fields["step"] == step:
+        if entry and entry.fields["type"] == event_type.name and entry.fields["step"] == step:
             entry.fields["text"] += text
             if len(entry.fields["text"]) >= _TEXT_AT_ONCE:
                 self._writer.hurry()
             return
-        self._open = self._post({"type": event_type, "step": step, "offset": offset, "text": text}, False)
+        self._open = self._post(_fields(event_type, step, {"offset": offset, "text": text}), False)
         if offset == 0:
             self._writer.hurry()  # somebody waits for the first word; later ones may be gathered
 
@@ -135,6 +141,10 @@ class LiveStream:
         return entry
 
 
+def _fields(event_type: EventType[Any], step: int | None, payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": event_type.name, **({} if step is None else {"step": step}), **payload}
+
+
 class StreamWriter:
     """Sends the live entries of all runs of one event loop: what is waiting goes out as one pipeline.
 
@@ -151,10 +161,10 @@ class StreamWriter:
         self._in_flight: asyncio.Future[None] | None = None
         self._expiring: dict[str, float] = {}
 
-    def open(self, run_id: UUID, fence: int, first: dict[str, Any]) -> LiveStream:
-        """Begin a claim: its first entry creates the stream and shuts out older claims."""
+    def open(self, run_id: UUID, fence: int, event_type: EventType[P], payload: P) -> LiveStream:
+        """Begin a claim: its first entry creates the stream and fences off older claims."""
         stream = LiveStream(self, run_id, fence)
-        stream.append(first, create=True)
+        stream.append(event_type, payload, create=True)
         return stream
 
     def post(self, entry: _Entry) -> None:

@@ -1,55 +1,83 @@
 """The event types of sessions_app."""
 
-from audit_app.event_types import declare
+from typing import Annotated, Any, NotRequired, TypedDict
 
-SESSION_CREATED = declare("session.created", audit="SessionCreated", channel="channel name", agent_id="public agent id")
-SESSION_BOUND = declare("session.bound", audit="SessionBound", agent_id="public agent id", previous="public agent id")
-SESSION_RENAMED = declare("session.renamed", title="the new title")
-MESSAGE_RECEIVED = declare(
-    "message.received",
-    audit="MessageReceived",
-    turn_id="the user's turn",
-    message_id="the sender's id of it, or the turn's",
-    note="what the surface that took it in keeps beside it, if anything",
-)
-UPDATE_POSTED = declare(
-    "update.posted",
-    kind="number of the message type, as the agent-message protocol counts them",
-    text="what it says, or empty",
-    workstream="name of the workstream, empty for the main one",
-    details="object as that type has it, or null",
-)
-SIGNAL_RECEIVED = declare(
-    "signal.received",
-    audit="SignalReceived",
-    signal="Stop | terminate",
-    ack="the client's id of it, or empty",
-    reason="why, for people",
-)
-MESSAGE_COMPLETED = declare(
-    "message.completed",
-    turn_id="the answer's turn",
-    state="complete | partial | error",
-    text_length="code points of the last step's text, which this closes",
-)
-CITATIONS_ADDED = declare(
-    "citations.added",
-    turn_id="the turn whose text cites",
-    citations="[{id, number, uri, title, quote, offset, length, source_offset}] in the order of the markers",
-)
-DELIVERY_SENT = declare(
-    "delivery.sent",
-    audit="MessageSent",
-    channel="slug of the channel",
-    parts="messages that the answer took",
-    provider_message_ids="the platform's ids of them",
-)
-DELIVERY_FAILED = declare(
-    "delivery.failed",
-    audit="MessageFailed",
-    channel="slug of the channel",
-    code="failed | unknown (it may have arrived) | expired",
-    part="which message of the answer, from 1",
-    parts="messages that the answer takes",
-    message="why, for people",
-)
+from agents_app import events as _agent_events  # noqa: F401 - declares types that STEP_CLOSING needs
+from audit_app.event_types import declare, event_types
+from tools_app import events as _tool_events  # noqa: F401 - declares types that STEP_CLOSING needs
+
+
+class SessionCreated(TypedDict):
+    channel: Annotated[str, "channel name"]
+    agent_id: Annotated[str, "public agent id"]
+
+
+class SessionBound(TypedDict):
+    agent_id: Annotated[str, "public agent id"]
+    previous: Annotated[str, "public agent id"]
+
+
+class SessionRenamed(TypedDict):
+    title: Annotated[str, "the new title"]
+
+
+class MessageReceived(TypedDict):
+    turn_id: Annotated[str, "the user turn"]
+    message_id: Annotated[str, "the sender's id of the message, or the turn's"]
+    note: NotRequired[Annotated[dict[str, Any], "data that the receiving surface stores with the message, if any"]]
+
+
+class UpdatePosted(TypedDict):
+    kind: Annotated[int, "number of the message type in the agent-message protocol"]
+    text: Annotated[str, "text of the message, or empty"]
+    workstream: Annotated[str, "name of the workstream, empty for the main one"]
+    details: Annotated[dict[str, Any] | None, "object as that type has it, or null"]
+
+
+class SignalReceived(TypedDict):
+    signal: Annotated[str, "Stop | terminate"]
+    ack: Annotated[str, "the client's id of it, or empty"]
+    reason: Annotated[str, "why, for people"]
+
+
+class MessageCompleted(TypedDict):
+    turn_id: Annotated[str, "the assistant turn"]
+    state: Annotated[str, "complete | partial | error"]
+    text_length: Annotated[int, "code points of the last step's text, which this closes"]
+
+
+class CitationsAdded(TypedDict):
+    turn_id: Annotated[str, "the turn whose text cites"]
+    citations: Annotated[
+        list[dict[str, Any]],
+        "[{id, number, uri, title, quote, offset, length, source_offset}] in the order of the markers",
+    ]
+
+
+class DeliverySent(TypedDict):
+    channel: Annotated[str, "slug of the channel"]
+    parts: Annotated[int, "number of messages that the answer was sent in"]
+    provider_message_ids: Annotated[list[str], "the platform's ids of them"]
+
+
+class DeliveryFailed(TypedDict):
+    channel: Annotated[str, "slug of the channel"]
+    code: Annotated[str, "failed | unknown (it may have arrived) | expired"]
+    part: Annotated[int, "number of the message within the answer, from 1"]
+    parts: Annotated[int, "number of messages that the answer takes"]
+    message: Annotated[str, "why, for people"]
+
+
+SESSION_CREATED = declare("session.created", SessionCreated, audit="SessionCreated")
+SESSION_BOUND = declare("session.bound", SessionBound, audit="SessionBound")
+SESSION_RENAMED = declare("session.renamed", SessionRenamed)
+MESSAGE_RECEIVED = declare("message.received", MessageReceived, audit="MessageReceived")
+UPDATE_POSTED = declare("update.posted", UpdatePosted)
+SIGNAL_RECEIVED = declare("signal.received", SignalReceived, audit="SignalReceived")
+MESSAGE_COMPLETED = declare("message.completed", MessageCompleted, closes_step=True)
+CITATIONS_ADDED = declare("citations.added", CitationsAdded)
+DELIVERY_SENT = declare("delivery.sent", DeliverySent, audit="MessageSent")
+DELIVERY_FAILED = declare("delivery.failed", DeliveryFailed, audit="MessageFailed")
+
+# Names of the events, of all apps, that close the open text of a step.
+STEP_CLOSING = frozenset(event_type.name for event_type in event_types if event_type.closes_step)

@@ -74,7 +74,7 @@ def bind_session(session: Session, agent_id: str) -> Session:
     with transaction.atomic():
         session = lock(session.id)
         if session.agent_id != agent.pk:
-            payload = {"agent_id": agent.agent_id, "previous": session.agent.agent_id}
+            payload: events.SessionBound = {"agent_id": agent.agent_id, "previous": session.agent.agent_id}
             Session.objects.filter(pk=session.id).update(agent=agent)
             session.agent = agent
             audit.emit([event_about(session, events.SESSION_BOUND, payload)])

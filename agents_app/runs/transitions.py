@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +13,7 @@ from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
 from agents_app.types import RunStatus, RunTranscript, Said, Usage, WaitingOn
 from audit_app import services as audit
-from audit_app.event_types import EventType, NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.compiled_queries import CompiledQuery, CompiledUpdate
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
@@ -26,7 +25,7 @@ logger = logging.getLogger(__name__)
 ADVANCE = "agents.advance_run"
 QUEUE = "runs"
 
-_ENDS: dict[RunStatus, EventType] = {
+_ENDS: dict[RunStatus, EventType[events.RunEnded]] = {
     RunStatus.COMPLETED: events.RUN_COMPLETED,
     RunStatus.FAILED: events.RUN_FAILED,
     RunStatus.CANCELLED: events.RUN_CANCELLED,
@@ -146,7 +145,12 @@ def end(
         facts += tools.cancel_executions(run.id, reason=message or "The run ended.")
     transcript = selectors.get_transcript(run.id, said=said)
     facts += store_run_end(transcript)
-    payload = {"code": code, "message": message, "usage": asdict(transcript.run.usage)}
+    usage = transcript.run.usage
+    payload: events.RunEnded = {
+        "code": code,
+        "message": message,
+        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+    }
     audit.emit([*facts, event_of(run, _ENDS[to], payload)])
     nudge_next(run.conversation_id)
     return True
@@ -194,7 +198,7 @@ _FIRST_OPEN = CompiledQuery(
 )
 
 
-def event_of(run: Run, event_type: EventType, payload: dict[str, Any], *, step: int | None = None) -> NewEvent:
+def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None = None) -> NewEvent:
     """A fact about this run, told by its agent."""
     agent_id = run.agent.agent_id
     return NewEvent(

@@ -81,8 +81,7 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
         told = []
         if isinstance(decision, Think) or (response.tool_calls and not isinstance(decision, Act)):
             # Nothing else closes this step: the person went on, or the run ends instead of making its calls.
-            said = {"text_length": len(response.text)}
-            told = [event_of(claim.run, events.STEP_COMPLETED, said, step=index)]
+            told = [event_of(claim.run, events.STEP_COMPLETED, {"text_length": len(response.text)}, step=index)]
         return settle(claim, following, decision, told)
 
 
@@ -157,7 +156,7 @@ def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str
             error_code=code,
             error_message=reason,
         )
-        payload = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
+        payload: events.RunWaiting = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
         audit.emit([event_of(claim.run, events.RUN_WAITING, payload)])
 
 

@@ -16,13 +16,13 @@ START: Position = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class LiveEntry:
-    """An entry of a run's stream. position: (fence, n), its id; fields: without type and step."""
+    """An entry of a run's stream. position: (fence, n), its id."""
 
     run_id: UUID
     position: Position
     type: str
     step: int | None
-    fields: dict[str, Any]
+    payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PassingEvent:
 
     type: str
     run_id: UUID | None
-    fields: dict[str, Any]
+    payload: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 from django.db.models import Q
@@ -10,7 +9,7 @@ from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.event_types import EventType, NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
 from sessions_app import events
 from sessions_app.channels.outbound.outbox import plan_answer
@@ -63,7 +62,11 @@ class StoredConversations:
                 session_id=session.id,
                 session_key=session.key,
             )
-        completed = {**told, "text_length": len(answer.content)}
+        completed: events.MessageCompleted = {
+            "turn_id": str(answer.id),
+            "state": answer.state,
+            "text_length": len(answer.content),
+        }
         return [
             *(
                 _event(
@@ -81,7 +84,7 @@ class StoredConversations:
         return session.next_ordinal
 
 
-def _event(event_type: EventType, session: Session, run: RunView, step: int, payload: dict[str, Any]) -> NewEvent:
+def _event(event_type: EventType[P], session: Session, run: RunView, step: int, payload: P) -> NewEvent:
     return NewEvent(
         event_type,
         session.id,

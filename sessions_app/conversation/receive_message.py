@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 from uuid import uuid4
 
 from django.contrib.auth.models import User
@@ -156,7 +155,10 @@ def _store(
         if arrival.files:
             attachments.add(turn, arrival.row.account, arrival.files, is_album=bool(arrival.album_id))
     _COUNT_ON.run(session.id, 1 if queued else 0, now, shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH))
-    received: dict[str, Any] = {"turn_id": str(turn.id), "message_id": message.inbound.message_id or str(turn.id)}
+    received: events.MessageReceived = {
+        "turn_id": str(turn.id),
+        "message_id": message.inbound.message_id or str(turn.id),
+    }
     if message.inbound.note:
         received["note"] = dict(message.inbound.note)
     stored = event_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
-from audit_app.event_types import EventType, NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
 from sessions_app import events
@@ -63,7 +63,7 @@ def open_new(
         metadata=dict(metadata or {}),
     )
     session.save(force_insert=True)
-    created = {"channel": key.channel, "agent_id": agent.agent_id}
+    created: events.SessionCreated = {"channel": key.channel, "agent_id": agent.agent_id}
     return session, [event_about(session, events.SESSION_CREATED, created)]
 
 
@@ -115,7 +115,7 @@ _LOCKED = CompiledQuery(
 
 
 def event_about(
-    session: Session, event_type: EventType, payload: dict[str, Any], *, actor: str = "", run_id: UUID | None = None
+    session: Session, event_type: EventType[P], payload: P, *, actor: str = "", run_id: UUID | None = None
 ) -> NewEvent:
     return NewEvent(
         event_type,

@@ -103,10 +103,10 @@ class RunTextState:
             case REASONING_DELTA.name:
                 return [*self._reset_void(), *self._take_reasoning(entry)]
             case SNAPSHOT.name:
-                self._length, self._is_void = len(entry.fields["text"]), False
+                self._length, self._is_void = len(entry.payload["text"]), False
             case MESSAGE_RESET.name:
-                return self._reset(entry.fields)
-        return [Shown(entry.type, entry.step, entry.fields)]
+                return self._reset(entry.payload)
+        return [Shown(entry.type, entry.step, entry.payload)]
 
     def lacks_text(self, step: int, length: int) -> bool:
         """Return whether the viewer shows anything else than the whole text of the step. length: of that text."""
@@ -132,7 +132,7 @@ class RunTextState:
         self._step, self._length, self._reasoning, self._is_void = step, 0, 0, False
 
     def _take_text(self, entry: LiveEntry) -> list[Shown]:
-        offset, text = entry.fields["offset"], entry.fields["text"]
+        offset, text = entry.payload["offset"], entry.payload["text"]
         if self._length is None:
             if offset:
                 return []  # its beginning is unknown: the whole text comes when the step closes
@@ -145,7 +145,7 @@ class RunTextState:
         return [Shown(TEXT_DELTA.name, entry.step, {"offset": start, "text": piece})]
 
     def _take_reasoning(self, entry: LiveEntry) -> list[Shown]:
-        offset, text = entry.fields["offset"], entry.fields["text"]
+        offset, text = entry.payload["offset"], entry.payload["text"]
         start = max(offset, self._reasoning)
         piece = text[start - offset :]
         if not piece:

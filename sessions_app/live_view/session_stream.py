@@ -9,16 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT, STEP_COMPLETED
+from agents_app.events import RUN_QUEUED, RUN_STARTED, SNAPSHOT
 from audit_app.follow.items import START, CaughtUp, Item, LiveEntry, PassingEvent, Position, format_position
 from audit_app.timeline import KeptEvent
-from sessions_app.events import MESSAGE_COMPLETED
+from sessions_app.events import MESSAGE_COMPLETED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.run_text import RunTextState, Shown
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
 
 _BEGINNING = (RUN_QUEUED.name, RUN_STARTED.name)
-_CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 _EXECUTION_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
 
 
@@ -55,7 +54,7 @@ class SessionStream:
         run.assume_empty()
         run.start()
         for event in events:
-            if event.type in _CLOSING and event.step is not None:
+            if event.type in STEP_CLOSING and event.step is not None:
                 run.close(event.step)
             _track_execution(run, event)
         if live is None or (live != START and all(entry.position != live for entry in entries)):
@@ -135,20 +134,20 @@ class SessionStream:
 
     def _see_passing(self, passing: PassingEvent) -> list[SessionEvent]:
         """Show a passing event. Those of a tool execution wait for the event that announces it."""
-        execution_id = passing.fields.get("execution_id")
+        execution_id = passing.payload.get("execution_id")
         run = self._runs.get(passing.run_id) if passing.run_id else None
         if passing.run_id and execution_id and (run is None or execution_id not in run.open_executions):
             if passing.run_id not in self._over:
                 self._early.setdefault(passing.run_id, []).append(passing)
             return []
-        return [SessionEvent(passing.type, self.session_id, passing.run_id, None, passing.fields, self._cursor())]
+        return [SessionEvent(passing.type, self.session_id, passing.run_id, None, passing.payload, self._cursor())]
 
     # Stored events.
 
     def _see_event(self, event: KeptEvent) -> list[SessionEvent]:
         if event.seq <= self.seq:
             return []
-        if event.type not in _CLOSING or event.run_id is None or event.step is None:
+        if event.type not in STEP_CLOSING or event.run_id is None or event.step is None:
             return self._pass(event)
         length = event.payload.get("text_length")
         if length is None or not self._run(event.run_id).lacks_text(event.step, length):

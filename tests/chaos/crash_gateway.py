@@ -23,6 +23,7 @@ from redis.exceptions import ResponseError
 from agents_app.runs import engine as engine_module
 from agents_app.runs import reaper as reaper_module
 from audit_app import liveness, stream
+from audit_app.event_types import EventType
 from audit_app.kernel import durable_writes, nudges, valkey
 from audit_app.stream import LiveStream, StreamWriter
 from sessions_app.services import NewMessage
@@ -242,8 +243,8 @@ class _Verdict:
 class _InstantStream(LiveStream):
     """Each piece of text is an entry of its own, so that their number does not depend on time."""
 
-    def append_text(self, event_type: str, step: int, offset: int, text: str) -> None:
-        self.append({"type": event_type, "step": step, "offset": offset, "text": text})
+    def append_text(self, event_type: EventType[Any], step: int, offset: int, text: str) -> None:
+        self.append(event_type, {"offset": offset, "text": text}, step=step)
 
 
 class _InstantWriter(StreamWriter):
@@ -253,9 +254,9 @@ class _InstantWriter(StreamWriter):
         super().__init__(valkey.async_client())
         self._gateway = gateway
 
-    def open(self, run_id: UUID, fence: int, first: dict[str, Any]) -> LiveStream:
+    def open(self, run_id: UUID, fence: int, event_type: EventType[Any], payload: Any) -> LiveStream:
         opened = _InstantStream(self, run_id, fence)
-        opened.append(first, create=True)
+        opened.append(event_type, payload, create=True)
         return opened
 
     def post(self, entry: Any) -> None:

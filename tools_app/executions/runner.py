@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from audit_app import services as audit
 from audit_app.kernel import context, redact
 from audit_app.kernel.database import is_away
 from tools_app import catalogue, conf, schema
+from tools_app.events import InjectionWarning
 from tools_app.executions import events, nudges, result_sources
 from tools_app.executions.transitions import move
 from tools_app.injection import guard
@@ -43,7 +44,7 @@ class Outcome:
     error: str | None = None
     withheld: str = ""
     suspicion: int = 0
-    warning: dict[str, Any] = field(default_factory=dict)
+    warning: InjectionWarning | None = None
 
 
 def execute(execution_id: UUID) -> None:

@@ -6,11 +6,12 @@ the result); `escalate` (from then on the run's calls of medium and high risk as
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from tools_app import conf
+from tools_app.events import InjectionWarning
 from tools_app.injection import detector
 from tools_app.models import ToolExecution
 
@@ -29,7 +30,7 @@ class Screened:
     text: str
     withheld: str = ""
     suspicion: int = 0
-    warning: dict[str, Any] = field(default_factory=dict)
+    warning: InjectionWarning | None = None
 
 
 def screen(text: str) -> Screened:
@@ -42,7 +43,7 @@ def screen(text: str) -> Screened:
     if score < detector.SUSPICIOUS:
         return Screened(text)
     rules = [finding.rule for finding in findings]
-    warning = {
+    warning: InjectionWarning = {
         "kind": "prompt_injection",
         "action": action,
         "score": score,

@@ -12,11 +12,12 @@ from uuid import UUID
 from django.utils.module_loading import import_string
 
 from audit_app import stream
+from audit_app.event_types import NewEvent
 from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
 from tools_app.catalogue import ToolSource
-from tools_app.events import TOOL_PROGRESS
+from tools_app.events import TOOL_PROGRESS, ToolProgress
 from tools_app.mcp_client import servers
 from tools_app.mcp_client.errors import ServerFault
 from tools_app.mcp_client.listed_tool import PREFIX, public_names
@@ -80,14 +81,13 @@ class _Teller:
             return
         self._next_at = now + _PROGRESS_SECONDS
         fraction = min(max(progress / total, 0.0), 1.0) if total and total > 0 else None
-        event = {
-            "type": TOOL_PROGRESS.name,
-            "run_id": str(self._context.run_id),
+        progress_made: ToolProgress = {
             "execution_id": str(self._context.execution_id),
             "text": (message or "")[:_PROGRESS_CHARACTERS],
             "fraction": fraction,
         }
-        await asyncio.to_thread(stream.send_passing, self._context.session_id, event)
+        event = NewEvent(TOOL_PROGRESS, self._context.session_id, progress_made, run_id=self._context.run_id)
+        await asyncio.to_thread(stream.send_passing, event)
 
 
 class Connections:

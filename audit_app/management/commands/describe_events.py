@@ -25,13 +25,13 @@ def page() -> str:
     return "\n".join([_HEAD, *_section("Kept events", kept), "", *_section("Live events", live), ""])
 
 
-def _section(title: str, types: list[EventType]) -> list[str]:
+def _section(title: str, types: list[EventType[Any]]) -> list[str]:
     head = [f"## {title}", "", "| Type | Payload | Ends the run | Audit action |", "| --- | --- | --- | --- |"]
     return [*head, *(_row(event_type) for event_type in types)]
 
 
-def _row(event_type: EventType) -> str:
-    fields = "<br>".join(f"`{name}`: {_escaped(meaning)}" for name, meaning in event_type.fields.items())
+def _row(event_type: EventType[Any]) -> str:
+    fields = "<br>".join(f"`{name}`: {_escaped(meaning)}" for name, meaning in event_type.descriptions().items())
     audit = f"`{event_type.audit}`" if event_type.audit else ""
     return f"| `{event_type.name}` | {fields} | {'yes' if event_type.terminal else ''} | {audit} |"
 

@@ -6,15 +6,7 @@ import time
 from contextlib import suppress
 from uuid import UUID
 
-from agents_app.events import (
-    MESSAGE_RESET,
-    RUN_CANCELLED,
-    RUN_COMPLETED,
-    RUN_FAILED,
-    RUN_TIMED_OUT,
-    SNAPSHOT,
-    TEXT_DELTA,
-)
+from agents_app.events import MESSAGE_RESET, RUN_ENDS, SNAPSHOT, TEXT_DELTA
 from audit_app.kernel.database import in_db
 from audit_app.kernel.durable_writes import retry_until_stored
 from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError, Unsupported
@@ -34,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 _CALL_SECONDS = 15.0
 _AGAIN_SECONDS = 1.0
-_ENDS = (RUN_COMPLETED.name, RUN_FAILED.name, RUN_CANCELLED.name, RUN_TIMED_OUT.name)
 
 
 class RunText:
@@ -66,7 +57,7 @@ class RunText:
             self._asks.add(fact.payload["execution_id"])
         elif fact.type in (TOOL_COMPLETED.name, TOOL_FAILED.name):
             self._asks.discard(fact.payload["execution_id"])
-        elif fact.type in _ENDS:
+        elif fact.type in RUN_ENDS:
             self.is_over = True
         else:
             return False

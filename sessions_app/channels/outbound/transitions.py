@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -12,7 +11,7 @@ from django.db.models.functions import Concat, Left, Now
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.event_types import EventType, NewEvent
+from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.ids import first_id_at
 from sessions_app import events
 from sessions_app.channels.nudges import deliveries as bell
@@ -131,8 +130,12 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
             return False
         if _is_told(delivery) and delivery.sent_at is None and not _siblings(delivery).exclude(status="sent").exists():
             ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
-            payload = {"channel": delivery.account.channel, "parts": delivery.parts, "provider_message_ids": ids}
-            audit.emit([_event(delivery, events.DELIVERY_SENT, payload)])
+            sent: events.DeliverySent = {
+                "channel": delivery.account.channel,
+                "parts": delivery.parts,
+                "provider_message_ids": ids,
+            }
+            audit.emit([_event(delivery, events.DELIVERY_SENT, sent)])
         return True
 
 
@@ -164,7 +167,7 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
             later = _siblings(delivery).filter(part__gt=delivery.part, status="pending", owner=None)
             later.update(status=status, error="An earlier part was not delivered.")
         if _is_told(delivery):
-            payload = {
+            payload: events.DeliveryFailed = {
                 "channel": delivery.account.channel,
                 "code": status,
                 "part": delivery.part + 1,
@@ -220,7 +223,7 @@ def _is_told(delivery: Delivery) -> bool:
     return delivery.run_id is not None and delivery.session_id is not None
 
 
-def _event(delivery: Delivery, event_type: EventType, payload: dict[str, Any]) -> NewEvent:
+def _event(delivery: Delivery, event_type: EventType[P], payload: P) -> NewEvent:
     session = delivery.session
     assert session is not None and delivery.run_id is not None  # noqa: S101 - see _is_told
     agent_id = session.agent.agent_id

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from audit_app.kernel.database import in_db
+from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import queries, resume_timestamps
-from sessions_app.surfaces.agent_messages.projection import CLOSING, NO_WORDS
+from sessions_app.surfaces.agent_messages.projection import NO_WORDS
 from sessions_app.surfaces.agent_messages.queries import ResumePosition
 from sessions_app.surfaces.agent_messages.streaming_chunks import LIVE_TEXT, LiveText
 from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
@@ -37,12 +38,12 @@ class Telling:
         kept = [fact for fact in frame if fact.ts is not None]
         words = await in_db(queries.load_words, kept) if kept else NO_WORDS
         # A step of which the client was sent nothing, closed in the same frame, comes whole with its message.
-        closed = {(fact.run_id, fact.step) for fact in kept if fact.type in CLOSING}
+        closed = {(fact.run_id, fact.step) for fact in kept if fact.type in STEP_CLOSING}
         closed = {(run_id, step) for run_id, step in closed if not self._live.is_open(run_id, step)}
         said: list[Compact] = []
         for fact in frame:
             if fact.ts is not None:
-                if fact.type in CLOSING:
+                if fact.type in STEP_CLOSING:
                     said += self._live.close(fact, self._ts)
                 said += self._projection.see(fact, words)
                 self._ts, self._passed = fact.ts, 0

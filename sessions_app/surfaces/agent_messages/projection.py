@@ -19,14 +19,11 @@ from sessions_app.surfaces.agent_messages.wire_format import Compact, create
 from tools_app import events as tools
 from tools_app.types import Decision
 
-_ENDS = frozenset(kind.name for kind in (runs.RUN_COMPLETED, runs.RUN_FAILED, runs.RUN_CANCELLED, runs.RUN_TIMED_OUT))
 # Signals that end a run for good: what its last turn ends with then.
 TERMINATE, COMPLETE = "terminate", "complete"
-# Kept events after which the text of their step is no longer open.
-CLOSING = frozenset(kind.name for kind in (tools.TOOL_REQUESTED, runs.STEP_COMPLETED, sessions.MESSAGE_COMPLETED))
 _CALL_ENDS = frozenset({tools.TOOL_COMPLETED.name, tools.TOOL_FAILED.name})
 # What has to be known of the events before a place to go on from there; see `Projection.prime`.
-PRIMING = frozenset({*_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, event_messages.LAUNCHED})
+PRIMING = frozenset({*runs.RUN_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, event_messages.LAUNCHED})
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Projection:
             self._signals[fact.run_id] = fact.payload
         elif fact.type == event_messages.LAUNCHED and fact.payload.get("run_id"):
             self._workstreams[str(fact.payload["run_id"])] = fact.payload["workstream_id"]
-        elif fact.type in _ENDS and fact.run_id:
+        elif fact.type in runs.RUN_ENDS and fact.run_id:
             self._open.discard(fact.run_id)
 
     def see(self, fact: SessionEvent, words: Words = NO_WORDS) -> _Messages:
@@ -93,7 +90,7 @@ class Projection:
         make = _MAKERS.get(fact.type)
         if make is not None:
             found = make(self, fact, words)
-        elif fact.type in _ENDS:
+        elif fact.type in runs.RUN_ENDS:
             found = self._close(fact, words)
         elif fact.type == sessions.MESSAGE_COMPLETED.name:
             found = self._say_end(fact, words)

@@ -13,20 +13,13 @@ from django.db.models import Q
 from agents_app import selectors as agents
 from audit_app import timeline
 from sessions_app.approvals import permissions
-from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED
+from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED, STEP_CLOSING
 from sessions_app.identity.principal import Principal
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
-from sessions_app.surfaces.agent_messages.projection import (
-    CLOSING,
-    PRIMING,
-    Projection,
-    StepTextRecord,
-    TurnWords,
-    Words,
-)
+from sessions_app.surfaces.agent_messages.projection import PRIMING, Projection, StepTextRecord, TurnWords, Words
 from sessions_app.surfaces.agent_messages.resume_timestamps import Mark
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, forget
 from sessions_app.surfaces.agent_messages.wire_format import Compact
@@ -85,7 +78,7 @@ def read_on(session: Session, place: ResumePosition, *, until: int | None = None
         words = load_words(page)
         for fact in page:
             said = place.projection.see(fact, words)
-            if fact.type in CLOSING and place.mark is not None:
+            if fact.type in STEP_CLOSING and place.mark is not None:
                 found += _withdrawn(fact, said)
                 place.mark = None
             found += said
@@ -120,7 +113,7 @@ def load_words(facts: Iterable[SessionEvent]) -> Words:
     """What these kept facts refer to: a query for each kind, whatever their number."""
     facts = list(facts)
     turn_ids = [fact.payload["turn_id"] for fact in facts if fact.type in _OF_TURNS]
-    run_ids = {fact.run_id for fact in facts if fact.run_id and fact.type in CLOSING}
+    run_ids = {fact.run_id for fact in facts if fact.run_id and fact.type in STEP_CLOSING}
     ended = {fact.run_id for fact in facts if fact.run_id and fact.type in PRIMING}
     if not (turn_ids or run_ids or ended):
         return Words()

@@ -21,7 +21,7 @@ from tools_app import services as tools
 
 def post(session: Session, message: Compact) -> int:
     """Store a message; returns its `ts`."""
-    payload = {
+    payload: events.UpdatePosted = {
         "kind": message["t"],
         "text": message.get("m", ""),
         "workstream": message.get("w", ""),

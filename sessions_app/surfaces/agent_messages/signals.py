@@ -163,7 +163,7 @@ def _is_stop_known(session: Session, ack: str) -> bool:
 
 def _note(session: Session, run_id: UUID, signal: str, *, ack: str = "", reason: str = "") -> None:
     """Tell why a run is about to end, before it does: its last message says so."""
-    payload = {"signal": signal, "ack": ack, "reason": reason}
+    payload: events.SignalReceived = {"signal": signal, "ack": ack, "reason": reason}
     with transaction.atomic():
         audit.emit([event_about(session, events.SIGNAL_RECEIVED, payload, run_id=run_id)])
 

@@ -4,14 +4,11 @@ A step's text may begin again after a crash. As long as the new text repeats wha
 differs, the whole of it follows after an empty line: such a protocol cannot take words back.
 """
 
-from agents_app.events import MESSAGE_RESET, SNAPSHOT, STEP_COMPLETED, TEXT_DELTA
-from sessions_app.events import MESSAGE_COMPLETED
+from agents_app.events import MESSAGE_RESET, SNAPSHOT, TEXT_DELTA
 from sessions_app.live_view.cursor import SessionEvent
-from tools_app.events import TOOL_REQUESTED
 
 BREAK = "\n\n"
 TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
-CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 
 
 class AppendedText:
@@ -23,7 +20,7 @@ class AppendedText:
         self._repeats = False  # the text began again and has not caught up with what was sent
 
     def see(self, fact: SessionEvent) -> str:
-        """What to append for a fact of TEXT or CLOSING of this step; often nothing."""
+        """What to append for a fact of TEXT or STEP_CLOSING of this step; often nothing."""
         match fact.type:
             case TEXT_DELTA.name if not self._repeats:
                 self.sent += fact.payload["text"]

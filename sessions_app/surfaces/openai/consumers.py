@@ -15,7 +15,7 @@ from django.urls import path
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_TIMED_OUT
+from agents_app.events import RUN_ENDS
 from agents_app.types import RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
@@ -40,7 +40,6 @@ from tools_app.events import INPUT_REQUESTED
 
 # To SDKs, which would ask again after a 409 and any 5xx: that would be one more run, which does everything once more.
 _AS_IT_IS = {"X-Should-Retry": "false"}
-_ENDS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT))
 
 
 class _Endpoint(EventStreamConsumer):
@@ -89,7 +88,7 @@ class _Endpoint(EventStreamConsumer):
             for fact in frame:
                 if fact.run_id == run_id:
                     yield fact
-                    if fact.type in _ENDS or fact.type == INPUT_REQUESTED.name:
+                    if fact.type in RUN_ENDS or fact.type == INPUT_REQUESTED.name:
                         return
 
     async def wait(self, asked: AcceptedRequest) -> SessionEvent | None:

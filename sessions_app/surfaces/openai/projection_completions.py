@@ -6,8 +6,9 @@ from uuid import UUID
 
 from agents_app.types import Usage
 from sessions_app.conversation.citations import Citation
+from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import completion_annotations
 
 
@@ -34,7 +35,7 @@ class Completion:
 
     def see(self, fact: SessionEvent) -> list[dict[str, Any]]:
         """The chunks that a fact of the run adds."""
-        if fact.type not in (*TEXT, *CLOSING) or fact.step is None:
+        if fact.type not in (*TEXT, *STEP_CLOSING) or fact.step is None:
             return []
         text = self._texts.setdefault(fact.step, AppendedText())
         is_first = not text.sent

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.conversation.citations import Citation
-from sessions_app.events import CITATIONS_ADDED
+from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import CLOSING, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
 from sessions_app.surfaces.openai.responses import ResponseContext, call_item, message_id, response, text_part
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
@@ -47,11 +47,11 @@ class ResponseEvents:
     def see(self, fact: SessionEvent) -> list[Event]:
         """The events that a fact of the run adds."""
         events: list[Event] = []
-        if fact.step is not None and fact.type in (*TEXT, *CLOSING):
+        if fact.step is not None and fact.type in (*TEXT, *STEP_CLOSING):
             events += self._see_text(fact, fact.step)
         if fact.type == CITATIONS_ADDED.name and fact.step is not None:
             self._cited[fact.step] = [Citation.from_dict(cited) for cited in fact.payload["citations"]]
-        elif fact.step is not None and fact.type in CLOSING:
+        elif fact.step is not None and fact.type in STEP_CLOSING:
             events += self._close_message(fact.payload["text_length"])
         if fact.type == TOOL_REQUESTED.name and fact.step is not None:
             events += self._begin_call(fact.step, fact.payload)

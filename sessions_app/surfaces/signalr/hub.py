@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
+from agents_app.events import RUN_ENDS
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, InvalidInput, Unavailable
@@ -21,7 +22,7 @@ from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr.commands import Watched
-from sessions_app.surfaces.signalr.projection import ENDS, HubProjection
+from sessions_app.surfaces.signalr.projection import HubProjection
 from sessions_app.surfaces.signalr.protocol import Record
 
 logger = logging.getLogger(__name__)
@@ -178,7 +179,7 @@ class Hub:
                         for target, arguments in await self._calls_of(projection, watched, fact):
                             item = {"event": target, "arguments": arguments}
                             await self._tell(protocol.stream_item(invocation_id, item))
-                        if fact.type in ENDS:
+                        if fact.type in RUN_ENDS:
                             return
                     cursor = facts[-1].cursor
                 if not viewer.overflowed:
@@ -222,7 +223,7 @@ class Hub:
         self, projection: HubProjection, watched: Watched, fact: SessionEvent
     ) -> list[tuple[str, list[Any]]]:
         calls = projection.calls(fact)
-        if fact.type in ENDS and fact.run_id is not None:
+        if fact.type in RUN_ENDS and fact.run_id is not None:
             calls += projection.ending(fact.run_id, fact, await in_db(commands.read_message, watched, fact.run_id))
         return calls
 

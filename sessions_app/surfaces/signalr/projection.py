@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 from uuid import UUID
 
-from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_QUEUED, RUN_STARTED, RUN_TIMED_OUT
+from agents_app.events import RUN_COMPLETED, RUN_ENDS, RUN_QUEUED, RUN_STARTED
+from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.base.append_only_text import BREAK, CLOSING, TEXT, AppendedText
+from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,
@@ -24,7 +25,6 @@ from tools_app.types import Decision
 
 Call = tuple[str, list[Any]]
 
-ENDS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT))
 _FIELDS = {
     "approval_id": "approvalId",
     "arguments": "arguments",
@@ -89,7 +89,7 @@ class HubProjection:
         agent_id, where = self._agents.get(fact.run_id, self._agent_id), self._where(fact)
         if fact.type == RUN_STARTED.name:
             return [("AgentTyping", [agent_id, True, where])]
-        if fact.type in ENDS:
+        if fact.type in RUN_ENDS:
             return [("ReceiveToken", [agent_id, None, True, where])]
         piece = self._piece(fact, fact.run_id, fact.step) if fact.step is not None else ""
         calls: list[Call] = [("ReceiveToken", [agent_id, piece, False, where])] if piece else []
@@ -118,7 +118,7 @@ class HubProjection:
 
     def _piece(self, fact: SessionEvent, run_id: UUID, step: int) -> str:
         """The text that a fact adds, often none."""
-        if fact.type not in (*TEXT, *CLOSING):
+        if fact.type not in (*TEXT, *STEP_CLOSING):
             return ""
         text = self._texts.setdefault((run_id, step), AppendedText())
         is_first = not text.sent

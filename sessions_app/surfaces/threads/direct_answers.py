@@ -14,7 +14,7 @@ from rest_framework.serializers import Serializer
 
 from agents_app import selectors as agents
 from agents_app import services as runs
-from agents_app.events import RUN_CANCELLED, RUN_COMPLETED, RUN_FAILED, RUN_TIMED_OUT
+from agents_app.events import RUN_ENDS
 from agents_app.types import RunOptions, RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
@@ -35,7 +35,7 @@ from tools_app import schema as schemas
 from tools_app.events import INPUT_REQUESTED
 
 CHANNEL = "Api"
-_STOPS = frozenset(kind.name for kind in (RUN_COMPLETED, RUN_FAILED, RUN_CANCELLED, RUN_TIMED_OUT, INPUT_REQUESTED))
+_STOPS = RUN_ENDS | {INPUT_REQUESTED.name}
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
 _AGAIN = "That answer cannot be used: {problem}. Answer once more, with nothing but JSON that fits the schema."
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from agents_app.events import RUN_QUEUED
+from agents_app.events import RUN_ENDS, RUN_QUEUED
 from audit_app.kernel.database import in_db
 from sessions_app.access import access_session
 from sessions_app.approvals import permissions
@@ -12,7 +12,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.threads import delivered_marks, errors
 from sessions_app.surfaces.threads.admission import admit
-from sessions_app.surfaces.threads.projection import ENDS, Event, MessageEvents, lines_of
+from sessions_app.surfaces.threads.projection import Event, MessageEvents, lines_of
 from sessions_app.surfaces.threads.requests import StreamQuery
 from sessions_app.surfaces.threads.resume import Resume, Target, find_target, is_asking
 from tools_app.events import INPUT_REQUESTED
@@ -103,7 +103,7 @@ class _Telling:
             events += self._events_of(fact)
             if fact.run_id is None or fact.run_id != self._run_id or self._message is None:
                 continue
-            if fact.type in ENDS:
+            if fact.type in RUN_ENDS:
                 events += self._message.end(fact)
                 is_over = True
                 await in_db(delivered_marks.mark_delivered, fact.run_id)

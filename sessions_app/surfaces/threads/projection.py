@@ -20,10 +20,9 @@ from agents_app.events import (
     RUN_STARTED,
     RUN_TIMED_OUT,
     SNAPSHOT,
-    STEP_COMPLETED,
     TEXT_DELTA,
 )
-from sessions_app.events import CITATIONS_ADDED, MESSAGE_COMPLETED
+from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import citation_payload
@@ -41,7 +40,7 @@ from sessions_app.surfaces.threads.event_ids import (
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.resumable_text import NOTHING, ResumableText, TextUpdate
 from sessions_app.surfaces.threads.tool_steps import CALL_FACTS, PASSING_FACTS, Calls
-from tools_app.events import INPUT_REQUESTED, TOOL_REQUESTED
+from tools_app.events import INPUT_REQUESTED
 from tools_app.types import Decision
 
 ENDS = {
@@ -51,7 +50,6 @@ ENDS = {
     RUN_TIMED_OUT.name: "failed",
 }
 _TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
-_CLOSING = (TOOL_REQUESTED.name, STEP_COMPLETED.name, MESSAGE_COMPLETED.name)
 _ZONES = {"reasoning": (REASONING, REASONING_END), "text": (TEXT, TEXT_END)}
 
 
@@ -116,7 +114,7 @@ class MessageEvents:
             events += self._see_part(fact.step, "reasoning", lambda told: told.add(fact.payload["text"]))
         elif fact.type in _TEXT:
             events += self._see_text(fact, fact.step)
-        elif fact.type in _CLOSING:
+        elif fact.type in STEP_CLOSING:
             events += [*self._close(fact.step, "reasoning"), *self._close(fact.step, "text")]
         if fact.type in CALL_FACTS:
             events += self._see_call(fact, fact.step)

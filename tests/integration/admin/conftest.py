@@ -106,7 +106,15 @@ def make_run(agent, operator) -> Callable[..., Run]:
             _execution(run, index, now)
         with transaction.atomic():
             audit.emit(
-                [NewEvent(run_events.RUN_QUEUED, session.pk, {"ordinal": 0}, run_id=run.pk, session_key=session.key)]
+                [
+                    NewEvent(
+                        run_events.RUN_QUEUED,
+                        session.pk,
+                        {"ordinal": 0, "agent_id": "default"},
+                        run_id=run.pk,
+                        session_key=session.key,
+                    )
+                ]
             )
         return run
 

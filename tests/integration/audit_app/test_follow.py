@@ -11,6 +11,7 @@ from audit_app.follow.subscription import BUFFERED_ITEMS
 from audit_app.kernel.database import in_db
 from audit_app.timeline import KeptEvent
 from tests.integration.audit_app.timelines import RUN_COMPLETED, RUN_QUEUED, RUN_STARTED, Conversation
+from tools_app.events import TOOL_PROGRESS, TOOL_STARTED
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,11 +39,11 @@ async def listening(follower: Follower, conversation: Conversation) -> Subscript
     asked = heard = 0
     while not heard:
         asked += 1
-        stream.send_passing(conversation.id, {"type": "typing", "asked": asked})
+        conversation.pass_on(TOOL_PROGRESS, fraction=asked)
         with suppress(TimeoutError):
-            heard = (await take(subscription, 1, seconds=0.05 * asked))[-1].fields["asked"]
+            heard = (await take(subscription, 1, seconds=0.05 * asked))[-1].payload["fraction"]
     while heard < asked:  # what it was asked while the answer was on its way
-        heard = (await take(subscription, 1))[-1].fields["asked"]
+        heard = (await take(subscription, 1))[-1].payload["fraction"]
     return subscription
 
 
@@ -82,8 +83,8 @@ async def test_an_ended_run_is_not_read_any_more(follower, conversation):
     await take(subscription, 2)
     conversation.text("1-1", 0, 0, "late")
     for _ in range(2):
-        stream.send_passing(conversation.id, {"type": "typing"})
-        assert [item.type for item in await take(subscription, 1)] == ["typing"]
+        conversation.pass_on(TOOL_PROGRESS)
+        assert [item.type for item in await take(subscription, 1)] == ["tool.progress"]
 
 
 async def test_a_run_is_read_from_where_a_subscriber_is(follower, conversation):
@@ -107,7 +108,7 @@ async def test_a_slow_subscriber_overflows_and_the_others_go_on(follower, conver
     slow, fast = follower.subscribe(conversation.id), await listening(follower, conversation)
     for _ in range(3):
         for _ in range(BUFFERED_ITEMS // 2):
-            stream.send_passing(conversation.id, {"type": "typing"})
+            conversation.pass_on(TOOL_PROGRESS)
         await take(fast, BUFFERED_ITEMS // 2)
     assert await slow.take() == []
     assert slow.overflowed and not fast.overflowed
@@ -126,8 +127,8 @@ async def test_an_event_between_reading_and_joining_is_not_missed(follower, conv
     await listening(follower, Conversation(valkey))
     subscription = follower.subscribe(conversation.id)
     await conversation.keep(RUN_QUEUED)
-    stream.send_passing(conversation.id, {"type": "typing"})
-    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+    conversation.pass_on(TOOL_PROGRESS)
+    assert [item.type for item in await take(subscription, 1)] == ["tool.progress"]
     subscription.join(0)
     assert [item.type for item in await take(subscription, 1)] == ["run.queued"]
 
@@ -138,24 +139,24 @@ async def test_one_who_waits_for_kept_events_gets_no_live_ones(follower, convers
     await conversation.keep(RUN_QUEUED)
     await take(waiter, 1)
     conversation.text("1-1", 0, 0, "hello")
-    stream.send_passing(conversation.id, {"type": "typing"})
+    conversation.pass_on(TOOL_PROGRESS)
     await conversation.keep(RUN_COMPLETED)
     assert [item.type for item in await take(waiter, 1)] == ["run.completed"]
 
 
 async def test_passing_events_arrive(follower, conversation):
     subscription = await listening(follower, conversation)
-    event = {"type": "tool.started", "run_id": str(conversation.run_id), "execution_id": "7"}
-    await in_db(stream.send_passing, conversation.id, event)
-    assert await take(subscription, 1) == [PassingEvent("tool.started", conversation.run_id, {"execution_id": "7"})]
+    await in_db(conversation.pass_on, TOOL_STARTED, execution_id="7", tool="calculator")
+    payload = {"execution_id": "7", "tool": "calculator"}
+    assert await take(subscription, 1) == [PassingEvent("tool.started", conversation.run_id, payload)]
 
 
 async def test_unreadable_entries_are_passed_over(follower, conversation, valkey):
     subscription = await listening(follower, conversation)
     valkey.xadd(stream.hints_key(), {"s": "nonsense"})
     valkey.xadd(stream.hints_key(), {"s": str(conversation.id), "e": "{"})
-    stream.send_passing(conversation.id, {"type": "typing"})
-    assert [item.type for item in await take(subscription, 1)] == ["typing"]
+    conversation.pass_on(TOOL_PROGRESS)
+    assert [item.type for item in await take(subscription, 1)] == ["tool.progress"]
 
 
 async def test_events_of_others_do_not_arrive(follower, conversation, valkey):

@@ -12,6 +12,7 @@ from audit_app import services, stream
 from audit_app.event_types import EventType, NewEvent
 from audit_app.kernel.database import in_db
 from audit_app.kernel.ids import new_id
+from tests.support.event_payloads import sample_payload
 
 __all__ = ["MESSAGE_RESET", "RUN_COMPLETED", "RUN_QUEUED", "RUN_STARTED", "Conversation"]
 
@@ -25,10 +26,15 @@ class Conversation:
         self._valkey = valkey
 
     async def keep(
-        self, *types: EventType, step: int | None = None, run_id: UUID | None = None, **payload: Any
+        self, *types: EventType[Any], step: int | None = None, run_id: UUID | None = None, **payload: Any
     ) -> None:
         run = run_id or self.run_id
-        await in_db(_emit, [NewEvent(type_, self.id, payload, run_id=run, step=step) for type_ in types])
+        events = [NewEvent(type_, self.id, sample_payload(type_, **payload), run_id=run, step=step) for type_ in types]
+        await in_db(_emit, events)
+
+    def pass_on(self, event_type: EventType[Any], **payload: Any) -> None:
+        """Send a live-only event."""
+        stream.send_passing(NewEvent(event_type, self.id, sample_payload(event_type, **payload), run_id=self.run_id))
 
     def live(self, position: str, type_: str, step: int | None = None, **fields: Any) -> None:
         entry = {"type": type_, "step": step, **fields}

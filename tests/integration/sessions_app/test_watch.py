@@ -20,7 +20,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.viewer import Viewer, cursor_now, wait_until_ended
 from tests.integration.audit_app.timelines import Conversation
 from tests.unit.sessions_app.watched_world import Screen, World
-from tools_app.events import TOOL_COMPLETED, TOOL_REQUESTED
+from tools_app.events import TOOL_COMPLETED, TOOL_REQUESTED, TOOL_STARTED
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -48,8 +48,7 @@ async def use_a_tool(conversation: Conversation) -> None:
     conversation.text("1-2", 0, 0, STORED[0][:5])
     conversation.text("1-3", 0, 5, STORED[0][5:])
     await conversation.keep(TOOL_REQUESTED, step=0, execution_id="7", text_length=len(STORED[0]))
-    told = {"type": "tool.started", "run_id": str(conversation.run_id), "execution_id": "7", "tool": "calculator"}
-    await in_db(stream.send_passing, conversation.id, told)
+    await in_db(conversation.pass_on, TOOL_STARTED, execution_id="7", tool="calculator")
     await conversation.keep(TOOL_COMPLETED, step=0, execution_id="7")
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.db import transaction
 
 from audit_app import services as audit
+from audit_app.event_types import NewEvent
 from audit_app.kernel import nudges as nudge_module
 from tools_app import services
 from tools_app.executions import events, runner
@@ -40,10 +41,10 @@ def stopped(monkeypatch) -> list[str]:
 
 
 @pytest.fixture
-def passing(monkeypatch) -> list[dict[str, Any]]:
-    """The passing events that were told."""
-    caught: list[dict[str, Any]] = []
-    monkeypatch.setattr(events.stream, "send_passing", lambda session_id, event: caught.append(event))
+def passing(monkeypatch) -> list[NewEvent]:
+    """The live-only events that were sent."""
+    caught: list[NewEvent] = []
+    monkeypatch.setattr(events.stream, "send_passing", caught.append)
     return caught
 
 

@@ -28,7 +28,7 @@ def test_a_result_is_stored_told_and_rung_for(plan, nudges, passing):
     assert done.text_for_model == f'{{"text": "hi"}}\n[receipt: {done.receipt}]'
     assert done.duration_seconds >= 0
     assert nudges.of("test.done") == [str(execution.run_id)]
-    assert [event["type"] for event in passing] == ["tool.started"]
+    assert [event.type.name for event in passing] == ["tool.started"]
     event = Event.objects.get(type="tool.completed")
     assert event.payload["output"] == '{"text": "hi"}'
     assert event.payload["duration_ms"] == round(done.duration_seconds * 1000)

@@ -108,7 +108,7 @@ def test_a_result_is_stored_told_and_rung_for(plan, loop, make, nudges, passing)
     done = ended(execution.id)
     assert (done.status, done.output) == (ExecutionStatus.COMPLETED, '{"agent": "default"}')
     until(lambda: nudges.of("test.done") == [str(execution.run_id)])  # rung after the commit that was just seen
-    assert [event["type"] for event in passing] == ["tool.started"]
+    assert [event.type.name for event in passing] == ["tool.started"]
     assert Event.objects.get(type="tool.completed").payload["duration_ms"] >= 0
     assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7").count() == 1
 

@@ -13,11 +13,13 @@ from django.core.management import CommandError, call_command
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.types import RunStatus
 from audit_app import stream
+from audit_app.event_types import NewEvent
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.models import AuditEntry
 from tests.support.engine import EngineRig, until
 from tests.support.mcp import BAD
 from tools_app import catalogue, services
+from tools_app.events import TOOL_PROGRESS
 from tools_app.mcp_client import discovery, mcp_tools, servers
 from tools_app.mcp_client.config import Greeting
 from tools_app.mcp_client.listed_tool import read_tool
@@ -259,13 +261,14 @@ def test_a_credential_that_changes_renews_the_connections_that_use_it():
 
 
 async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
-    told: list[dict[str, Any]] = []
-    monkeypatch.setattr(stream, "send_passing", lambda session_id, event: told.append(event))
+    told: list[NewEvent] = []
+    monkeypatch.setattr(stream, "send_passing", told.append)
     monkeypatch.setattr(mcp_tools, "_PROGRESS_SECONDS", 60)
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
     teller = _Teller(context)
     for step in range(100):
         await teller.tell(step, 200, "x" * 1000)
     assert len(told) == 1
-    assert (told[0]["type"], told[0]["fraction"], len(told[0]["text"])) == ("tool.progress", 0.0, 200)
-    assert json.dumps(told[0])
+    progress = TOOL_PROGRESS.payload(told[0])
+    assert (told[0].type, progress["fraction"], len(progress["text"])) == (TOOL_PROGRESS, 0.0, 200)
+    assert json.dumps(progress)
