@@ -4,7 +4,7 @@ from collections.abc import Collection
 from uuid import UUID, uuid4
 
 from agents_app.models import IS_OPEN, Agent, Run, Step
-from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Said, StepView, Usage, WaitingOn
+from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Snapshot, StepView, Usage, WaitingOn
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
 from tools_app import selectors as tools
@@ -113,10 +113,14 @@ def find_step_text(run_id: UUID, step: int) -> str | None:
     return ended
 
 
-def get_transcript(run_id: UUID, *, said: Said | None = None) -> RunTranscript:
-    """Everything the run said and did so far. Raises NotFound. said: its steps and executions, for who knows them."""
+def get_transcript(run_id: UUID, recorded: Snapshot | None = None) -> RunTranscript:
+    """Return the run with all its steps and executions so far. Raises NotFound.
+
+    recorded: holds the steps and executions, if the caller has them, so that they are not read again.
+    """
     run = _run(run_id)
-    steps, executions = said or (list_steps(run_id), tools.list_executions(run_id))
+    steps = recorded.steps if recorded else list_steps(run_id)
+    executions = recorded.executions if recorded else tools.list_executions(run_id)
     return RunTranscript(run_view(run), steps, executions, run.answer)
 
 

@@ -15,6 +15,7 @@ from agents_app import conversation_port, events, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
+from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.run_policy import policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, refresh_waiting_on
 from agents_app.types import RunOptions, RunStatus
@@ -94,7 +95,7 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
         if not asked:
             return False
         if run.owner is None:
-            end(run, RunStatus.CANCELLED, held_by=None, code="cancelled", message=reason)
+            end(run, replace(CANCELLED, message=reason), held_by=None)
         return True
 
 

@@ -175,11 +175,9 @@ class Snapshot:
     executions: tuple[ExecutionView, ...]
     limits: Limits
     active_seconds: float = 0.0
-    tries: int = 0
     cancel_requested: bool = False
     stopped: str = ""
     budget_refusal: str = ""
-    last_error: str = ""
 
 
 @dataclass(frozen=True)
@@ -205,9 +203,6 @@ class RunView:
     ended_at: datetime | None
 
 
-Said = tuple[tuple[StepView, ...], tuple[ExecutionView, ...]]  # what a run said and did: steps, executions
-
-
 @dataclass(frozen=True)
 class RunTranscript:
     """Everything a run said and did, in order: what a conversation stores when the run ends.
@@ -226,6 +221,3 @@ class RunTranscript:
         last = self.steps[-1] if self.steps else None
         is_recorded = last is not None and not last.tool_calls and last.text == self.answer
         return len(self.steps) - 1 if is_recorded else len(self.steps)
-
-
-JSON = dict[str, Any]

@@ -7,8 +7,8 @@ from django.db.models import Exists, OuterRef
 
 from agents_app.models import IS_ACTIVE, Agent, Run
 from agents_app.runs import lease
+from agents_app.runs.next_step import stopped
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
-from agents_app.types import RunStatus
 from audit_app.kernel.errors import NotFound
 from audit_app.kernel.nudges import nudge
 from tools_app.policy import emergency_stop
@@ -51,13 +51,13 @@ def end_stopped() -> int:
     """
     if not emergency_stop.list_stopped():
         return 0
-    stopped = Exists(emergency_stop.stops_of(OuterRef("agent__agent_id")))
-    rows = Run.objects.select_related("agent").filter(IS_ACTIVE, stopped, owner=None).order_by()[:_AT_ONCE]
+    has_stop = Exists(emergency_stop.stops_of(OuterRef("agent__agent_id")))
+    rows = Run.objects.select_related("agent").filter(IS_ACTIVE, has_stop, owner=None).order_by()[:_AT_ONCE]
     count = 0
     for run in rows:
         why = emergency_stop.why_stopped(run.agent.agent_id) or "Stopped by an operator."
         with transaction.atomic():
-            count += end(run, RunStatus.CANCELLED, held_by=None, code="stopped", message=why)
+            count += end(run, stopped(why), held_by=None)
     if count:
         logger.warning("the emergency stop ended %d runs", count)
     return count

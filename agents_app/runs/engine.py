@@ -25,10 +25,10 @@ from agents_app.runs import hooks, lease, writes
 from agents_app.runs.lease import Claim, Held
 from agents_app.runs.live_text import LiveText
 from agents_app.runs.model_call import Interrupted, ModelCall, build_request
-from agents_app.runs.next_step import Cancel, Fail, Think, defect, next_step, out_of_time, stopped
+from agents_app.runs.next_step import CANCELLED, DEFECT, End, Think, next_step, out_of_time, stopped
 from agents_app.runs.retry_policy import retry_delay
 from agents_app.runs.writes import Spent
-from agents_app.types import Snapshot
+from agents_app.types import RunStatus, Snapshot
 from audit_app.kernel import context, valkey
 from audit_app.kernel.database import in_db, is_away
 from audit_app.kernel.durable_writes import run_until_stored
@@ -191,7 +191,7 @@ class Engine:
             while snapshot is not None:
                 step = next_step(snapshot)
                 if not isinstance(step, Think):
-                    snapshot = await self._persist(writes.settle, claim, snapshot, step)
+                    snapshot = await self._persist(writes.decide_and_apply, claim, snapshot)
                 elif self._draining:
                     spent = drive.spend(timezone.now())
                     await in_db(lease.release, claim.run, claim.owner, active_seconds=spent.active_seconds)
@@ -204,7 +204,7 @@ class Engine:
             if is_away(error):
                 raise  # what that interrupts is no fault of the run: `look_after` gives it back
             partial = drive.call.text if drive.call else ""
-            await in_db(writes.end_early, claim, defect(), partial=partial, spent=drive.spend(timezone.now()))
+            await in_db(writes.end_early, claim, DEFECT, partial=partial, spent=drive.spend(timezone.now()))
             raise
         finally:
             del self._drives[claim.run.id]
@@ -235,12 +235,12 @@ class Engine:
             await self._after_interruption(claim, snapshot, outcome.why, partial, spent)
             return None
         drive.tries = 0
-        return await self._persist(writes.record_step, claim, snapshot, step.step, outcome, spent)
+        return await self._persist(writes.record_and_decide, claim, snapshot, step.step, outcome, spent)
 
     async def _after_interruption(self, claim: Claim, snapshot: Snapshot, why: str, partial: str, spent: Spent) -> None:
         match why:
             case "cancelled":
-                await self._persist(writes.end_early, claim, Cancel(), partial=partial, spent=spent)
+                await self._persist(writes.end_early, claim, CANCELLED, partial=partial, spent=spent)
             case "stopped":
                 why = await in_db(emergency_stop.why_stopped, claim.run.agent.agent_id) or "Stopped by an operator."
                 await self._persist(writes.end_early, claim, stopped(why), partial=partial, spent=spent)
@@ -259,18 +259,10 @@ class Engine:
         )
         logger.warning("model call failed (%s, try %d): %s", error.code, drive.tries + 1, error.message)
         if delay is None:
-            failure = Fail(error.code, error.message)
+            failure = End(RunStatus.FAILED, error.code, error.message)
             await self._persist(writes.end_early, drive.claim, failure, partial=partial, spent=spent)
             return
-        await self._persist(
-            writes.park_for_retry,
-            drive.claim,
-            delay,
-            code=error.code,
-            reason=error.message,
-            partial=partial,
-            spent=spent,
-        )
+        await self._persist(writes.park_for_retry, drive.claim, delay, error, partial=partial, spent=spent)
         self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

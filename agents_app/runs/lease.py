@@ -1,6 +1,7 @@
-"""Who executes a run: claiming, releasing and taking over. The fence rises with every claim and voids older ones."""
+"""The lease on a run: claim, release, recover. Each claim raises the fence, which voids the writes of older claims."""
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import IntegrityError, transaction
@@ -10,9 +11,9 @@ from django.db.models.functions import Now
 from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, ModelProvider, Run
 from agents_app.runs import cost_budget, transitions
-from agents_app.runs.next_step import defect
+from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
+from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
 from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
@@ -23,16 +24,17 @@ from tools_app import services as tool_services
 from tools_app.policy import emergency_stop
 from tools_app.types import ToolSpec
 
-# How often a claim looks again when another worker took what it saw; the next second's sweep does the rest.
-_LOOKS = 5
+_ATTEMPTS = 5  # at a claim that another worker wins; later the sweep nudges again
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One process's hold on one run, with everything it needs to go on.
+    """A process's claim of a run, with everything it needs to continue.
 
-    run: the row as claimed (its `fence` is this claim's number); history: the conversation before this run's own
-    steps; tools: what its model is offered; resumes: an older claim may have begun a step that it did not record.
+    run: the row as claimed; its `fence` is the number of this claim
+    history: the conversation before this run's own steps
+    tools: the tools that are offered to the model
+    resumes: an earlier claim may have begun a step without recording it
     """
 
     run: Run
@@ -50,18 +52,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Held:
-    """What a holder has to know of its run while it works. is_stopped: by the emergency stop."""
+    """The state of a claimed run. is_stopped: by the emergency stop."""
 
     run: Run
     is_stopped: bool
 
 
 def claimable() -> QuerySet[Run]:
-    """Runs that nobody holds and that can go on now: due, first in their conversation, no tool of theirs open, not
-    stopped by an operator."""
+    """Return the runs that can be claimed.
+
+    They have no owner, are the first open run of their conversation and not stopped by an operator, and are due or
+    waited for tool executions that have all ended.
+    """
     due = Q(ready_at__lte=Now())
     on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
-    on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # what a person approves or answers is a call, too
+    on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
     tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
     earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
     stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
@@ -70,29 +75,28 @@ def claimable() -> QuerySet[Run]:
 
 _THIS_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
 _WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
-# What has begun goes first. Not by the order: null stands first in SQLite and last in PostgreSQL.
+# Started runs go first. A separate query, because databases differ in where they sort null.
 _BEGUN_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
 _OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
 
 
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
-    """Take the given run, or the oldest claimable one, and load it. None when there is nothing to take.
+    """Claim and load the given run, or the oldest claimable one. Return None if there is none.
 
-    Synchronous; one short transaction and a few reads. A run that cannot be loaded, for a reason that no waiting
-    mends, ends: it would be claimed and given back for ever.
+    Owns its transactions. A run that cannot be loaded fails, unless the database is away: else it would be claimed and
+    released for ever.
     """
-    taken = _take(owner, run_id)
-    if taken is None:
+    claimed = _claim_row(owner, run_id)
+    if claimed is None:
         return None
-    run, resumes = taken
+    run, resumes = claimed
     try:
         return _load(run, owner, resumes=resumes)
     except Exception as error:
         if is_away(error):
             raise
-        failure = defect()
         with transaction.atomic():
-            end(run, RunStatus.FAILED, held_by=owner, code=failure.code, message=failure.message)
+            end(run, DEFECT, held_by=owner)
         raise
 
 
@@ -102,21 +106,20 @@ def _load(run: Run, owner: UUID, *, resumes: bool) -> Claim:
     return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
 
 
-def _take(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
-    for _ in range(_LOOKS):
+def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
+    for _ in range(_ATTEMPTS):
         found = _THIS_CLAIMABLE.rows(run_id) if run_id else _BEGUN_CLAIMABLE.rows() or _OLDEST_CLAIMABLE.rows()
         if not found:
             return None
         run = _WITH_AGENT.fetch(found[0][0])[0]
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
-        if _hold(run, owner):
+        if _claim_as_read(run, owner):
             return run, resumes
     return None
 
 
-def _hold(run: Run, owner: UUID) -> bool:
-    """Make the run, as it was read, this owner's. False: someone was faster. The read needs no lock and stays out of
-    the transaction, which on SQLite everyone else waits for."""
+def _claim_as_read(run: Run, owner: UUID) -> bool:
+    """Claim a run if its row is unchanged. The read stays out of the transaction, which locks all of SQLite."""
     try:
         with transaction.atomic():
             if not transitions.claim(run, owner):
@@ -126,13 +129,12 @@ def _hold(run: Run, owner: UUID) -> bool:
                 audit.emit([event_of(run, events.RUN_STARTED, {"fence": run.fence, "agent_id": run.agent.agent_id})])
             return True
     except IntegrityError:
-        # Another run of the conversation became active between our look and our update: it comes first.
-        return False
+        return False  # another run of the conversation became active after the read
 
 
 def load_snapshot(run: Run) -> Snapshot:
-    """What `next_step` decides on, read from the recorded rows."""
-    is_new = run.fence == 1  # nobody can have recorded anything yet
+    """Read the recorded state of a run, on which `next_step` decides."""
+    is_new = run.fence == 1  # nothing can have been recorded yet
     return Snapshot(
         user_turns=tuple(conversation_port.get().user_turns(run.id)),
         steps=() if is_new else selectors.list_steps(run.id),
@@ -145,55 +147,36 @@ def load_snapshot(run: Run) -> Snapshot:
 
 
 def list_held(owner: UUID) -> dict[UUID, Held]:
-    """The runs that a process holds, by id: one plain read, no lock."""
+    """Return the runs that a process owns, by id. One read without locks."""
     held = Run.objects.filter(owner=owner).only("fence", "owner", "cancel_requested_at")
     rows = held.annotate(stopped=Exists(emergency_stop.stops_of(OuterRef("agent__agent_id"))))
     return {run.id: Held(run, run.stopped) for run in rows}
 
 
 def release(run: Run, owner: UUID, *, active_seconds: float) -> bool:
-    """Give a run back unfinished without blame (a drain): whoever claims next thinks the open step again."""
-    with transaction.atomic():
-        given = move(
-            run.id,
-            RunStatus.RUNNING,
-            expect=[RunStatus.RUNNING.value],
-            at_fence=run.fence,
-            held_by=owner,
-            owner=None,
-            ready_at=Now(),
-            active_seconds=F("active_seconds") + active_seconds,
-        )
-        if given:
-            nudge(ADVANCE, str(run.id), queue=QUEUE)
-        return given
+    """Release an unfinished run, for example while draining: the next claim calls the model again for the open step.
+
+    Return False if the run was claimed by another process. Owns its transaction.
+    """
+    return _free(run, owner, active_seconds=F("active_seconds") + active_seconds)
 
 
 def recover_crashed(run: Run) -> bool:
-    """The holder died: free its run for the next claim and count the crash; at the limit the run fails.
+    """Free the run of a dead process and count the crash. The run fails at the limit of crashes.
 
-    run: as read, with its dead owner and its fence. False when someone was faster.
+    run: as read, with the dead owner and its fence. Return False if the row has changed. Owns its transaction.
     """
+    if run.crashes + 1 < Limits.crashes:
+        return _free(run, run.owner, crashes=F("crashes") + 1)
+    message = f"The worker died {Limits.crashes} times over this message. An operator should look at the run."
     with transaction.atomic():
-        if run.crashes + 1 < Limits.crashes:
-            freed = move(
-                run.id,
-                RunStatus.RUNNING,
-                expect=[RunStatus.RUNNING.value],
-                at_fence=run.fence,
-                held_by=run.owner,
-                owner=None,
-                ready_at=Now(),
-                crashes=F("crashes") + 1,
-            )
-            if freed:
-                nudge(ADVANCE, str(run.id), queue=QUEUE)
-            return freed
-        return end(
-            run,
-            RunStatus.FAILED,
-            held_by=run.owner,
-            code="crashed",
-            crashes=F("crashes") + 1,
-            message=f"The worker died {Limits.crashes} times over this message. An operator should look at the run.",
-        )
+        outcome = End(RunStatus.FAILED, "crashed", message)
+        return end(run, outcome, held_by=run.owner, crashes=F("crashes") + 1)
+
+
+def _free(run: Run, owner: UUID | None, **changes: Any) -> bool:
+    with transaction.atomic():
+        freed = transitions.move(run, RunStatus.RUNNING, held_by=owner, owner=None, ready_at=Now(), **changes)
+        if freed:
+            nudge(ADVANCE, str(run.id), queue=QUEUE)
+        return freed

@@ -11,7 +11,8 @@ from django.db.models.functions import Coalesce, Now
 
 from agents_app import conversation_port, events, selectors
 from agents_app.models import IS_OPEN, OPEN, Run
-from agents_app.types import RunStatus, RunTranscript, Said, Usage, WaitingOn
+from agents_app.runs.next_step import End
+from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.compiled_queries import CompiledQuery, CompiledUpdate
@@ -25,40 +26,39 @@ logger = logging.getLogger(__name__)
 ADVANCE = "agents.advance_run"
 QUEUE = "runs"
 
-_ENDS: dict[RunStatus, EventType[events.RunEnded]] = {
+_END_EVENTS: dict[RunStatus, EventType[events.RunEnded]] = {
     RunStatus.COMPLETED: events.RUN_COMPLETED,
     RunStatus.FAILED: events.RUN_FAILED,
     RunStatus.CANCELLED: events.RUN_CANCELLED,
     RunStatus.TIMED_OUT: events.RUN_TIMED_OUT,
 }
+_RUNNING = (RunStatus.RUNNING.value,)
 
 
-def _unchanged(run_id: UUID, statuses: Sequence[str], fence: int, owner: UUID | None) -> QuerySet[Run]:
+def _guarded(run_id: UUID, statuses: Sequence[str], fence: int, owner: UUID | None) -> QuerySet[Run]:
     return Run.objects.filter(pk=run_id, status__in=statuses, fence=fence, owner=owner)
 
 
-def move(
-    run_id: UUID, to: RunStatus, *, expect: Sequence[str], at_fence: int, held_by: UUID | None, **changes: Any
-) -> bool:
-    """Set a run's status if the row still has one of the expected statuses, this fence and this owner.
+def move(run: Run, to: RunStatus, *, held_by: UUID | None, expect: Sequence[str] = _RUNNING, **changes: Any) -> bool:
+    """Set a run's status if its row still has one of the expected statuses, the fence of `run` and this owner.
 
     Return False if it has not, because another process changed it first. changes: further columns to set.
     """
-    return _unchanged(run_id, expect, at_fence, held_by).update(status=to.value, **changes) == 1
+    return _guarded(run.id, expect, run.fence, held_by).update(status=to.value, **changes) == 1
 
 
 def claim(run: Run, owner: UUID) -> bool:
     """Make `owner` the owner of an open run without one, and raise its fence. A compiled `move`.
 
-    Return False if the row no longer is as `run` was read. Raises IntegrityError if another run of the conversation is
-    active.
+    Return False if the row has changed since `run` was read. Raises IntegrityError if another run of the conversation
+    is active.
     """
     return _CLAIM.run(run.id, run.fence, owner) == 1
 
 
 _CLAIM = CompiledUpdate(
     lambda run_id, fence, owner: (
-        _unchanged(run_id, OPEN, fence, None),
+        _guarded(run_id, OPEN, fence, None),
         {
             "status": RunStatus.RUNNING.value,
             "owner": owner,
@@ -84,7 +84,7 @@ def record_progress(run: Run, owner: UUID, *, active_seconds: float, usage: Usag
 
 _PROGRESS = CompiledUpdate(
     lambda run_id, fence, owner, seconds, input_tokens, output_tokens: (
-        _unchanged(run_id, [RunStatus.RUNNING.value], fence, owner),
+        _guarded(run_id, _RUNNING, fence, owner),
         {
             "crashes": 0,
             "tries": 0,
@@ -106,69 +106,60 @@ _PROGRESS = CompiledUpdate(
 
 def end(
     run: Run,
-    to: RunStatus,
+    outcome: End,
     *,
     held_by: UUID | None,
-    answer: str = "",
-    code: str = "",
-    message: str = "",
-    said: Said | None = None,
-    told: Sequence[NewEvent] = (),
+    recorded: Snapshot | None = None,
+    earlier_events: Sequence[NewEvent] = (),
     **changes: Any,
 ) -> bool:
-    """End a run for good, in the caller's transaction: status, the conversation's turns, events, the next in the queue.
+    """End a run, in the caller's transaction: its status, the conversation's turns, the events, a nudge for the next.
 
-    held_by: who holds it (None for a run that nobody holds); answer: what it said, perhaps in part; said: its steps and
-    executions, when they are known and all over; told: facts that come before those of the end. False (and nothing
-    written) when the run is no longer as `run` says.
+    held_by: the run's owner, or None.
+    recorded: the steps and executions, if they are known and all executions have ended.
+    earlier_events: events to store before those of the end.
+    changes: further columns to set.
+
+    Return False, and write nothing, if the row has changed since `run` was read.
     """
     ended = move(
-        run.id,
-        to,
+        run,
+        outcome.status,
         expect=OPEN,
-        at_fence=run.fence,
         held_by=held_by,
         owner=None,
         waiting_on="",
         ready_at=None,
-        answer=answer,
-        error_code=code,
-        error_message=message,
+        answer=outcome.answer,
+        error_code=outcome.code,
+        error_message=outcome.message,
         ended_at=Now(),
         end_stored=True,
         **changes,
     )
     if not ended:
         return False
-    facts = list(told)
-    if to is not RunStatus.COMPLETED:  # which none of its calls can outlast
-        facts += tools.cancel_executions(run.id, reason=message or "The run ended.")
-    transcript = selectors.get_transcript(run.id, said=said)
-    facts += store_run_end(transcript)
+    new_events = list(earlier_events)
+    if outcome.status is not RunStatus.COMPLETED:  # a completed run has no open execution
+        new_events += tools.cancel_executions(run.id, reason=outcome.message or "The run ended.")
+    transcript = selectors.get_transcript(run.id, recorded)
+    new_events += _store_end(transcript)
     usage = transcript.run.usage
     payload: events.RunEnded = {
-        "code": code,
-        "message": message,
+        "code": outcome.code,
+        "message": outcome.message,
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
-    audit.emit([*facts, event_of(run, _ENDS[to], payload)])
-    nudge_next(run.conversation_id)
+    audit.emit([*new_events, event_of(run, _END_EVENTS[outcome.status], payload)])
+    _nudge_next(run.conversation_id)
     return True
 
 
-def refresh_waiting_on(run_id: UUID) -> None:
-    """Someone decided or answered, or their time was over: note what a parked run waits on by now."""
-    if tool_selectors.has_pending_approval(run_id):
-        now_on = WaitingOn.APPROVAL
-    else:
-        now_on = WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS
-    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
-    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=now_on)
+def _store_end(transcript: RunTranscript) -> Sequence[NewEvent]:
+    """Have the conversation store an ended run.
 
-
-def store_run_end(transcript: RunTranscript) -> Sequence[NewEvent]:
-    """Have the conversation store an ended run, which counts as told. A fault there makes it untold, for the sweeper to
-    try again: the run still ends. A database that takes nothing is no such fault: then nothing of the end is written.
+    If that fails, the run still ends and the sweeper tries again. If the database is away, nothing of the end is
+    written: the error is raised.
     """
     try:
         with transaction.atomic():
@@ -183,8 +174,7 @@ def store_run_end(transcript: RunTranscript) -> Sequence[NewEvent]:
         return ()
 
 
-def nudge_next(conversation_id: UUID) -> None:
-    """Ring for the first queued run of a conversation that has just become free."""
+def _nudge_next(conversation_id: UUID) -> None:
     for run_id, owner in _FIRST_OPEN.rows(conversation_id):
         if owner is None:
             nudge(ADVANCE, str(run_id), queue=QUEUE)
@@ -198,8 +188,18 @@ _FIRST_OPEN = CompiledQuery(
 )
 
 
+def refresh_waiting_on(run_id: UUID) -> None:
+    """Recompute what a parked run waits for, after a decision, an answer or a time-out."""
+    if tool_selectors.has_pending_approval(run_id):
+        waiting_on = WaitingOn.APPROVAL
+    else:
+        waiting_on = WaitingOn.INPUT if tool_selectors.has_open_question(run_id) else WaitingOn.TOOLS
+    on_person = Q(waiting_on=WaitingOn.APPROVAL.value) | Q(waiting_on=WaitingOn.INPUT.value)
+    Run.objects.filter(on_person, pk=run_id, status=RunStatus.WAITING).update(waiting_on=waiting_on)
+
+
 def event_of(run: Run, event_type: EventType[P], payload: P, *, step: int | None = None) -> NewEvent:
-    """A fact about this run, told by its agent."""
+    """Return an event about this run, with its agent as the actor."""
     agent_id = run.agent.agent_id
     return NewEvent(
         event_type,

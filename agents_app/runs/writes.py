@@ -1,7 +1,6 @@
-"""The engine's writes: each is one transaction, void unless the claim's fence still holds, and ends in a new decision.
+"""The engine's writes. Each is one transaction, and void if the claim has lost its run.
 
-A function returns the claim's next snapshot when the claim goes on, or None when the run was parked or has ended.
-Raises Fenced when the run is no longer this claim's.
+Functions raise Fenced if the run no longer has the claim's owner and fence.
 """
 
 from collections.abc import Sequence
@@ -18,11 +17,12 @@ from django.utils import timezone
 from agents_app import conversation_port, events
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
+from agents_app.providers.base import ProviderError
 from agents_app.runs import cost_budget, hooks, transitions
 from agents_app.runs.lease import Claim
-from agents_app.runs.next_step import Act, Answer, Cancel, Fail, NextStep, Think, WaitForTools, next_step
+from agents_app.runs.next_step import CANCELLED, Act, End, Think, WaitForTools, next_step
 from agents_app.runs.run_policy import policy_of, session_policy_of
-from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of, move
+from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
@@ -33,24 +33,30 @@ from tools_app.policy import emergency_stop
 
 @dataclass(frozen=True)
 class Spent:
-    """What a claim used up since its last write. started_at: when the model call began."""
+    """The time a claim used since its last write. started_at: start of the model call."""
 
     active_seconds: float
     started_at: datetime
 
 
-def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelResponse, spent: Spent) -> Snapshot | None:
-    """Record a whole model response and do at once what follows from it without the model: plan its calls, or end."""
+def record_and_decide(
+    claim: Claim, snapshot: Snapshot, index: int, response: ModelResponse, spent: Spent
+) -> Snapshot | None:
+    """Record a model response as step `index`, and do what follows from it. Return what `decide_and_apply` returns.
+
+    One transaction, which locks the run's row first: no user turn and no cancellation can come between a decision and
+    its effect, and a recorded step is never visible without its executions or the end of its run.
+    """
     with transaction.atomic():
         usage = response.usage
         if not transitions.record_progress(claim.run, claim.owner, active_seconds=spent.active_seconds, usage=usage):
             raise Fenced
-        seen = len(snapshot.user_turns)
+        turns_seen = len(snapshot.user_turns)
         step_row = Step(
             run_id=claim.run.id,
             index=index,
             fence=claim.fence,
-            turns_seen=seen,
+            turns_seen=turns_seen,
             text=response.text,
             reasoning=response.reasoning,
             tool_calls=[asdict(call) for call in response.tool_calls],
@@ -63,164 +69,146 @@ def record_step(claim: Claim, snapshot: Snapshot, index: int, response: ModelRes
         )
         _NEW_STEP.run([step_row])
         cost_budget.charge(claim.run.agent, claim.provider, response)
-        user_turns, why_stopped, is_cancelled = _asked_now(claim, snapshot)
         step = StepView(
-            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, seen
+            index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, turns_seen
         )
+        [(turn_count, cancel_requested_at)] = _REQUESTS.rows(claim.run.id)
+        user_turns = snapshot.user_turns
+        if turn_count != turns_seen:
+            user_turns = tuple(conversation_port.get().user_turns(claim.run.id))
+        has_answered = not response.tool_calls and len(user_turns) <= turns_seen  # it is too late to cancel
         following = replace(
             snapshot,
             user_turns=user_turns,
             steps=(*snapshot.steps, step),
             active_seconds=snapshot.active_seconds + spent.active_seconds,
-            cancel_requested=is_cancelled
-            and (bool(response.tool_calls) or len(user_turns) > seen),  # else it has answered
-            stopped=why_stopped,
+            cancel_requested=cancel_requested_at is not None and not has_answered,
+            stopped=emergency_stop.why_stopped(claim.run.agent.agent_id),
             budget_refusal=cost_budget.budget_refusal(claim.run.agent),
         )
-        decision = next_step(following)
-        told = []
-        if isinstance(decision, Think) or (response.tool_calls and not isinstance(decision, Act)):
-            # Nothing else closes this step: the person went on, or the run ends instead of making its calls.
-            told = [event_of(claim.run, events.STEP_COMPLETED, {"text_length": len(response.text)}, step=index)]
-        return settle(claim, following, decision, told)
-
-
-def _asked_now(claim: Claim, snapshot: Snapshot) -> tuple[tuple[str, ...], str, bool]:
-    """The run's user turns, with those that came while the model spoke; why it is stopped, if it is; whether it was
-    asked to end. Its row is locked: no further turn can come, and who asks it to end from now on sees it parked."""
-    run, agent_id = claim.run, claim.run.agent.agent_id
-    [(count, cancel_requested_at)] = _ASKED.rows(run.id)
-    user_turns = (
-        snapshot.user_turns if count == len(snapshot.user_turns) else tuple(conversation_port.get().user_turns(run.id))
-    )
-    return user_turns, emergency_stop.why_stopped(agent_id), cancel_requested_at is not None
+        return decide_and_apply(claim, following, step)
 
 
 _NEW_STEP = CompiledInsert(Step)
-_ASKED = CompiledQuery(
+_REQUESTS = CompiledQuery(
     lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at"), uuid4()
 )
 
 
-def settle(claim: Claim, snapshot: Snapshot, step: NextStep, told: Sequence[NewEvent] = ()) -> Snapshot | None:
-    """Do what a decision asks of the database, in one transaction (the caller's, if there is one). told: facts of what
-    led to it; they are the last to be written here as everywhere, behind the conversation's rows."""
+def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None = None) -> Snapshot | None:
+    """Apply what `next_step` decides, until the model is needed or the run waits or ends.
+
+    recorded: the step that the caller's transaction has just recorded.
+
+    Return the snapshot for the next model call, or None if the run was parked or has ended.
+    """
+    new_events: Sequence[NewEvent] = ()  # stored last, behind the conversation's rows, so that all lock in one order
+    waiting_on = WaitingOn.TOOLS
     with transaction.atomic(savepoint=False):
-        match step:
-            case Think():
-                audit.emit(told)
-                return snapshot
-            case Act():
-                return _plan(claim, snapshot, step)
-            case WaitForTools():
-                _park(claim, WaitingOn.TOOLS)
-            case Answer():
-                said = snapshot.steps, snapshot.executions
-                _end(claim, RunStatus.COMPLETED, answer=step.text, code=step.reason, said=said)
-            case Cancel() | Fail():
-                last = snapshot.steps[-1] if snapshot.steps else None
-                partial = last.text if last and not last.tool_calls else ""  # said before somebody joined
-                _end(claim, _status_after(step), answer=partial, code=step.code, message=step.message, told=told)
-        return None
+        while True:
+            decision = next_step(snapshot)
+            if recorded and _is_left_open(recorded, decision):
+                closing: events.StepCompleted = {"text_length": len(recorded.text)}
+                new_events = [event_of(claim.run, events.STEP_COMPLETED, closing, step=recorded.index)]
+            recorded = None
+            match decision:
+                case Think():
+                    audit.emit(new_events)
+                    return snapshot
+                case Act():
+                    planned = _plan(claim, snapshot, decision)
+                    snapshot = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
+                    new_events = planned.events
+                    if planned.asks or planned.questions:
+                        waiting_on = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT
+                case WaitForTools():
+                    _park(claim, waiting_on)
+                    audit.emit(new_events)
+                    for notify in hooks.on_ask if waiting_on is not WaitingOn.TOOLS else ():
+                        transaction.on_commit(notify, robust=True)
+                    return None
+                case End():
+                    _end_decided(claim, snapshot, decision, new_events)
+                    return None
 
 
-def end_early(claim: Claim, step: Cancel | Fail, *, partial: str, spent: Spent) -> None:
-    """End a run in the middle of a model call, keeping the text that it had streamed."""
+def _is_left_open(step: StepView, decision: object) -> bool:
+    """Return whether no other event closes the step: a user turn follows it, or the run ends without its calls."""
+    return isinstance(decision, Think) or (bool(step.tool_calls) and not isinstance(decision, Act))
+
+
+def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
+    run = claim.run
+    context = tools.StepContext(
+        run_id=run.id,
+        session_id=run.conversation_id,
+        session_key=run.session_key,
+        agent_id=run.agent.agent_id,
+        actor=run.actor,
+        step=step.step,
+        on_done=ADVANCE,
+        on_done_queue=QUEUE,
+    )
+    text_length = len(snapshot.steps[-1].text)
+    policy, session_policy = policy_of(run), session_policy_of(run)
+    return tools.plan_executions(
+        step.calls, context, policy=policy, session_policy=session_policy, text_length=text_length
+    )
+
+
+def _end_decided(claim: Claim, snapshot: Snapshot, outcome: End, earlier_events: Sequence[NewEvent]) -> None:
+    if outcome.status is RunStatus.COMPLETED:
+        ended = transitions.end(claim.run, outcome, held_by=claim.owner, recorded=snapshot)
+    else:
+        last = snapshot.steps[-1] if snapshot.steps else None
+        answer = last.text if last and not last.tool_calls else ""  # an answer that a later user turn superseded
+        outcome = replace(outcome, answer=answer)
+        ended = transitions.end(claim.run, outcome, held_by=claim.owner, earlier_events=earlier_events)
+    if not ended:
+        raise Fenced
+
+
+def end_early(claim: Claim, outcome: End, *, partial: str, spent: Spent) -> None:
+    """End a run during a model call, keeping the text that the call has streamed."""
+    active_seconds = F("active_seconds") + spent.active_seconds
+    outcome = replace(outcome, answer=partial)
     with transaction.atomic():
-        _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
-        _end(claim, _status_after(step), answer=partial, code=step.code, message=step.message)
+        if not transitions.end(claim.run, outcome, held_by=claim.owner, active_seconds=active_seconds):
+            raise Fenced
 
 
-def _status_after(step: Cancel | Fail) -> RunStatus:
-    if isinstance(step, Cancel):
-        return RunStatus.CANCELLED
-    return RunStatus.TIMED_OUT if step.timed_out else RunStatus.FAILED
+def park_for_retry(claim: Claim, delay_seconds: float, error: ProviderError, *, partial: str, spent: Spent) -> None:
+    """Park a run, without an owner, until its model call can be retried.
 
-
-def park_for_retry(claim: Claim, delay_seconds: float, *, code: str, reason: str, partial: str, spent: Spent) -> None:
-    """Wait, holding nothing, until the model may be asked again. A run that was asked to end meanwhile ends, keeping
-    the text that it had streamed."""
+    If its cancellation was requested meanwhile, the run ends, keeping the text that the call has streamed.
+    """
     until = timezone.now() + timedelta(seconds=delay_seconds)
+    active_seconds = F("active_seconds") + spent.active_seconds
     with transaction.atomic():
-        _hold(claim, active_seconds=F("active_seconds") + spent.active_seconds)
-        [(_, cancel_requested_at)] = _ASKED.rows(claim.run.id)
+        if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, active_seconds=active_seconds):
+            raise Fenced
+        [(_, cancel_requested_at)] = _REQUESTS.rows(claim.run.id)
         if cancel_requested_at is not None:
-            stop = Cancel()
-            _end(claim, RunStatus.CANCELLED, answer=partial, code=stop.code, message=stop.message)
+            transitions.end(claim.run, replace(CANCELLED, answer=partial), held_by=claim.owner)
             return
         _park(
             claim,
             WaitingOn.RETRY,
             ready_at=Now() + timedelta(seconds=delay_seconds),
             tries=F("tries") + 1,
-            error_code=code,
-            error_message=reason,
+            error_code=error.code,
+            error_message=error.message,
         )
-        payload: events.RunWaiting = {"waiting_on": WaitingOn.RETRY.value, "reason": reason, "until": until.isoformat()}
+        payload: events.RunWaiting = {
+            "waiting_on": WaitingOn.RETRY.value,
+            "reason": error.message,
+            "until": until.isoformat(),
+        }
         audit.emit([event_of(claim.run, events.RUN_WAITING, payload)])
 
 
-def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> Snapshot | None:
-    """Plan the calls of a step. They all failed at once (unknown tool, bad arguments): the model is told right away."""
-    run, agent = claim.run, claim.run.agent
-    planned = tools.plan_executions(
-        step.calls,
-        tools.StepContext(
-            run_id=run.id,
-            session_id=run.conversation_id,
-            session_key=run.session_key,
-            agent_id=agent.agent_id,
-            actor=run.actor,
-            step=step.step,
-            on_done=ADVANCE,
-            on_done_queue=QUEUE,
-        ),
-        policy=policy_of(run),
-        session_policy=session_policy_of(run),
-        text_length=len(snapshot.steps[-1].text),
-    )
-    following = replace(snapshot, executions=(*snapshot.executions, *planned.executions))
-    decision = next_step(following)
-    if not isinstance(decision, WaitForTools):
-        return settle(claim, following, decision, planned.events)
-    on_person = WaitingOn.APPROVAL if planned.asks else WaitingOn.INPUT if planned.questions else None
-    _park(claim, on_person or WaitingOn.TOOLS)
-    audit.emit(planned.events)
-    for tell in hooks.on_ask if on_person else ():
-        transaction.on_commit(tell, robust=True)
-    return None
-
-
-def _hold(claim: Claim, **changes: object) -> None:
-    """Prove within this transaction that the claim still holds, setting columns on the way."""
-    held = move(
-        claim.run.id,
-        RunStatus.RUNNING,
-        expect=[RunStatus.RUNNING.value],
-        at_fence=claim.fence,
-        held_by=claim.owner,
-        **changes,
-    )
-    if not held:
-        raise Fenced
-
-
-def _park(claim: Claim, on: WaitingOn, **changes: object) -> None:
-    parked = move(
-        claim.run.id,
-        RunStatus.WAITING,
-        expect=[RunStatus.RUNNING.value],
-        at_fence=claim.fence,
-        held_by=claim.owner,
-        owner=None,
-        waiting_on=on.value,
-        **changes,
-    )
-    if not parked:
-        raise Fenced
-
-
-def _end(claim: Claim, to: RunStatus, **said: Any) -> None:
-    """said: as `transitions.end` takes it."""
-    if not end(claim.run, to, held_by=claim.owner, **said):
+def _park(claim: Claim, on: WaitingOn, **changes: Any) -> None:
+    if not transitions.move(
+        claim.run, RunStatus.WAITING, held_by=claim.owner, owner=None, waiting_on=on.value, **changes
+    ):
         raise Fenced

@@ -28,6 +28,7 @@ from django.urls import reverse  # noqa: E402
 from agents_app import selectors as agents  # noqa: E402
 from agents_app.models import Run  # noqa: E402
 from agents_app.runs import lease, transitions  # noqa: E402
+from agents_app.runs.next_step import End  # noqa: E402
 from agents_app.runs.reaper import Reaper  # noqa: E402
 from agents_app.types import RunStatus  # noqa: E402
 from audit_app import stream, timeline  # noqa: E402
@@ -123,7 +124,7 @@ class Probe:
     def _end(self) -> None:
         run = self._claimed.pop()
         with transitions.transaction.atomic():
-            assert transitions.end(run, RunStatus.COMPLETED, held_by=self._owner, answer="Hello.")
+            assert transitions.end(run, End(RunStatus.COMPLETED, answer="Hello."), held_by=self._owner)
 
     def _get(self, path: str) -> Act:
         return lambda: _fine(self._page.get(path))

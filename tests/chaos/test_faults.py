@@ -15,10 +15,11 @@ from django.utils import timezone
 
 from agents_app.errors import Fenced
 from agents_app.models import Run, Step
+from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import lease
 from agents_app.runs import writes as writes_module
-from agents_app.runs.next_step import Cancel
+from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse
 from audit_app import stream
@@ -76,10 +77,12 @@ def rows() -> list[Any]:
 def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
     before, spent = rows(), Spent(1.0, zombie.run.created_at)
     writes = [
-        lambda: writes_module.record_step(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
-        lambda: writes_module.end_early(zombie, Cancel(), partial="I live!", spent=spent),
-        lambda: writes_module.settle(zombie, zombie.snapshot, Cancel()),
-        lambda: writes_module.park_for_retry(zombie, 1.0, code="x", reason="x", partial="", spent=spent),
+        lambda: writes_module.record_and_decide(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
+        lambda: writes_module.end_early(zombie, CANCELLED, partial="I live!", spent=spent),
+        lambda: writes_module.decide_and_apply(zombie, replace(zombie.snapshot, cancel_requested=True)),
+        lambda: writes_module.park_for_retry(
+            zombie, 1.0, ProviderError("x", code="model_error"), partial="", spent=spent
+        ),
     ]
     for write in writes:
         with pytest.raises(Fenced):

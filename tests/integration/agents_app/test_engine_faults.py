@@ -15,7 +15,6 @@ from agents_app.providers import registry
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import worker, writes
 from agents_app.runs.engine import Engine
-from agents_app.runs.next_step import Fail
 from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
@@ -132,15 +131,15 @@ def test_a_database_that_blinks_fails_no_run(rig: EngineRig, monkeypatch: pytest
 def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, lost = writes.record_step, [OperationalError("the connection broke after the commit")]
+    record, lost = writes.record_and_decide, [OperationalError("the connection broke after the commit")]
 
-    def record_step(*args: Any) -> Any:
+    def record_and_lose(*args: Any) -> Any:
         following = record(*args)
         if lost:
             raise lost.pop()
         return following
 
-    monkeypatch.setattr(writes, "record_step", record_step)
+    monkeypatch.setattr(writes, "record_and_decide", record_and_lose)
     rig.start()
     rig.agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     transcript = rig.wait(rig.send().run_id)
@@ -150,7 +149,7 @@ def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
 
 def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both need the rows of the session and of its timeline, and take them in the same order."""
-    settle, budget_refusal = writes.settle, ["", "The budget is used up."]
+    end_decided, budget_refusal = writes._end_decided, ["", "The budget is used up."]
     sent: list[Future[Any]] = []
 
     def send() -> Any:
@@ -159,13 +158,13 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
         finally:
             connections.close_all()
 
-    def ending(claim: Any, snapshot: Any, step: Any, *more: Any) -> Any:
-        if isinstance(step, Fail) and not sent:
+    def send_and_end(*args: Any) -> None:
+        if not sent:
             sent.append(pool.submit(send))
             until_someone_waits(or_done=sent[0].done)
-        return settle(claim, snapshot, step, *more)
+        end_decided(*args)
 
-    monkeypatch.setattr(writes, "settle", ending)
+    monkeypatch.setattr(writes, "_end_decided", send_and_end)
     monkeypatch.setattr(
         writes.cost_budget, "budget_refusal", lambda agent: budget_refusal.pop(0) if budget_refusal else ""
     )
