@@ -14,7 +14,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-sqlite test-postgres lint format bench chaos foreign fuzz properties lock clean
+.PHONY: help install run test test-all lint format bench chaos foreign fuzz properties lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,16 +24,13 @@ install: $(VENV)/.installed ## make the virtualenv and install what Komand runs 
 run: install ## start everything; Ctrl-C stops it
 	@exec $(PY) manage.py up
 
-test: $(VENV)/.installed-dev ## all tests: on SQLite, then integration tests on PostgreSQL
-	@set -e; begun=$$(date +%s); $(MAKE) --no-print-directory test-sqlite; \
-	turn=$$(date +%s); $(MAKE) --no-print-directory test-postgres; \
-	echo "took: $$((turn - begun)) s on SQLite, $$(($$(date +%s) - turn)) s on PostgreSQL"
-
-test-sqlite: $(VENV)/.installed-dev ## the whole suite on SQLite
+test: $(VENV)/.installed-dev ## the tests of every change, on SQLite and on PostgreSQL (KOMAND_TEST_DATABASE_URL, or its own)
 	$(PY) -m pytest -n $(JOBS)
+	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole"
 
-test-postgres: $(VENV)/.installed-dev ## integration tests on PostgreSQL (KOMAND_TEST_DATABASE_URL, or one of their own)
-	$(PY) -m tests.on_postgres -n $(JOBS)
+test-all: test ## and whole installations, a real browser, every crash point, everything on PostgreSQL
+	$(PY) -m pytest -n $(JOBS) -m whole
+	$(PY) -m tests.on_postgres -n $(JOBS) -m "one_database or whole"
 
 lint: $(VENV)/.installed-dev ## everything that can be checked without running it
 	$(VENV)/bin/ruff check $(CHECKED)

@@ -29,6 +29,10 @@ hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("quick")
 
 
+# Fixtures that start a whole installation or a browser.
+WHOLE = {"live_komand", "chromium"}
+
+
 class OutsideNetworkError(AssertionError):
     """A test tried to reach another machine."""
 
@@ -194,5 +198,13 @@ def _fresh_database(url: str, name: str) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that use a whole installation, so that no list of files has to name them."""
+    for item in items:
+        if WHOLE & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.whole)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharingScheduler:
     return SharingScheduler(config, log)

@@ -29,12 +29,6 @@ NewTab = Callable[..., ChatPage]
 expect.set_options(timeout=SOON)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.nodeid.startswith("tests/browser/"):
-            item.add_marker(pytest.mark.browser)
-
-
 # Not for the whole session: while it runs, its event loop would be in the way of asynchronous tests.
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:

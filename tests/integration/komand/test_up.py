@@ -16,6 +16,8 @@ import pytest
 from komand.supervisor import embedded, supervisor
 from tests.support.live_server import ROOT, LiveKomand, clean_environment, start_komand, wait_for
 
+pytestmark = pytest.mark.whole
+
 
 def alive(komand: LiveKomand) -> set[int]:
     """The processes of its last status that still live, and any other that was started for its folder."""
