@@ -72,7 +72,8 @@ def _call(caller: RestCaller, name: str, method: str, object_id: object):
 
 
 def test_every_route_with_an_id_is_covered_here():
-    named = {pattern.name for pattern in urls.urlpatterns if "<" in str(pattern.pattern)}
+    (api,) = urls.urlpatterns
+    named = {pattern.name for pattern in api.url_patterns if "<" in str(pattern.pattern)}
     assert named == set(OWNED) | OPEN
     assert get_resolver(urls).url_patterns == urls.urlpatterns
 
