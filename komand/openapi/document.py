@@ -10,9 +10,9 @@ from django.urls.converters import SlugConverter, UUIDConverter
 
 from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
-from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of
+from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of, without_null
 from sessions_app.surfaces.base.openapi.operations import Description, Operation
-from sessions_app.surfaces.base.openapi.schemas import NULL, Schema
+from sessions_app.surfaces.base.openapi.schemas import Schema
 from sessions_app.surfaces.base.surface import surfaces
 
 _VERSION = "1.0.0"
@@ -181,9 +181,7 @@ def _docstring(view: Any, method: str) -> str:
 def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
     if operation.query is not None:
         for name, one in fields_of(operation.query).items():
-            schema = dict(schema_of(one))
-            if NULL in schema.get("anyOf", ()):  # an address has no null: the parameter is left out
-                schema = dict(schema["anyOf"][0])
+            schema = dict(without_null(schema_of(one)))
             yield {
                 "name": name,
                 "in": "query",

@@ -1,23 +1,18 @@
-"""Citations as our own protocols show them: camelCase, the marker's place, the source. Pure."""
+"""Citations in camelCase protocols."""
 
-from collections.abc import Iterable
-from typing import Any
+from rest_framework.serializers import CharField, UUIDField
 
-from sessions_app.conversation.citations import Citation
+from sessions_app.surfaces.base.serializers import Count, ObjectSerializer
 
 
-def shown_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
-    """offset, length: of the marker in the text, in code points; sourceOffset: of the quote in its source, or null."""
-    return [
-        {
-            "id": str(one.id),
-            "number": one.number,
-            "uri": one.uri,
-            "title": one.title,
-            "quote": one.quote,
-            "offset": one.offset,
-            "length": one.length,
-            "sourceOffset": one.source_offset,
-        }
-        for one in citations
-    ]
+class CitationOut(ObjectSerializer):
+    """A cited source and the place of its marker in the text."""
+
+    id = UUIDField()
+    number = Count()
+    uri = CharField()
+    title = CharField()
+    quote = CharField()
+    offset = Count(help_text="Of the marker in the text, in code points.")
+    length = Count()
+    source_offset = Count(allow_null=True, help_text="Of the quote in its source.")

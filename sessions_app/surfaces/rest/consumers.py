@@ -28,9 +28,9 @@ from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.base.intake_limit import store_message
 from sessions_app.surfaces.base.run_errors import http_status_of
-from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import MessageBody
+from sessions_app.surfaces.rest.responses import AcceptedOut, AnsweredOut
 
 
 class WebChatMessage(LiveConsumer):
@@ -46,7 +46,7 @@ class WebChatMessage(LiveConsumer):
         accepted = await store_message(accept_message, self.principal, message, key)
         run_id = str(accepted.run_id)
         if seconds == 0:
-            data = {"sessionId": accepted.session_key, "runId": run_id}
+            data = AcceptedOut.of(None, session_id=accepted.session_key, run_id=run_id)
             await self.send_json(
                 202, envelope.success(data, {"runId": run_id}), {"Preference-Applied": "respond-async"}
             )
@@ -124,7 +124,7 @@ def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:
     """What the ended run means to the waiting caller."""
     run, run_id = transcript.run, str(accepted.run_id)
     if run.status is RunStatus.COMPLETED:
-        data = {"sessionId": accepted.session_key, "text": transcript.answer, "timestamp": iso(run.ended_at)}
+        data = AnsweredOut.of(None, session_id=accepted.session_key, text=transcript.answer, timestamp=run.ended_at)
         return Outcome(200, envelope.success(data, {"runId": run_id}))
     meta = {"runId": run_id, "sessionId": accepted.session_key, "code": run.error_code or run.status.value}
     return Outcome(http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta))

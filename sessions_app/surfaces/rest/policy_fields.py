@@ -1,75 +1,91 @@
-"""The part of an agent's body that says what it may do: lists of patterns and hosts, and budgets, each checked."""
+"""Fields of an agent that limit its actions: rules for calls and hosts, budgets, and MCP servers."""
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
 from agents_app.models import Agent
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import LONGEST, check_host, check_pattern
+from tools_app.policy.scope import ScopeMode
 
 _MOST_RULES = 200
+_MOST_SERVERS = 100
 
 
 class RulesField(serializers.ListField):
-    """A list of rules, each once; null means none."""
+    """A list of rules without duplicates. Null is stored as an empty list."""
+
+    output_schema: ClassVar = {"type": "array", "items": {"type": "string"}}
 
     def __init__(self, check: Callable[[str], str], **options: Any) -> None:
         self._check = check
         rule = serializers.CharField(max_length=LONGEST)
-        super().__init__(required=False, allow_null=True, max_length=_MOST_RULES, child=rule, **options)
+        super().__init__(allow_null=True, max_length=_MOST_RULES, child=rule, **options)
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         return [] if data is None else super().run_validation(data)
 
     def to_internal_value(self, data: Any) -> list[str]:
-        return list(dict.fromkeys(self._checked(text) for text in super().to_internal_value(data)))
-
-    def _checked(self, text: str) -> str:
         try:
-            return self._check(text)
+            return list(dict.fromkeys(map(self._check, super().to_internal_value(data))))
         except PatternError as error:
             raise serializers.ValidationError(str(error)) from None
 
 
+def call_rules() -> RulesField:
+    """Return an optional list of patterns of tool calls."""
+    return RulesField(check_pattern, required=False)
+
+
+def host_rules() -> RulesField:
+    """Return an optional list of patterns of hosts."""
+    return RulesField(check_host, required=False)
+
+
+def _check_finite(value: float) -> None:
+    if not math.isfinite(value):
+        raise serializers.ValidationError("A valid number is required.")
+
+
 class BudgetsBody(serializers.Serializer[Any]):
-    """What is left out, or null, is without a limit."""
+    """Limits per hour. A missing or null field is unlimited. Stored under these names."""
 
     actionsPerHour = serializers.IntegerField(  # noqa: N815
         required=False, allow_null=True, min_value=0, max_value=1_000_000_000
     )
     costPerHour = serializers.FloatField(  # noqa: N815
-        required=False, allow_null=True, min_value=0, max_value=1e12
+        required=False, allow_null=True, min_value=0, max_value=1e12, validators=[_check_finite]
     )
-
-    def validate_costPerHour(self, value: float | None) -> float | None:  # noqa: N802 - named by the field
-        if value is not None and not math.isfinite(value):
-            raise serializers.ValidationError("A valid number is required.")
-        return value
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         if isinstance(data, dict) and (unknown := sorted(map(str, set(data) - set(self.fields)))):
-            raise serializers.ValidationError(f"{unknown[0][:60]!r} is no budget. Known: {', '.join(self.fields)}.")
+            known = ", ".join(self.fields)
+            raise serializers.ValidationError(f"There is no budget {unknown[0][:60]!r}. Use one of: {known}.")
         return {name: value for name, value in super().to_internal_value(data).items() if value is not None}
 
-
-class SessionPolicyBody(serializers.Serializer[Any]):
-    """What a session takes away from its agents. What is left out is taken away no more."""
-
-    readonly = serializers.BooleanField(default=False)
-    deniedTools = RulesField(check_pattern, source="denied_tools")  # noqa: N815
+    def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
+        return {name: instance.get(name) for name in self._declared_fields}
 
 
-class PolicyBody(serializers.Serializer[Any]):
-    """What the agent may do. A list given replaces the stored one."""
+class McpServersField(serializers.Field[Any, Any, Any, Any]):
+    """`none`, `inherit`, or a list of server names. Stored in two columns of the agent."""
 
-    autonomy = serializers.ChoiceField(required=False, choices=Agent.AUTONOMY)
-    allowedTools = RulesField(check_pattern, source="allowed_tools")  # noqa: N815
-    deniedTools = RulesField(check_pattern, source="denied_tools")  # noqa: N815
-    alwaysAsk = RulesField(check_pattern, source="always_ask")  # noqa: N815
-    autoApprove = RulesField(check_pattern, source="auto_approve")  # noqa: N815
-    allowedHosts = RulesField(check_host, source="allowed_hosts")  # noqa: N815
-    deniedHosts = RulesField(check_host, source="denied_hosts")  # noqa: N815
-    budgets = BudgetsBody(required=False)
+    json_schema: ClassVar = {
+        "anyOf": [
+            {"enum": ["none", "inherit"]},
+            {"type": "array", "items": {"type": "string"}, "maxItems": _MOST_SERVERS},
+        ]
+    }
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        if data in (ScopeMode.NONE.value, ScopeMode.INHERIT.value):
+            return {"mcp_servers_mode": data, "mcp_servers": []}
+        if isinstance(data, list) and len(data) <= _MOST_SERVERS and all(isinstance(name, str) for name in data):
+            return {"mcp_servers_mode": ScopeMode.LIST.value, "mcp_servers": [name[:24] for name in data]}
+        raise serializers.ValidationError('Must be "none", "inherit" or a list of names.')
+
+    def to_representation(self, value: Agent) -> Any:
+        return value.mcp_servers if value.mcp_servers_mode == ScopeMode.LIST else value.mcp_servers_mode

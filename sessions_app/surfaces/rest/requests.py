@@ -1,21 +1,36 @@
-"""What this surface accepts: every request body and query, checked and turned into our own names."""
+"""Request bodies and queries: serializers that check them and name their fields as the code does."""
 
 from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
-from rest_framework import serializers
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DateTimeField,
+    DictField,
+    IntegerField,
+    ListField,
+    SlugField,
+    UUIDField,
+    ValidationError,
+)
 
 from agents_app.models import Agent
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity.principal import SCOPES
 from sessions_app.models import Session
+from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.envelope import Page
-from sessions_app.surfaces.rest.policy_fields import PolicyBody
+from sessions_app.surfaces.rest.policy_fields import BudgetsBody, McpServersField, RulesField, call_rules, host_rules
 from sessions_app.surfaces.rest.scope_field import ScopeField
 from tools_app import catalogue
-from tools_app.policy.scope import INHERIT, ScopeMode
+from tools_app.models import McpServer
+from tools_app.policy.patterns import check_pattern
+from tools_app.policy.scope import INHERIT
 from tools_app.registry import tools
+from tools_app.secrets.credentials import find_references
 from tools_app.storage import artifact_paths
 from tools_app.types import ApprovalStatus, Decision
 
@@ -24,217 +39,215 @@ LARGEST_PAGE_SIZE = 200
 _LONGEST_KEY = Session._meta.get_field("key").max_length or 0
 
 
-class LoginBody(serializers.Serializer[Any]):
-    email = serializers.CharField(max_length=254, help_text="E-mail address or user name.")
-    password = serializers.CharField(max_length=4096, trim_whitespace=False)
+class LoginBody(CamelCaseSerializer):
+    email = CharField(max_length=254, help_text="E-mail address or user name.")
+    password = CharField(max_length=4096, trim_whitespace=False)
 
 
-class RefreshBody(serializers.Serializer[Any]):
-    refreshToken = serializers.CharField(max_length=200, source="refresh_token")  # noqa: N815
+class RefreshBody(CamelCaseSerializer):
+    refresh_token = CharField(max_length=200)
 
 
-class LogoutBody(serializers.Serializer[Any]):
-    refreshToken = serializers.CharField(  # noqa: N815
-        max_length=200, source="refresh_token", default="", help_text="Not needed beside a JWT as Bearer."
-    )
+class LogoutBody(CamelCaseSerializer):
+    refresh_token = CharField(max_length=200, default="", help_text="Not needed if a JWT is sent as Bearer.")
 
 
-class MessageBody(serializers.Serializer[Any]):
-    senderId = serializers.CharField(max_length=200, source="sender_id")  # noqa: N815
-    text = serializers.CharField(allow_blank=True, trim_whitespace=False)
-    displayName = serializers.CharField(  # noqa: N815
-        max_length=200, source="display_name", default="", allow_null=True, allow_blank=True
-    )
-    accountId = serializers.CharField(max_length=120, source="account_id", default="default")  # noqa: N815
-    sessionId = serializers.CharField(  # noqa: N815
-        max_length=_LONGEST_KEY, source="session_id", default="", allow_null=True, allow_blank=True
-    )
-    agentId = serializers.CharField(max_length=120, source="agent_id", default="default")  # noqa: N815
+class MessageBody(CamelCaseSerializer):
+    sender_id = CharField(max_length=200)
+    text = CharField(allow_blank=True, trim_whitespace=False)
+    display_name = CharField(max_length=200, default="", allow_null=True, allow_blank=True)
+    account_id = CharField(max_length=120, default="default")
+    session_id = CharField(max_length=_LONGEST_KEY, default="", allow_null=True, allow_blank=True)
+    agent_id = CharField(max_length=120, default="default")
     tools = ScopeField(default=INHERIT, help_text="The tools that may be used for this message.")
-    mcpServers = ScopeField(  # noqa: N815
-        source="mcp_servers", default=INHERIT, help_text="The MCP servers whose tools may be used for this message."
-    )
+    mcp_servers = ScopeField(default=INHERIT, help_text="The MCP servers whose tools may be used for this message.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if len(str(SessionKey("WebChat", attrs["account_id"], attrs["sender_id"]))) > _LONGEST_KEY:
-            raise serializers.ValidationError({"senderId": f"The session id would exceed {_LONGEST_KEY} characters."})
+            raise ValidationError({"senderId": f"The session id would exceed {_LONGEST_KEY} characters."})
         return attrs
 
 
-class BindBody(serializers.Serializer[Any]):
-    agentId = serializers.CharField(max_length=120, source="agent_id")  # noqa: N815
+class BindBody(CamelCaseSerializer):
+    agent_id = CharField(max_length=120)
 
 
-class CancelBody(serializers.Serializer[Any]):
-    runId = serializers.UUIDField(source="run_id", default=None, allow_null=True)  # noqa: N815
+class CancelBody(CamelCaseSerializer):
+    run_id = UUIDField(default=None, allow_null=True)
 
 
-class McpServersField(serializers.Field[Any, Any, Any, Any]):
-    """`none`, `inherit`, or a list of names."""
+class SessionPolicyBody(CamelCaseSerializer):
+    """Restrictions of a session. A missing field removes its restriction."""
 
-    json_schema = {
-        "anyOf": [{"enum": ["none", "inherit"]}, {"type": "array", "items": {"type": "string"}, "maxItems": 100}]
-    }
-
-    def to_internal_value(self, data: Any) -> dict[str, Any]:
-        if data in (ScopeMode.NONE.value, ScopeMode.INHERIT.value):
-            return {"mcp_servers_mode": data, "mcp_servers": []}
-        if isinstance(data, list) and len(data) <= 100 and all(isinstance(name, str) for name in data):
-            return {"mcp_servers_mode": ScopeMode.LIST.value, "mcp_servers": [name[:24] for name in data]}
-        raise serializers.ValidationError('Must be "none", "inherit" or a list of names.')
+    readonly = BooleanField(default=False)
+    denied_tools = RulesField(check_pattern, required=False)
 
 
-class AgentBody(PolicyBody):
-    """A whole agent; for an update any part of it. Fields left out keep their value, or get the default."""
+def _check_tools_exist(names: list[str]) -> None:
+    if unknown := [name for name in names if catalogue.find_tool(name, "") is None]:
+        raise ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
 
-    agentId = serializers.SlugField(max_length=120, source="agent_id")  # noqa: N815
-    name = serializers.CharField(max_length=200)
-    description = serializers.CharField(required=False, allow_null=True, allow_blank=True)
-    systemPrompt = serializers.CharField(required=False, source="system_prompt", allow_blank=True)  # noqa: N815
-    modelProvider = serializers.CharField(required=False, source="provider", max_length=60)  # noqa: N815
-    modelId = serializers.CharField(  # noqa: N815
-        required=False, source="model_id", max_length=200, allow_blank=True
+
+class AgentBody(CamelCaseSerializer):
+    """An agent as a client may set it; an update may send any part of it. A list replaces the stored one."""
+
+    agent_id = SlugField(max_length=120)
+    name = CharField(max_length=200)
+    description = CharField(required=False, allow_null=True, allow_blank=True)
+    system_prompt = CharField(required=False, allow_blank=True)
+    model_id = CharField(required=False, max_length=200, allow_blank=True)
+    max_context_tokens = IntegerField(required=False, min_value=1000, max_value=10_000_000)
+    enabled_skill_ids = ListField(required=False, child=CharField(max_length=120), max_length=200)
+    allowed_channels = ListField(required=False, child=CharField(max_length=40), max_length=50, help_text="Empty: all.")
+    enabled_tools = ListField(
+        required=False,
+        child=CharField(max_length=120),
+        allow_null=True,
+        validators=[_check_tools_exist],
+        help_text="Null: all.",
     )
-    maxContextTokens = serializers.IntegerField(  # noqa: N815
-        required=False, source="max_context_tokens", min_value=1000, max_value=10_000_000
-    )
-    enabledSkillIds = serializers.ListField(  # noqa: N815
-        required=False, source="enabled_skill_ids", child=serializers.CharField(max_length=120), max_length=200
-    )
-    allowedChannels = serializers.ListField(  # noqa: N815
-        required=False, source="allowed_channels", child=serializers.CharField(max_length=40), max_length=50
-    )
-    enabledTools = serializers.ListField(  # noqa: N815
-        required=False, source="enabled_tools", child=serializers.CharField(max_length=120), allow_null=True
-    )
-    mcpServers = McpServersField(required=False, source="*")  # noqa: N815
-    busyPolicy = serializers.ChoiceField(required=False, source="busy_policy", choices=Agent.BUSY)  # noqa: N815
-    queueLimit = serializers.IntegerField(  # noqa: N815
-        required=False, source="queue_limit", min_value=0, max_value=1000
-    )
-    maxToolRounds = serializers.IntegerField(  # noqa: N815
-        required=False, source="max_tool_rounds", min_value=0, max_value=100
-    )
-    maxActiveSeconds = serializers.IntegerField(  # noqa: N815
-        required=False, source="max_active_seconds", min_value=1, max_value=3600
-    )
-    maxCallSeconds = serializers.IntegerField(  # noqa: N815
-        required=False, source="max_call_seconds", min_value=1, max_value=3600
-    )
-    maxIdleSeconds = serializers.IntegerField(  # noqa: N815
-        required=False, source="max_idle_seconds", min_value=1, max_value=3600
-    )
-    maxTries = serializers.IntegerField(required=False, source="max_tries", min_value=1, max_value=10)  # noqa: N815
-
-    def validate_enabledTools(self, value: list[str] | None) -> list[str] | None:  # noqa: N802 - named by the field
-        if unknown := [name for name in value or () if catalogue.find_tool(name, "") is None]:
-            raise serializers.ValidationError(f"There is no tool {unknown[0]!r}. Known: {', '.join(tools.names())}.")
-        return value
+    autonomy = ChoiceField(required=False, choices=Agent.AUTONOMY)
+    allowed_tools = call_rules()
+    denied_tools = call_rules()
+    always_ask = call_rules()
+    auto_approve = call_rules()
+    allowed_hosts = host_rules()
+    denied_hosts = host_rules()
+    busy_policy = ChoiceField(required=False, choices=Agent.BUSY)
+    queue_limit = IntegerField(required=False, min_value=0, max_value=1000)
+    max_tool_rounds = IntegerField(required=False, min_value=0, max_value=100)
+    max_active_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_call_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_idle_seconds = IntegerField(required=False, min_value=1, max_value=3600)
+    max_tries = IntegerField(required=False, min_value=1, max_value=10)
+    mcp_servers = McpServersField(required=False, source="*")
+    budgets = BudgetsBody(required=False)
+    model_provider = CharField(required=False, source="provider", max_length=60)
 
 
-class ReceiptBody(serializers.Serializer[Any]):
-    receipt = serializers.CharField(max_length=200)
+class ReceiptBody(CamelCaseSerializer):
+    receipt = CharField(max_length=200)
 
 
-class ApiKeyBody(serializers.Serializer[Any]):
-    name = serializers.CharField(max_length=120)
-    scopes = serializers.ListField(child=serializers.ChoiceField(choices=sorted(SCOPES)), default=list)
-    expiresInDays = serializers.IntegerField(  # noqa: N815
-        source="expires_at", min_value=1, max_value=3650, default=None, allow_null=True
-    )
+class ApiKeyBody(CamelCaseSerializer):
+    name = CharField(max_length=120)
+    scopes = ListField(child=ChoiceField(choices=sorted(SCOPES)), default=list)
+    expires_in_days = IntegerField(min_value=1, max_value=3650, default=None, allow_null=True)
 
-    def validate_expiresInDays(self, days: int | None) -> Any:  # noqa: N802 - named by the field
-        return None if days is None else timezone.now() + timedelta(days=days)
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        days = attrs.pop("expires_in_days")
+        return {**attrs, "expires_at": None if days is None else timezone.now() + timedelta(days=days)}
 
 
-class CredentialBody(serializers.Serializer[Any]):
-    """How long a value may be, the vault says."""
+class CredentialBody(CamelCaseSerializer):
+    """The value of a credential. The vault limits its length."""
 
-    value = serializers.CharField(trim_whitespace=False, allow_blank=True)
+    value = CharField(trim_whitespace=False, allow_blank=True)
 
 
 class NewCredentialBody(CredentialBody):
-    name = serializers.CharField(max_length=120)
+    name = CharField(max_length=120)
 
 
-class PageQuery(serializers.Serializer[Any]):
-    page = serializers.IntegerField(min_value=1, max_value=100_000, default=1)
-    pageSize = serializers.IntegerField(  # noqa: N815
-        min_value=1, max_value=LARGEST_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
-    )
+class HiddenTexts(DictField):
+    """Texts by name. Only texts that refer to a credential are returned; others are masked."""
+
+    def to_representation(self, value: dict[str, str]) -> dict[str, str]:
+        return {name: text if find_references(text) else "***" for name, text in value.items()}
+
+
+class McpServerBody(CamelCaseSerializer):
+    """An MCP server as an operator may set it. Combinations of fields are checked when it is stored."""
+
+    name = CharField(max_length=24)
+    transport = ChoiceField(required=False, choices=McpServer.TRANSPORTS)
+    command = CharField(required=False, max_length=500, allow_blank=True)
+    arguments = ListField(required=False, child=CharField(max_length=1000), max_length=100)
+    environment = HiddenTexts(required=False, child=CharField(max_length=4000))
+    url = CharField(required=False, max_length=500, allow_blank=True)
+    headers = HiddenTexts(required=False, child=CharField(max_length=4000))
+    is_enabled = BooleanField(required=False)
+    default_risk = ChoiceField(required=False, choices=McpServer.RISKS)
+    default_effect = ChoiceField(required=False, choices=McpServer.EFFECTS)
+    connect_seconds = IntegerField(required=False, min_value=1, max_value=300)
+    call_seconds = IntegerField(required=False, min_value=1, max_value=1800)
+
+
+class ToolNamesBody(CamelCaseSerializer):
+    tools = ListField(child=CharField(max_length=128), default=None, allow_null=True)
+
+
+class PageQuery(CamelCaseSerializer):
+    page = IntegerField(min_value=1, max_value=100_000, default=1)
+    page_size = IntegerField(min_value=1, max_value=LARGEST_PAGE_SIZE, default=DEFAULT_PAGE_SIZE)
 
     @property
     def wanted(self) -> Page:
-        return Page(self.validated_data["page"], self.validated_data["pageSize"])
+        return Page(self.validated_data["page"], self.validated_data["page_size"])
 
 
 class SkillQuery(PageQuery):
-    publisherId = serializers.CharField(max_length=120, default="", source="publisher_id")  # noqa: N815
-    category = serializers.CharField(max_length=60, default="")
-    verifiedOnly = serializers.BooleanField(default=False, source="verified_only")  # noqa: N815
+    publisher_id = CharField(max_length=120, default="")
+    category = CharField(max_length=60, default="")
+    verified_only = BooleanField(default=False)
 
 
-class VersionQuery(serializers.Serializer[Any]):
-    version = serializers.CharField(max_length=60, default="", help_text="Empty: the newest.")
+class VersionQuery(CamelCaseSerializer):
+    version = CharField(max_length=60, default="", help_text="Empty: the newest.")
 
 
 class InstallBody(VersionQuery):
-    grantedPermissions = serializers.ListField(  # noqa: N815
+    granted_permissions = ListField(
         source="granted",
         default=None,
         allow_null=True,
         max_length=100,
-        help_text='"crm:read" or {"resource", "access", "scope"}; left out: all that it requires.',
+        help_text='"crm:read" or {"resource", "access", "scope"}. If missing: all that the skill requires.',
     )
 
 
-class GrantBody(serializers.Serializer[Any]):
-    grantedPermissions = serializers.ListField(source="granted", max_length=100)  # noqa: N815
+class GrantBody(CamelCaseSerializer):
+    granted_permissions = ListField(source="granted", max_length=100)
 
 
 class HistoryQuery(PageQuery):
-    maxTurns = serializers.IntegerField(  # noqa: N815
-        min_value=1, max_value=1000, default=None, allow_null=True, help_text="The newest so many, on one page."
+    max_turns = IntegerField(
+        min_value=1, max_value=1000, default=None, allow_null=True, help_text="Return the newest N on one page."
     )
 
     @property
     def wanted(self) -> Page:
-        newest = self.validated_data["maxTurns"]
+        newest = self.validated_data["max_turns"]
         return super().wanted if newest is None else Page(1, newest)
 
 
-class UploadQuery(serializers.Serializer[Any]):
-    path = serializers.CharField(
+class UploadQuery(CamelCaseSerializer):
+    path = CharField(
         max_length=artifact_paths.MAX_CHARACTERS,
         trim_whitespace=False,
-        help_text="Such as files/report.pdf; `files/report (2).pdf` where another file is in the way.",
+        help_text="Such as files/report.pdf. If the path is taken, the file becomes `files/report (2).pdf`.",
     )
-    replace = serializers.BooleanField(default=False, help_text="Put it in the place of a file that is in the way.")
+    replace = BooleanField(default=False, help_text="Replace a file of the same path instead.")
 
 
 class ApprovalQuery(PageQuery):
-    status = serializers.ChoiceField(choices=["", *(status.value for status in ApprovalStatus)], default="")
+    status = ChoiceField(choices=["", *(status.value for status in ApprovalStatus)], default="")
 
 
-class DecideBody(serializers.Serializer[Any]):
-    decision = serializers.ChoiceField(choices=[choice.value for choice in Decision])
-    note = serializers.CharField(max_length=1000, default="", allow_blank=True, help_text="Told to the model.")
+class DecideBody(CamelCaseSerializer):
+    decision = ChoiceField(choices=[choice.value for choice in Decision])
+    note = CharField(max_length=1000, default="", allow_blank=True, help_text="Passed to the model.")
 
 
-class ControlBody(serializers.Serializer[Any]):
-    reason = serializers.CharField(max_length=300, default="", allow_blank=True, help_text="Why: shown and recorded.")
-    agentId = serializers.CharField(  # noqa: N815
-        max_length=120, source="agent_id", default="", allow_blank=True, help_text="Only this agent; empty: all."
-    )
+class ControlBody(CamelCaseSerializer):
+    reason = CharField(max_length=300, default="", allow_blank=True, help_text="Shown to users and recorded.")
+    agent_id = CharField(max_length=120, default="", allow_blank=True, help_text="Empty: all agents.")
 
 
 class AuditQuery(PageQuery):
-    action = serializers.CharField(max_length=64, default="")
-    actorId = serializers.CharField(max_length=200, default="", source="actor")  # noqa: N815
-    agentId = serializers.CharField(max_length=120, default="", source="agent_id")  # noqa: N815
-    sessionId = serializers.CharField(max_length=512, default="", source="session")  # noqa: N815
-    to = serializers.DateTimeField(default=None, source="until")
-
-    def get_fields(self) -> dict[str, Any]:
-        # `from` cannot be an attribute's name
-        return {**super().get_fields(), "from": serializers.DateTimeField(default=None, source="since")}
+    action = CharField(max_length=64, default="")
+    actor_id = CharField(max_length=200, default="", source="actor")
+    agent_id = CharField(max_length=120, default="")
+    session_id = CharField(max_length=512, default="", source="session")
+    to = DateTimeField(default=None, source="until")
+    from_ = DateTimeField(default=None, source="since")

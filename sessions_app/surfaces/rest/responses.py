@@ -1,299 +1,278 @@
-"""What this surface shows of each object: camelCase dictionaries. Reads nothing that is not loaded already."""
+"""The objects of users, sessions, runs and tools: their fields in answers and in the OpenAPI document.
 
-from collections.abc import Collection, Sequence
+Values are read from rows and views that are loaded already.
+"""
+
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.auth.models import User
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DictField,
+    IntegerField,
+    JSONField,
+    ListField,
+    Serializer,
+    UUIDField,
+)
 
-from agents_app.models import Agent
-from agents_app.types import RunTranscript
+from agents_app.types import RunStatus, RunTranscript, WaitingOn
 from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
 from sessions_app.identity.actor_names import display_name
+from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
-from sessions_app.surfaces.base.citations_json import shown_citations
-from sessions_app.surfaces.base.timestamps import iso, time_span
-from tools_app.models import Credential
-from tools_app.policy.emergency_stop import ControlView
-from tools_app.policy.grants import GrantView
-from tools_app.receipts.receipts import ReceiptCheck
-from tools_app.skills.permissions import Permission
-from tools_app.skills.registry import InstallView, SkillView
+from sessions_app.surfaces.base.citations_json import CitationOut
+from sessions_app.surfaces.base.serializers import (
+    Count,
+    NullableChoice,
+    NullableText,
+    ObjectSerializer,
+    TimeSpan,
+    Timestamp,
+)
 from tools_app.storage.artifacts import ArtifactView
-from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionView
-
-_AGENT_FIELDS = {
-    "agentId": "agent_id",
-    "name": "name",
-    "description": "description",
-    "systemPrompt": "system_prompt",
-    "modelId": "model_id",
-    "maxContextTokens": "max_context_tokens",
-    "enabledSkillIds": "enabled_skill_ids",
-    "allowedChannels": "allowed_channels",
-    "enabledTools": "enabled_tools",
-    "autonomy": "autonomy",
-    "allowedTools": "allowed_tools",
-    "deniedTools": "denied_tools",
-    "alwaysAsk": "always_ask",
-    "autoApprove": "auto_approve",
-    "allowedHosts": "allowed_hosts",
-    "deniedHosts": "denied_hosts",
-    "busyPolicy": "busy_policy",
-    "queueLimit": "queue_limit",
-    "maxToolRounds": "max_tool_rounds",
-    "maxActiveSeconds": "max_active_seconds",
-    "maxCallSeconds": "max_call_seconds",
-    "maxIdleSeconds": "max_idle_seconds",
-    "maxTries": "max_tries",
-}
+from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionStatus, Risk
 
 
-def user(person: User) -> dict[str, Any]:
-    name = display_name(person)
-    words = name.split()
-    initials = f"{words[0][0]}{words[-1][0]}" if len(words) > 1 else name[:2]
-    return {"id": str(person.pk), "name": name, "email": person.email, "initials": initials.upper()}
+class UserOut(ObjectSerializer):
+    id = CharField(source="pk")
+    name = CharField()
+    email = CharField()
+    initials = CharField()
+
+    @classmethod
+    def of(cls, subject: User, **given: Any) -> dict[str, Any]:
+        name = display_name(subject)
+        parts = name.split()
+        initials = f"{parts[0][0]}{parts[-1][0]}" if len(parts) > 1 else name[:2]
+        return super().of(subject, name=name, initials=initials.upper(), **given)
 
 
-def session(row: Session) -> dict[str, Any]:
-    """row: loaded with its agent."""
-    return {
-        "sessionId": row.key,
-        "id": str(row.pk),
-        "channel": row.channel,
-        "accountId": row.account_id,
-        "senderId": row.sender_id,
-        "senderDisplayName": row.sender_name,
-        "agentId": row.agent.agent_id,
-        "title": row.title,
-        "messageCount": row.message_count,
-        "createdAt": iso(row.created_at),
-        "lastActiveAt": iso(row.last_active_at),
-    }
+class TokensOut(ObjectSerializer):
+    token = CharField(source="access", help_text="A JWT.")
+    refresh_token = CharField(source="refresh", help_text="Valid once.")
 
 
-def turn(row: Turn) -> dict[str, Any]:
-    """`content` is what was said; why a turn is partial or an error stands in `error`, what it cites in `citations`,
-    in the order of the markers."""
-    return {
-        "role": row.role,
-        "content": row.content,
-        "timestamp": iso(row.created_at),
-        "toolCallIds": row.tool_call_ids,
-        "turnId": str(row.pk),
-        "runId": str(row.run_id) if row.run_id else None,
-        "state": row.state,
-        "error": row.error_message or None,
-        "errorCode": row.error_code or None,
-        "citations": shown_citations(citations_of(row)),
-    }
+class LoginOut(TokensOut):
+    user = UserOut()
 
 
-def run(transcript: RunTranscript, row: Session) -> dict[str, Any]:
-    """A run with the text it answered (null until it ended) and the ids of its tool executions."""
-    view = transcript.run
-    return {
-        "runId": str(view.id),
-        "sessionId": row.key,
-        "agentId": view.agent_id,
-        "status": view.status.value,
-        "waitingOn": view.waiting_on.value if view.waiting_on else None,
-        "question": _question(transcript.executions),
-        "text": transcript.answer if view.status.is_terminal else None,
-        "error": view.error_message or None,
-        "errorCode": view.error_code or None,
-        "toolCallIds": [str(execution.id) for execution in transcript.executions],
-        "usage": {"inputTokens": view.usage.input_tokens, "outputTokens": view.usage.output_tokens},
-        "createdAt": iso(view.created_at),
-        "startedAt": iso(view.started_at),
-        "endedAt": iso(view.ended_at),
-    }
+class TicketOut(ObjectSerializer):
+    ticket = CharField()
+    expires_in_seconds = IntegerField()
 
 
-def _question(executions: Sequence[ExecutionView]) -> dict[str, Any] | None:
-    """What the run asks its person now: the next message of the session is the answer."""
-    asked = next((one for one in executions if one.tool == "ask_user" and not one.status.is_terminal), None)
-    if asked is None:
-        return None
-    return {"text": asked.arguments.get("question", ""), "options": asked.arguments.get("options", [])}
+class SessionOut(ObjectSerializer):
+    """Of a row with its agent."""
+
+    session_id = CharField(source="key", help_text="The public id: {Channel}:{AccountId}:{SenderId}[:{ThreadId}].")
+    id = UUIDField()
+    channel = CharField()
+    account_id = CharField()
+    sender_id = CharField()
+    sender_display_name = CharField(source="sender_name")
+    agent_id = CharField(source="agent.agent_id")
+    title = CharField()
+    message_count = Count()
+    created_at = Timestamp()
+    last_active_at = Timestamp()
 
 
-def execution(view: ExecutionView) -> dict[str, Any]:
-    """The fields of a tool execution result, and its receipt. output: a string that holds JSON."""
-    return {
-        "executionId": str(view.id),
-        "status": view.status.value,
-        "output": view.output,
-        "error": view.error,
-        "completedAt": iso(view.completed_at),
-        "duration": time_span(view.duration_seconds),
-        "receipt": view.receipt or None,
-    }
+class SessionPolicyOut(ObjectSerializer):
+    readonly = BooleanField()
+    denied_tools = ListField(child=CharField())
 
 
-def receipt_verdict(verdict: ReceiptCheck) -> dict[str, Any]:
-    return {
-        "valid": verdict.is_valid,
-        "executionId": str(verdict.execution_id) if verdict.execution_id else None,
-        "reason": verdict.reason,
-    }
+class TurnOut(ObjectSerializer):
+    role = ChoiceField(choices=Turn.ROLES)
+    content = CharField()
+    timestamp = Timestamp(source="created_at")
+    tool_call_ids = ListField(child=UUIDField(), allow_null=True)
+    turn_id = UUIDField(source="pk")
+    run_id = UUIDField(allow_null=True)
+    state = ChoiceField(choices=Turn.STATES)
+    error = NullableText(source="error_message", help_text="The reason why the turn is partial or an error.")
+    error_code = NullableText()
+    citations = ListField(child=CitationOut(), help_text="In the order of the markers in `content`.")
+
+    @classmethod
+    def of(cls, subject: Turn, **given: Any) -> dict[str, Any]:
+        return super().of(subject, citations=citations_of(subject), **given)
+
+
+class QuestionOut(Serializer[Any]):
+    text = CharField()
+    options = ListField(child=CharField())
+
+
+class UsageOut(ObjectSerializer):
+    input_tokens = Count()
+    output_tokens = Count()
+
+
+class RunOut(ObjectSerializer):
+    run_id = UUIDField(source="id")
+    session_id = CharField()
+    agent_id = CharField()
+    status = ChoiceField(choices=list(RunStatus))
+    waiting_on = ChoiceField(choices=list(WaitingOn), allow_null=True)
+    question = QuestionOut(allow_null=True, help_text="The question that the next message of the session answers.")
+    text = CharField(allow_null=True, help_text="The answer; null until the run has ended.")
+    error = NullableText(source="error_message")
+    error_code = NullableText()
+    tool_call_ids = ListField(child=UUIDField())
+    usage = UsageOut()
+    created_at = Timestamp()
+    started_at = Timestamp(allow_null=True)
+    ended_at = Timestamp(allow_null=True)
+
+
+class AnsweredOut(ObjectSerializer):
+    session_id = CharField()
+    text = CharField()
+    timestamp = Timestamp()
+
+
+class AcceptedOut(ObjectSerializer):
+    session_id = CharField()
+    run_id = UUIDField()
+
+
+class ExecutionOut(ObjectSerializer):
+    execution_id = UUIDField(source="id")
+    status = ChoiceField(choices=list(ExecutionStatus))
+    output = CharField(allow_null=True, help_text="JSON in a string.")
+    error = CharField(allow_null=True)
+    completed_at = Timestamp(allow_null=True)
+    duration = TimeSpan(source="duration_seconds", allow_null=True)
+    receipt = NullableText()
+
+
+class ReceiptVerdictOut(ObjectSerializer):
+    valid = BooleanField(source="is_valid")
+    execution_id = UUIDField(allow_null=True)
+    reason = CharField()
+
+
+class PatternsOut(Serializer[Any]):
+    allow_run = NullableText()
+    allow_always = NullableText()
+
+
+class ApprovalOut(ObjectSerializer):
+    approval_id = UUIDField(source="id")
+    execution_id = UUIDField()
+    run_id = UUIDField()
+    session_id = CharField()
+    agent_id = CharField()
+    tool_name = CharField(source="tool")
+    parameters = JSONField(help_text="The arguments of the call. Secrets are masked.")
+    risk = ChoiceField(choices=list(Risk))
+    reason = CharField()
+    choices = ListField(child=ChoiceField(choices=list(Decision)), help_text="The decisions that you may make now.")
+    patterns = PatternsOut(help_text="The calls that the wider decisions would allow.")
+    may_decide = BooleanField(help_text="Whether you may decide it now.")
+    status = ChoiceField(choices=list(ApprovalStatus))
+    decision = NullableChoice(choices=list(Decision))
+    decided_by = NullableText()
+    note = CharField()
+    created_at = Timestamp()
+    expires_at = Timestamp()
+    decided_at = Timestamp(allow_null=True)
+
+
+class ApiKeyOut(ObjectSerializer):
+    id = UUIDField()
+    name = CharField()
+    prefix = CharField()
+    scopes = ListField(child=ChoiceField(choices=sorted(SCOPES)))
+    created_at = Timestamp()
+    expires_at = Timestamp(allow_null=True)
+    last_used_at = Timestamp(allow_null=True)
+    revoked_at = Timestamp(allow_null=True)
+
+    @classmethod
+    def of(cls, subject: ApiKey, **given: Any) -> dict[str, Any]:
+        return super().of(subject, prefix=f"sk-user-{subject.prefix}", **given)
+
+
+class NewApiKeyOut(ApiKeyOut):
+    key = CharField(help_text="The key itself. It is shown only once.")
+
+
+class CredentialOut(ObjectSerializer):
+    """Never with its value."""
+
+    name = CharField()
+    created_at = Timestamp()
+    updated_at = Timestamp()
+    last_used_at = Timestamp(allow_null=True)
+
+
+class AuditEntryOut(ObjectSerializer):
+    id = CharField()
+    action = CharField()
+    actor_id = CharField(source="actor")
+    agent_id = NullableText()
+    session_id = CharField(allow_null=True)
+    request_id = NullableText()
+    timestamp = Timestamp(source="at")
+    details = DictField()
+
+    @classmethod
+    def of(cls, subject: AuditEntry, **given: Any) -> dict[str, Any]:
+        return super().of(subject, session_id=subject.session_key or subject.session_id, **given)
+
+
+class ArtifactOut(ObjectSerializer):
+    artifact_id = UUIDField(source="id")
+    session_id = CharField()
+    run_id = UUIDField(allow_null=True)
+    path = CharField()
+    media_type = CharField()
+    size_bytes = Count()
+    sha256 = CharField()
+    updated_at = Timestamp()
+    url = CharField(help_text="The path of its content on this server.")
+
+
+def run(transcript: RunTranscript, session: Session) -> dict[str, Any]:
+    """Return a run with its answer, its open question and the ids of its tool executions."""
+    asking = (one for one in transcript.executions if one.tool == "ask_user" and not one.status.is_terminal)
+    question = next(asking, None)
+    return RunOut.of(
+        transcript.run,
+        session_id=session.key,
+        question=question
+        and {"text": question.arguments.get("question", ""), "options": question.arguments.get("options", [])},
+        text=transcript.answer if transcript.run.status.is_terminal else None,
+        tool_call_ids=[execution.id for execution in transcript.executions],
+    )
 
 
 def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collection[Decision]) -> dict[str, Any]:
-    """A request for a person's decision; arguments as they would be used, secrets masked.
+    """Return a request for approval.
 
-    may_say: all that the caller may say to requests of that session. choices: what they may say to this one now;
-    patterns: what the wider ones would allow; mayDecide: whether they may say anything.
+    session_key: empty if the session is deleted.
+    allowed_decisions: the decisions that the caller may make in that session.
     """
     is_open = view.status is ApprovalStatus.PENDING
     choices = prompt_text.narrowed(view, allowed_decisions).choices if is_open else ()
-    return {
-        "approvalId": str(view.id),
-        "executionId": str(view.execution_id),
-        "runId": str(view.run_id),
-        "sessionId": session_key or str(view.session_id),
-        "agentId": view.agent_id,
-        "toolName": view.tool,
-        "parameters": redact.masked(view.arguments),
-        "risk": view.risk,
-        "reason": view.reason,
-        "choices": [choice.value for choice in choices],
-        "patterns": {"allow_run": view.run_pattern or None, "allow_always": view.pattern or None},
-        "mayDecide": bool(choices),
-        "status": view.status.value,
-        "decision": view.decision or None,
-        "decidedBy": view.decided_by or None,
-        "note": view.note,
-        "createdAt": iso(view.created_at),
-        "expiresAt": iso(view.expires_at),
-        "decidedAt": iso(view.decided_at),
-    }
-
-
-def agent(row: Agent) -> dict[str, Any]:
-    """row: loaded with its provider."""
-    shown = {name: getattr(row, column) for name, column in _AGENT_FIELDS.items()}
-    return {
-        **shown,
-        "mcpServers": row.mcp_servers if row.mcp_servers_mode == "list" else row.mcp_servers_mode,
-        "budgets": {name: row.budgets.get(name) for name in ("actionsPerHour", "costPerHour")},
-        "modelProvider": row.provider.name,
-        "ownerId": None if row.owner_id is None else str(row.owner_id),
-        "createdAt": iso(row.created_at),
-        "updatedAt": iso(row.updated_at),
-    }
-
-
-def grant(view: GrantView) -> dict[str, Any]:
-    return {
-        "grantId": str(view.id),
-        "pattern": view.pattern,
-        "grantedBy": view.granted_by,
-        "createdAt": iso(view.created_at),
-    }
-
-
-def control(everything: ControlView, stopped: Sequence[ControlView]) -> dict[str, Any]:
-    """everything: the stop of all agents; stopped: each scope that is stopped now."""
-    return {
-        "stopped": everything.is_stopped,
-        **_change(everything),
-        "stoppedAgents": [{"agentId": view.scope, **_change(view)} for view in stopped if view.scope],
-    }
-
-
-def _change(view: ControlView) -> dict[str, Any]:
-    return {"reason": view.reason, "changedBy": view.changed_by or None, "changedAt": iso(view.changed_at)}
-
-
-def api_key(row: ApiKey) -> dict[str, Any]:
-    """Never the key itself: only what to recognise it by."""
-    return {
-        "id": str(row.pk),
-        "name": row.name,
-        "prefix": f"sk-user-{row.prefix}",
-        "scopes": row.scopes,
-        "createdAt": iso(row.created_at),
-        "expiresAt": iso(row.expires_at),
-        "lastUsedAt": iso(row.last_used_at),
-        "revokedAt": iso(row.revoked_at),
-    }
-
-
-def credential(row: Credential) -> dict[str, Any]:
-    """Never the value: only that there is one, and when it was set and used."""
-    return {
-        "name": row.name,
-        "createdAt": iso(row.created_at),
-        "updatedAt": iso(row.updated_at),
-        "lastUsedAt": iso(row.last_used_at),
-    }
-
-
-def skill(view: SkillView) -> dict[str, Any]:
-    """The manifest as it was published, with what the registry knows of it. Permissions are objects, whatever shape
-    they came in, and include what the skill's kind implies."""
-    manifest = view.manifest
-    return {
-        **view.data,
-        "description": manifest.description,
-        "category": manifest.category,
-        "kind": manifest.kind.value,
-        "inputSchema": manifest.input_schema,
-        "outputSchema": manifest.output_schema,
-        "requiredPermissions": [_permission(permission) for permission in manifest.required],
-        "declaredToolAccess": list(manifest.declared_tool_access),
-        "risk": manifest.risk.value,
-        "effect": manifest.effect.value,
-        "timeoutSeconds": manifest.timeout_seconds,
-        "signatureHash": manifest.signature_hash or None,
-        "digest": view.digest,
-        "isVerified": view.is_verified,
-        "versions": list(view.versions),
-        "createdAt": iso(view.created_at),
-    }
-
-
-def skill_install(view: InstallView) -> dict[str, Any]:
-    return {
-        "agentId": view.agent_id,
-        "skillId": view.skill_id,
-        "version": view.version,
-        "grantedPermissions": [_permission(permission) for permission in view.granted],
-        "missingPermissions": [_permission(permission) for permission in view.lacking],
-        "installedAt": iso(view.installed_at),
-    }
-
-
-def _permission(permission: Permission) -> dict[str, Any]:
-    return {"resource": permission.resource, "access": permission.access, "scope": permission.scope or None}
+    return ApprovalOut.of(
+        view,
+        session_id=session_key or view.session_id,
+        parameters=redact.masked(view.arguments),
+        choices=choices,
+        patterns={"allow_run": view.run_pattern, "allow_always": view.pattern},
+        may_decide=bool(choices),
+    )
 
 
 def artifact(view: ArtifactView, session_key: str) -> dict[str, Any]:
-    return {
-        "artifactId": str(view.id),
-        "sessionId": session_key,
-        "runId": str(view.run_id) if view.run_id else None,
-        "path": view.path,
-        "mediaType": view.media_type,
-        "sizeBytes": view.size_bytes,
-        "sha256": view.sha256,
-        "updatedAt": iso(view.updated_at),
-        "url": f"/api/artifacts/{view.id}",
-    }
-
-
-def audit_entry(row: AuditEntry) -> dict[str, Any]:
-    return {
-        "id": str(row.pk),
-        "action": row.action,
-        "actorId": row.actor,
-        "agentId": row.agent_id or None,
-        "sessionId": row.session_key or (str(row.session_id) if row.session_id else None),
-        "requestId": row.request_id or None,
-        "timestamp": iso(row.at),
-        "details": row.details,
-    }
+    return ArtifactOut.of(view, session_id=session_key, url=f"/api/artifacts/{view.id}")

@@ -1,22 +1,22 @@
-"""The field in which a message says which tools, or MCP servers, may be used for it."""
+"""The field of a message that limits the tools, or the MCP servers, that may be used for it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
 from tools_app.policy.scope import Scope, ScopeMode
 
+_MODES = [mode.value for mode in ScopeMode]
 _MOST_NAMES, _LONGEST_NAME = 100, 120
-_FIELDS = {"mode", "names"}
 
 
 class ScopeField(serializers.Field[Scope, Any, Any, Any]):
-    """`{"mode": "none" | "inherit" | "list", "names": […]}`; names belong to a list, and an empty list means none."""
+    """`{"mode": "none" | "inherit" | "list", "names": […]}`. An empty list allows nothing."""
 
-    json_schema = {
+    json_schema: ClassVar = {
         "type": "object",
         "properties": {
-            "mode": {"enum": [mode.value for mode in ScopeMode]},
+            "mode": {"enum": _MODES},
             "names": {
                 "type": "array",
                 "items": {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME},
@@ -28,21 +28,20 @@ class ScopeField(serializers.Field[Scope, Any, Any, Any]):
     }
 
     def to_internal_value(self, data: Any) -> Scope:
-        if not isinstance(data, dict) or not data.keys() <= _FIELDS:
-            raise serializers.ValidationError('An object with "mode" and, for a list, "names".')
-        modes = [mode.value for mode in ScopeMode]
-        if data.get("mode") not in modes:
-            raise serializers.ValidationError(f"mode is one of {', '.join(modes)}.")
+        if not isinstance(data, dict) or not data.keys() <= {"mode", "names"}:
+            raise serializers.ValidationError("Must be an object with `mode` and, for mode `list`, `names`.")
+        if data.get("mode") not in _MODES:
+            raise serializers.ValidationError(f"`mode` must be one of: {', '.join(_MODES)}.")
         mode, names = ScopeMode(data["mode"]), data.get("names", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise serializers.ValidationError("names is a list of texts.")
+            raise serializers.ValidationError("`names` must be a list of strings.")
         if len(names) > _MOST_NAMES or not all(0 < len(name) <= _LONGEST_NAME and name.isprintable() for name in names):
             raise serializers.ValidationError(
-                f"names has up to {_MOST_NAMES} of 1 to {_LONGEST_NAME} characters that can be seen."
+                f"`names` must have at most {_MOST_NAMES} items, each of 1 to {_LONGEST_NAME} printable characters."
             )
         is_list = mode is ScopeMode.LIST
         if is_list and "names" not in data or names and not is_list:
-            raise serializers.ValidationError("names belongs to the mode list, which needs it.")
+            raise serializers.ValidationError("`names` is required for mode `list` and not allowed otherwise.")
         return Scope(mode, tuple(dict.fromkeys(names)))
 
     def to_representation(self, value: Scope) -> dict[str, Any]:

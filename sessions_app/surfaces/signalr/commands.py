@@ -20,7 +20,7 @@ from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.services import WEB_CHAT, NewMessage
-from sessions_app.surfaces.base.citations_json import shown_citations
+from sessions_app.surfaces.base.citations_json import CitationOut
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.signalr.projection import message_of
 from tools_app.types import Decision
@@ -100,7 +100,7 @@ def read_message(watched: Watched, run_id: UUID) -> dict[str, Any]:
     text, citations = said(transcript, selectors.citations_by_step(run_id))
     state = "complete" if transcript.run.status.value == "completed" else "partial"
     timestamp = iso(transcript.run.ended_at) or ""
-    cited = shown_citations(citations)
+    cited = [CitationOut.of(citation) for citation in citations]
     return message_of(session.key, session.channel, session.sender_id, run_id, text, timestamp, state, cited)
 
 

@@ -64,7 +64,7 @@ def test_rules_are_stored_and_shown(staff):
         ({"autonomy": "wild"}, "autonomy"),
         ({"budgets": {"actionsPerHour": -1}}, "actionsPerHour"),
         ({"budgets": {"costPerHour": "NaN"}}, "costPerHour"),
-        ({"budgets": {"perDay": 1}}, "is no budget"),
+        ({"budgets": {"perDay": 1}}, "There is no budget"),
         ({"budgets": 5}, "budgets"),
     ],
 )

@@ -1,10 +1,12 @@
-"""Serializers as JSON Schemas: what a request may hold, with the limits it is checked against."""
+"""JSON Schemas of serializers: of request bodies with the limits that are checked, of answers without them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rest_framework import serializers
 
-from sessions_app.surfaces.base.openapi.schemas import Schema
+from sessions_app.surfaces.base.openapi.schemas import NULL, Schema, nullable, record, ref
+from sessions_app.surfaces.base.serializers import ObjectSerializer
 
 _PLAIN: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], dict[str, Any]], ...] = (
     (serializers.SlugField, {"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}),
@@ -20,11 +22,11 @@ _LIMITS = {"min_value": "minimum", "max_value": "maximum", "max_length": "maxLen
 
 
 class UndescribedFieldError(TypeError):
-    """A kind of field that nobody has said a schema for: give its class a `json_schema`, or name it here."""
+    """A field class without a known schema: give it a `json_schema`, or add it to `_PLAIN`."""
 
 
 def body_schema(serializer_class: type[serializers.Serializer[Any]], *, partial: bool = False) -> Schema:
-    """The object that the serializer takes. partial: nothing in it is required."""
+    """Return the schema of the object that the serializer accepts. partial: no field is required."""
     fields = fields_of(serializer_class)
     schema: dict[str, Any] = {"type": "object", "properties": {name: schema_of(one) for name, one in fields.items()}}
     required = [name for name, one in fields.items() if one.required]
@@ -32,46 +34,91 @@ def body_schema(serializer_class: type[serializers.Serializer[Any]], *, partial:
 
 
 def fields_of(serializer_class: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """Return the fields that the serializer accepts, by their names on the wire."""
     return {name: one for name, one in serializer_class().get_fields().items() if not one.read_only}
 
 
-def schema_of(one: Any) -> Schema:
-    """The JSON Schema of a serializer's field."""
-    schema = dict(_shape_of(one))
+def object_schema(serializer_class: type[serializers.Serializer[Any]]) -> Schema:
+    """Return the schema of the object that the serializer returns: exactly its fields."""
+    fields = serializer_class().get_fields()
+    return record(
+        {name: schema_of(one, is_input=False) for name, one in fields.items()},
+        optional=getattr(serializer_class, "optional", ()),
+    )
+
+
+def answer_schema(given: Schema | type[ObjectSerializer]) -> Schema:
+    """Return a schema as it is, and a serializer as the reference to its component."""
+    return ref(component_name(given)) if isinstance(given, type) else given
+
+
+def component_name(serializer_class: type[serializers.Serializer[Any]]) -> str:
+    return serializer_class.__name__.removesuffix("Out")
+
+
+def components_of(*modules: Any) -> dict[str, Schema]:
+    """Return the schemas of all objects that the modules define or import, by their component names."""
+    found = {one for module in modules for one in vars(module).values() if _is_component(one)}
+    return {component_name(one): object_schema(one) for one in sorted(found, key=component_name)}
+
+
+def schema_of(one: Any, *, is_input: bool = True) -> Schema:
+    """Return the schema of a serializer's field."""
+    schema = dict(_shape_of(one, is_input=is_input))
     if one.help_text:
         schema["description"] = str(one.help_text)
-    if isinstance(one.default, str | int | float | bool):
+    if is_input and isinstance(one.default, str | int | float | bool):
         schema["default"] = one.default
-    if one.allow_null:
-        return {"anyOf": [schema, {"type": "null"}]}
-    return schema
+    return nullable(schema) if one.allow_null and (is_input or not hasattr(one, "output_schema")) else schema
 
 
-def _shape_of(one: Any) -> dict[str, Any]:
-    if given := getattr(one, "json_schema", None):
+def without_null(schema: Schema) -> Schema:
+    """Return the schema of a query parameter: a URL has no null, the parameter is left out instead."""
+    return schema["anyOf"][0] if NULL in schema.get("anyOf", ()) else schema
+
+
+def _shape_of(one: Any, *, is_input: bool) -> Schema:
+    given = getattr(one, "json_schema", None)
+    if not is_input:
+        given = getattr(one, "output_schema", given)
+    if given:
         return dict(given)
     if isinstance(one, serializers.Serializer):
-        return dict(body_schema(type(one)))
+        if is_input:
+            return body_schema(type(one))
+        return ref(component_name(type(one))) if _is_component(type(one)) else object_schema(type(one))
     if isinstance(one, serializers.ListField):
-        shape: dict[str, Any] = {"type": "array", "items": _item(one.child)}
-        return shape if one.max_length is None else {**shape, "maxItems": one.max_length}
+        limit = {"maxItems": one.max_length} if is_input and one.max_length is not None else {}
+        return {"type": "array", "items": _item(one.child, is_input=is_input), **limit}
     if isinstance(one, serializers.DictField):
-        return {"type": "object", "additionalProperties": _item(one.child)}
+        item = _item(one.child, is_input=is_input)
+        return {"type": "object", "additionalProperties": item} if item else {"type": "object"}
     if isinstance(one, serializers.ChoiceField):
-        return {"enum": list(one.choices)}
-    return _plain(one)
+        return {"enum": [str(choice) for choice in one.choices]}
+    return _plain(one, is_input=is_input)
 
 
-def _item(child: Any) -> Schema:
-    """Lists and maps without a kind of item take any."""
-    return {} if type(child).__name__ == "_UnvalidatedField" else schema_of(child)
+def _is_component(one: Any) -> bool:
+    return isinstance(one, type) and issubclass(one, ObjectSerializer) and one is not ObjectSerializer
 
 
-def _plain(one: Any) -> dict[str, Any]:
+def _item(child: Any, *, is_input: bool) -> Schema:
+    """Return the schema of the items of a list or map; an empty one where they are not validated."""
+    return {} if type(child).__name__ == "_UnvalidatedField" else schema_of(child, is_input=is_input)
+
+
+def _plain(one: Any, *, is_input: bool) -> Schema:
     shape = next((shape for kind, shape in _PLAIN if isinstance(one, kind)), None)
     if shape is None:
         raise UndescribedFieldError(type(one).__name__)
-    limits = {word: getattr(one, name, None) for name, word in _LIMITS.items()}
+    if not is_input:
+        return {name: value for name, value in shape.items() if name != "pattern"}
+    return shape | dict(_limits(one))
+
+
+def _limits(one: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(one, serializers.CharField) and not one.allow_blank:
-        limits["minLength"] = limits["minLength"] or 1
-    return {**shape, **{word: limit for word, limit in limits.items() if limit is not None}}
+        yield "minLength", 1
+    for name, keyword in _LIMITS.items():
+        if (limit := getattr(one, name, None)) is not None:
+            yield keyword, limit

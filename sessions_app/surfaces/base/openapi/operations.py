@@ -56,7 +56,7 @@ class Operation:
     """
 
     summary: str
-    gives: Schema | None = None
+    gives: Any = None
     status: int = 200
     body: Any = None
     partial: bool = False
@@ -80,4 +80,4 @@ class Description:
     error: str
     components: Mapping[str, Schema]
     operations: Mapping[str, Mapping[str, Operation]]
-    wrap: Callable[[Schema], Schema] = as_it_is
+    wrap: Callable[[Any], Schema] = as_it_is

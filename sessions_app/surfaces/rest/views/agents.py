@@ -11,7 +11,7 @@ from agents_app import selectors, services
 from agents_app.models import Agent
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app.access import access_agent
-from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import AgentBody
 from sessions_app.surfaces.rest.views.base import KomandView, ok
 from tools_app.policy import grants
@@ -21,7 +21,7 @@ class AgentList(KomandView):
     def get(self, request: Request) -> Response:
         page, rows = self.page(), selectors.list_agents()
         shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.agent(row) for row in shown], page.meta(len(rows)))
+        return ok([agent_responses.AgentOut.of(row) for row in shown], page.meta(len(rows)))
 
     def post(self, request: Request) -> Response:
         fields = self.body(AgentBody)
@@ -58,10 +58,7 @@ class AgentGrant(KomandView):
 
 
 def _whole(agent: Agent) -> dict[str, Any]:
-    return {
-        **responses.agent(agent),
-        "grants": [responses.grant(grant) for grant in grants.list_grants(agent.agent_id)],
-    }
+    return agent_responses.AgentInFullOut.of(agent, grants=grants.list_grants(agent.agent_id))
 
 
 def _check_freedom(fields: dict[str, Any], approved: Sequence[str], *, is_staff: bool) -> None:

@@ -17,7 +17,7 @@ class ApiKeyList(KomandView):
     def get(self, request: Request) -> Response:
         page, rows = self.page(), api_keys.list_api_keys(self.principal.user)
         shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.api_key(row) for row in shown], page.meta(len(rows)))
+        return ok([responses.ApiKeyOut.of(row) for row in shown], page.meta(len(rows)))
 
     def post(self, request: Request) -> Response:
         """Answers with the key itself, this once. A key cannot make keys: a leaked one would outlive its end."""
@@ -27,7 +27,7 @@ class ApiKeyList(KomandView):
         if SENDERS_ANY in fields["scopes"] and not self.principal.user.is_staff:
             raise Forbidden(f"Only an operator may grant the scope {SENDERS_ANY}.", code="scope_not_allowed")
         made = api_keys.create_api_key(self.principal.user, **fields)
-        return ok({**responses.api_key(made.row), "key": made.key})
+        return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
 
 
 class ApiKeyDetail(KomandView):

@@ -30,7 +30,7 @@ class AuditList(KomandView):
             until=asked["until"],
         )
         rows = selectors.list_entries(wanted, limit=page.size, offset=page.offset)
-        return ok([responses.audit_entry(row) for row in rows], page.meta(selectors.count_entries(wanted)))
+        return ok([responses.AuditEntryOut.of(row) for row in rows], page.meta(selectors.count_entries(wanted)))
 
 
 def _session_uuid(id_or_key: str) -> UUID:

@@ -16,23 +16,25 @@ class Login(KomandView):
         fields = self.body(LoginBody)
         user = login.log_in(request._request, fields["email"], fields["password"])
         login.announce(request._request, user)
-        pair = access_tokens.open_login(user)
-        return ok({"token": pair.access, "refreshToken": pair.refresh, "user": responses.user(user)})
+        return ok(responses.LoginOut.of(access_tokens.open_login(user), user=user))
 
 
 class Refresh(KomandView):
     is_public = True
 
     def post(self, request: Request) -> Response:
-        pair = access_tokens.rotate(self.body(RefreshBody)["refresh_token"])
-        return ok({"token": pair.access, "refreshToken": pair.refresh})
+        return ok(responses.TokensOut.of(access_tokens.rotate(self.body(RefreshBody)["refresh_token"])))
 
 
 class Ticket(KomandView):
     """A stand-in for the caller's credential, for one connection whose address has to carry it."""
 
     def post(self, request: Request) -> Response:
-        return ok({"ticket": stream_tickets.issue_ticket(self.principal), "expiresInSeconds": stream_tickets.SECONDS})
+        return ok(
+            responses.TicketOut.of(
+                None, ticket=stream_tickets.issue_ticket(self.principal), expires_in_seconds=stream_tickets.SECONDS
+            )
+        )
 
 
 class Logout(KomandView):

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from agents_app import services
 from audit_app.kernel.errors import Forbidden
-from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import ControlBody
 from sessions_app.surfaces.rest.views.base import KomandView, ok
 from tools_app.policy import emergency_stop
@@ -43,4 +43,4 @@ def _operator(view: KomandView) -> KomandView:
 
 
 def _status() -> dict[str, Any]:
-    return responses.control(emergency_stop.get_status(), emergency_stop.list_stopped())
+    return agent_responses.control(emergency_stop.get_status(), emergency_stop.list_stopped())

@@ -13,24 +13,24 @@ class CredentialList(KomandView):
     def get(self, request: Request) -> Response:
         page, rows = self.page(), credentials.list_credentials(self.principal.user.pk)
         shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.credential(row) for row in shown], page.meta(len(rows)))
+        return ok([responses.CredentialOut.of(row) for row in shown], page.meta(len(rows)))
 
     def post(self, request: Request) -> Response:
         asked = self.body(NewCredentialBody)
         row, _ = credentials.store_credential(asked["name"], asked["value"], owner_id=self.principal.user.pk)
-        return ok(responses.credential(row))
+        return ok(responses.CredentialOut.of(row))
 
 
 class CredentialDetail(KomandView):
     """A name is looked up among the caller's own: another's is not there, and may be stored under the same name."""
 
     def get(self, request: Request, name: str) -> Response:
-        return ok(responses.credential(credentials.get_credential(name, owner_id=self.principal.user.pk)))
+        return ok(responses.CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))
 
     def put(self, request: Request, name: str) -> Response:
         value = self.body(CredentialBody)["value"]
         row, _ = credentials.store_credential(name, value, owner_id=self.principal.user.pk)
-        return ok(responses.credential(row))
+        return ok(responses.CredentialOut.of(row))
 
     def delete(self, request: Request, name: str) -> Response:
         credentials.delete_credential(name, owner_id=self.principal.user.pk)

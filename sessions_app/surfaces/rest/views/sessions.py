@@ -10,8 +10,7 @@ from sessions_app import selectors, services
 from sessions_app.access import access_run, access_session
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.policy_fields import SessionPolicyBody
-from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery
+from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, SessionPolicyBody
 from sessions_app.surfaces.rest.views.base import KomandView, ok
 
 _STOPPED = "Stopped by its user."
@@ -21,12 +20,12 @@ class SessionList(KomandView):
     def get(self, request: Request) -> Response:
         page, owner = self.page(), self.principal.user
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
-        return ok([responses.session(row) for row in rows], page.meta(selectors.count_sessions(owner)))
+        return ok([responses.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
 
 
 class SessionDetail(KomandView):
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(responses.session(access_session(self.principal.user, session_id)))
+        return ok(responses.SessionOut.of(access_session(self.principal.user, session_id)))
 
     def delete(self, request: Request, session_id: str) -> Response:
         services.delete_session(access_session(self.principal.user, session_id))
@@ -40,13 +39,13 @@ class SessionHistory(KomandView):
         session = access_session(self.principal.user, session_id)
         page = self.query(HistoryQuery).wanted
         turns = selectors.list_turns(session, limit=page.size, offset=page.offset)
-        return ok([responses.turn(turn) for turn in turns], page.meta(selectors.count_turns(session)))
+        return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(selectors.count_turns(session)))
 
 
 class SessionBind(KomandView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
-        return ok(responses.session(services.bind_session(session, self.body(BindBody)["agent_id"])))
+        return ok(responses.SessionOut.of(services.bind_session(session, self.body(BindBody)["agent_id"])))
 
 
 class SessionPolicy(KomandView):
@@ -63,7 +62,9 @@ class SessionPolicy(KomandView):
 
 def _limits(session: Session) -> dict[str, Any]:
     kept = session.policy
-    return {"readonly": bool(kept.get("readonly")), "deniedTools": list(kept.get("deniedTools", ()))}
+    return responses.SessionPolicyOut.of(
+        None, readonly=kept.get("readonly", False), denied_tools=kept.get("deniedTools", ())
+    )
 
 
 class SessionCancel(KomandView):
@@ -89,4 +90,4 @@ class RunRetry(KomandView):
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
         again = services.retry_run(session, view.id, actor=self.principal.actor)
-        return ok({"sessionId": session.key, "runId": str(again)}, status=202)
+        return ok(responses.AcceptedOut.of(None, session_id=session.key, run_id=again), status=202)

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from agents_app import skills
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app.access import access_agent
-from sessions_app.surfaces.rest import responses
+from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
 from sessions_app.surfaces.rest.views.base import KomandView, ok
 from tools_app.skills import registry
@@ -20,7 +20,7 @@ class SkillList(KomandView):
         page, asked = query.wanted, dict(query.validated_data)
         wanted = {name: asked[name] for name in ("publisher_id", "category", "verified_only")}
         rows, total = registry.list_skills(**wanted, limit=page.size, offset=page.offset)
-        return ok([responses.skill(row) for row in rows], page.meta(total))
+        return ok([agent_responses.SkillOut.of(row) for row in rows], page.meta(total))
 
     def post(self, request: Request) -> Response:
         return _publish(self, request)
@@ -29,7 +29,7 @@ class SkillList(KomandView):
 class SkillDetail(KomandView):
     def get(self, request: Request, skill_id: str) -> Response:
         version = self.query(VersionQuery).validated_data["version"]
-        return ok(responses.skill(registry.get_skill(skill_id, version)))
+        return ok(agent_responses.SkillOut.of(registry.get_skill(skill_id, version)))
 
     def put(self, request: Request, skill_id: str) -> Response:
         """Publishes a further version; one that is there never changes (409)."""
@@ -44,7 +44,7 @@ class SkillDetail(KomandView):
 class AgentSkillList(KomandView):
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id)
-        return ok([responses.skill_install(row) for row in registry.list_installs(agent.agent_id)])
+        return ok([agent_responses.SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
 
 
 class AgentSkill(KomandView):
@@ -52,19 +52,19 @@ class AgentSkill(KomandView):
 
     def get(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id)
-        return ok(responses.skill_install(registry.get_install(agent.agent_id, skill_id)))
+        return ok(agent_responses.SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
 
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """403 `permission_missing` when what is granted does not cover what the skill requires."""
         agent = access_agent(self.principal.user, agent_id, to_change=True)
         installed = skills.install_skill(agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody))
-        return ok(responses.skill_install(installed))
+        return ok(agent_responses.SkillInstallOut.of(installed))
 
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Grants it more or less; with less than it requires its calls are refused."""
         agent = access_agent(self.principal.user, agent_id, to_change=True)
         granted = self.body(GrantBody)["granted"]
-        return ok(responses.skill_install(registry.change_grants(agent.agent_id, skill_id, granted)))
+        return ok(agent_responses.SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
 
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
         skills.uninstall_skill(access_agent(self.principal.user, agent_id, to_change=True), skill_id)
@@ -78,7 +78,7 @@ def _publish(view: KomandView, request: Request, skill_id: str = "") -> Response
     if skill_id and request.data.get("skillId", skill_id) != skill_id:
         raise InvalidInput("The manifest is another skill's.", code="bad_manifest")
     published, _ = registry.register({**request.data, "skillId": skill_id} if skill_id else request.data)
-    return ok(responses.skill(published))
+    return ok(agent_responses.SkillOut.of(published))
 
 
 def _check_operator(view: KomandView) -> None:

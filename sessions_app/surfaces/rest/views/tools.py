@@ -14,7 +14,7 @@ from tools_app.receipts import receipts
 
 class ExecutionDetail(KomandView):
     def get(self, request: Request, execution_id: str) -> Response:
-        return ok(responses.execution(access_execution(self.principal.user, execution_id)))
+        return ok(responses.ExecutionOut.of(access_execution(self.principal.user, execution_id)))
 
 
 class ReceiptVerify(KomandView):
@@ -27,7 +27,7 @@ class ReceiptVerify(KomandView):
                 access_execution(self.principal.user, verdict.execution_id)
             except NotFound:
                 verdict = receipts.UNKNOWN
-        return ok(responses.receipt_verdict(verdict))
+        return ok(responses.ReceiptVerdictOut.of(verdict))
 
 
 class ExecutionCancel(KomandView):
@@ -35,4 +35,4 @@ class ExecutionCancel(KomandView):
 
     def post(self, request: Request, execution_id: str) -> Response:
         tools.cancel_execution(access_execution(self.principal.user, execution_id).id)
-        return ok(responses.execution(access_execution(self.principal.user, execution_id)))
+        return ok(responses.ExecutionOut.of(access_execution(self.principal.user, execution_id)))

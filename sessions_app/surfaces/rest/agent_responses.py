@@ -1,0 +1,154 @@
+"""The objects of agents, their skills and MCP servers, and the emergency stop, as in `responses`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rest_framework.serializers import (
+    BooleanField,
+    CharField,
+    ChoiceField,
+    DictField,
+    IntegerField,
+    ListField,
+    UUIDField,
+)
+
+from sessions_app.surfaces.base.serializers import (
+    CamelCaseSerializer,
+    NullableChoice,
+    NullableText,
+    ObjectSerializer,
+    Timestamp,
+)
+from sessions_app.surfaces.rest.requests import AgentBody, McpServerBody
+from tools_app.models import McpServer
+from tools_app.policy.emergency_stop import ControlView
+from tools_app.skills.manifest import Kind
+from tools_app.skills.registry import SkillView
+from tools_app.types import Effect, Risk
+
+
+class GrantOut(ObjectSerializer):
+    grant_id = UUIDField(source="id")
+    pattern = CharField()
+    granted_by = CharField()
+    created_at = Timestamp()
+
+
+class AgentOut(AgentBody, ObjectSerializer):
+    """Of a row with its provider."""
+
+    model_provider = CharField(source="provider.name")
+    owner_id = CharField(allow_null=True)
+    created_at = Timestamp()
+    updated_at = Timestamp()
+
+
+class AgentInFullOut(AgentOut):
+    grants = ListField(child=GrantOut())
+
+
+class StoppedAgentOut(ObjectSerializer):
+    agent_id = CharField(source="scope")
+    reason = CharField()
+    changed_by = NullableText()
+    changed_at = Timestamp(allow_null=True)
+
+
+class ControlOut(ObjectSerializer):
+    stopped = BooleanField(source="is_stopped")
+    reason = CharField()
+    changed_by = NullableText()
+    changed_at = Timestamp(allow_null=True)
+    stopped_agents = ListField(child=StoppedAgentOut())
+
+
+class PermissionOut(ObjectSerializer):
+    resource = CharField()
+    access = CharField()
+    scope = NullableText()
+
+
+class SkillOut(ObjectSerializer):
+    skill_id = CharField()
+    name = CharField()
+    version = CharField()
+    publisher_id = CharField()
+    description = CharField()
+    category = CharField()
+    kind = ChoiceField(choices=list(Kind))
+    input_schema = DictField()
+    output_schema = DictField(allow_null=True)
+    required_permissions = ListField(source="required", child=PermissionOut())
+    declared_tool_access = ListField(child=CharField())
+    risk = ChoiceField(choices=list(Risk))
+    effect = ChoiceField(choices=list(Effect))
+    timeout_seconds = IntegerField()
+    signature_hash = NullableText()
+    digest = CharField()
+    is_verified = BooleanField()
+    versions = ListField(child=CharField(), help_text="Newest first.")
+    created_at = Timestamp()
+    http = DictField(allow_null=True)
+    mcp = DictField(allow_null=True)
+    instruction = DictField(allow_null=True)
+
+    optional = ("http", "mcp", "instruction")
+
+    @classmethod
+    def of(cls, subject: SkillView, **given: Any) -> dict[str, Any]:
+        """Return the manifest as it was published, completed by its defaults and the fields of the registry."""
+        own = {name: getattr(subject, name) for name in ("digest", "is_verified", "versions", "created_at")}
+        return {**subject.data, **super().of(subject.manifest, **own, **given)}
+
+
+class SkillInstallOut(ObjectSerializer):
+    agent_id = CharField()
+    skill_id = CharField()
+    version = CharField()
+    granted_permissions = ListField(source="granted", child=PermissionOut())
+    missing_permissions = ListField(source="lacking", child=PermissionOut())
+    installed_at = Timestamp()
+
+
+class McpToolOut(ObjectSerializer):
+    name = CharField()
+    description = CharField()
+    state = ChoiceField(source="status", choices=["offered", "off", "gone", "new", "changed"])
+    claims = DictField(source="hints")
+    risk = NullableChoice(choices=list(Risk))
+    effect = NullableChoice(choices=list(Effect))
+    parameters = DictField()
+
+
+class McpServerOut(McpServerBody, ObjectSerializer):
+    """Of a row with its tools."""
+
+    state = ChoiceField(choices=McpServer.STATES)
+    last_error = NullableText()
+    reached_at = Timestamp(allow_null=True)
+    tools = ListField(child=McpToolOut())
+
+    @classmethod
+    def of(cls, subject: McpServer, **given: Any) -> dict[str, Any]:
+        return super().of(subject, tools=subject.tools.all(), **given)
+
+
+class McpChangesOut(CamelCaseSerializer):
+    new = ListField(child=CharField())
+    changed = ListField(child=CharField())
+    gone = ListField(child=CharField())
+    left_out = DictField(child=CharField(), help_text="The reason by the name of the tool.")
+
+
+class McpServerRefreshedOut(McpServerOut):
+    changes = McpChangesOut()
+
+
+class McpServerApprovedOut(McpServerOut):
+    approved = ListField(child=CharField())
+
+
+def control(everything: ControlView, stopped: Sequence[ControlView]) -> dict[str, Any]:
+    """Return the state of the emergency stop, from that of all agents and the scopes that are stopped now."""
+    return ControlOut.of(everything, stopped_agents=[view for view in stopped if view.scope])

@@ -1,1 +1,0 @@
-"""This surface in the OpenAPI document."""
