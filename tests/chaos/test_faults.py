@@ -195,7 +195,7 @@ def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
     runner.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     play.settle(begun)
     told = without_receipt(Turn.objects.get(tool_call_id="call_1").content)
-    assert told == "[Cancelled] A person cancelled this call."
+    assert told == "[Cancelled] A user cancelled this call."
     assert Run.objects.get(conversation_id=begun).status == "completed"
     assert find_violations() == []
 

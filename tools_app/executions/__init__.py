@@ -1,1 +1,1 @@
-"""The life of a tool call: planned, asked about, run, cancelled, swept up; its rows, rings and facts."""
+"""Tool executions: planned, approved, run, cancelled and swept, with their rows, nudges and events."""

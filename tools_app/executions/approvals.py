@@ -1,6 +1,6 @@
-"""Approvals: a request to a person, stored beside the execution that waits for it, and its one decision.
+"""Approval requests, stored beside the execution that waits, and their decisions.
 
-A decision by a person, by the clock or by a cancelled run all pass the same guarded update, so the first one counts.
+Decisions by approvers, by expiry and by cancelled runs all use the same guarded update: the first one counts.
 """
 
 import json
@@ -32,21 +32,24 @@ _AT_ONCE = 100
 
 
 class AlreadyDecided(Conflict):
-    """This request has been decided already."""
+    """This request has already been decided."""
 
     code = "already_decided"
 
 
 class ApprovalExpired(Conflict):
-    """This request has expired; the agent was told that nobody answered."""
+    """This request has expired. The call was denied."""
 
     code = "approval_expired"
 
 
 @dataclass(frozen=True)
 class ApprovalPrompt:
-    """What a person is asked. is_standing: whether a permission for ever would hold; the patterns: what would be
-    allowed for the run, and for ever."""
+    """Content of an approval request.
+
+    is_standing: whether a permanent grant is possible.
+    run_pattern, pattern: calls that would be allowed for the run, and permanently.
+    """
 
     reason: str
     is_standing: bool
@@ -59,8 +62,10 @@ class ApprovalPrompt:
 
 
 def request_approval(row: ToolExecution, prompt: ApprovalPrompt) -> Approval:
-    """Store the request for an execution that was planned in this transaction. It binds the arguments as shown, and
-    expires by the database's clock."""
+    """Store the request for an execution planned in this transaction. It binds the arguments shown.
+
+    Expires by the database's clock.
+    """
     approval = Approval(
         execution=row,
         run_id=row.run_id,
@@ -86,13 +91,15 @@ def decide_approval(
     session_policy: SessionPolicy = OPEN_SESSION,
     note: str = "",
 ) -> ApprovalView:
-    """A person's decision, in the caller's transaction: the call runs, or the model is told that it was denied.
+    """Apply an approver's decision: the call is run, or fails with the denial for the model.
 
-    decision: one of the approval's `choices`; actor: who decides; note: one sentence for the model and the record;
-    policy, session_policy: as they are now - what they deny by now is not made. A wider permission also settles the
-    run's other requests that it covers. Raises NotFound, InvalidInput (unknown_decision, choice_not_offered),
-    AlreadyDecided (with the first decision in `extra`), ApprovalExpired. Whether the person may decide is the caller's
-    to know.
+    decision: one of the approval's `choices`.
+    actor: the approver. The caller checks that they may decide.
+    policy, session_policy: as of now; a call that they deny by now is not made.
+    note: one sentence for the model and the record.
+    ALLOW_RUN and ALLOW_ALWAYS also settle the run's other requests that the grant covers.
+    Joins the caller's transaction, or uses one of its own. Raises NotFound, InvalidInput (unknown_decision,
+    choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired.
     """
     with transaction.atomic():
         approval = Approval.objects.select_related("execution").filter(id=approval_id).first()
@@ -104,7 +111,7 @@ def decide_approval(
         if not settle(approval.id, to, decided_by=actor, note=note, decision=chosen):
             raise _too_late(approval_id)
         gate = _CurrentPolicy(policy, session_policy)
-        new_events = _carry_out(approval, f"A person denied this call{f': {note}' if note else '.'}", gate)
+        new_events = _carry_out(approval, f"The user denied this call{f': {note}' if note else '.'}", gate)
         if chosen in (Decision.ALLOW_RUN, Decision.ALLOW_ALWAYS):
             new_events += _allow_further(approval, chosen, actor, gate)
         audit.emit(new_events)
@@ -113,21 +120,21 @@ def decide_approval(
 
 
 def expire_approvals() -> set[UUID]:
-    """One pass of the sweeper: requests whose time is over count as denied. Returns whose they were."""
+    """Deny the requests that have expired; part of the sweep. Returns their runs."""
     runs: set[UUID] = set()
     due = Approval.objects.select_related("execution").filter(status=ApprovalStatus.PENDING, expires_at__lte=Now())
     for approval in due.order_by("expires_at")[:_AT_ONCE]:
         with transaction.atomic():
             _lock_call(approval)
             if settle(approval.id, ApprovalStatus.EXPIRED, decided_by="system", note="timeout"):
-                audit.emit(_carry_out(approval, "Nobody approved this call in time, so it was denied: timeout."))
+                audit.emit(_carry_out(approval, "No one approved this call in time, so it was denied: timeout."))
                 nudges.nudge_if_done(approval.execution)
                 runs.add(approval.run_id)
     return runs
 
 
 def withdraw_approval(row: ToolExecution) -> list[NewEvent]:
-    """The execution was cancelled, so its request, if any, needs no decision. In the caller's transaction."""
+    """Cancel the pending request, if any, of a cancelled execution, in the caller's transaction. Returns the events."""
     approval = Approval.objects.filter(execution=row, status=ApprovalStatus.PENDING).first()
     if approval is None or not settle(approval.id, ApprovalStatus.CANCELLED, decided_by="system"):
         return []
@@ -137,14 +144,14 @@ def withdraw_approval(row: ToolExecution) -> list[NewEvent]:
 
 
 def digest_of(row: ToolExecution) -> str:
-    """What an approval binds: the tool and its arguments, as canonical JSON."""
-    shown = json.dumps([row.tool, row.arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return sha256(shown.encode()).hexdigest()
+    """Return the digest of tool and arguments that an approval binds."""
+    bound = json.dumps([row.tool, row.arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(bound.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class _CurrentPolicy:
-    """What the rules say by now of calls that wait."""
+    """The rules as of now, for calls that have waited."""
 
     policy: AgentPolicy
     session_policy: SessionPolicy
@@ -152,7 +159,7 @@ class _CurrentPolicy:
     def refusal(self, row: ToolExecution) -> str:
         tool = catalogue.find_tool(row.tool, row.agent_id)
         if tool is None:
-            return f"There is no tool {row.tool} any more."
+            return f"The tool {row.tool} is no longer available."
         verdict = decide(
             tool.spec,
             row.arguments,
@@ -172,7 +179,7 @@ class _CurrentPolicy:
 
 
 def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = None) -> list[NewEvent]:
-    """Let the execution run, or end it with the denial for the model to read."""
+    """Let the execution run, or fail it with the denial for the model."""
     approval.refresh_from_db()
     row = ToolExecution.objects.get(pk=approval.execution_id)
     new_events = [events.approval_decided(row, approval)]
@@ -196,7 +203,7 @@ def _changed(approval: Approval, row: ToolExecution) -> str:
 
 
 def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _CurrentPolicy) -> list[NewEvent]:
-    """Store the permission, and settle the requests of this run that it covers as well."""
+    """Store the grant, and settle the run's other requests that it covers."""
     row = approval.execution
     for_run = chosen is Decision.ALLOW_RUN
     pattern = approval.run_pattern if for_run else approval.pattern
@@ -222,19 +229,19 @@ def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _Curr
 
 
 def _lock_call(approval: Approval) -> None:
-    """The execution's row before the request's, as whoever cancels the call takes them."""
+    """Lock the execution's row before the request's, in the same order as a cancellation."""
     ToolExecution.objects.select_for_update().get(pk=approval.execution_id)
 
 
 def _chosen(approval: Approval, text: str) -> Decision:
-    """What the person says. Raises InvalidInput for what cannot be said to a request that still waits."""
+    """Return the decision. Raises InvalidInput if it is unknown, or not offered for a pending request."""
     try:
         chosen = Decision(text)
     except ValueError:
         raise InvalidInput(f"A decision is one of {', '.join(Decision)}.", code="unknown_decision") from None
     if approval.status == ApprovalStatus.PENDING and chosen not in approval.choices:
         raise InvalidInput(
-            f"This call is always asked about ({approval.reason}), so it cannot be allowed for ever. "
+            f"This call always requires approval ({approval.reason}), so it cannot be allowed permanently. "
             f"Choose one of {', '.join(approval.choices)}.",
             code="choice_not_offered",
         )
@@ -246,7 +253,7 @@ def _too_late(approval_id: UUID) -> Conflict:
     if first.status in (ApprovalStatus.PENDING, ApprovalStatus.EXPIRED):
         return ApprovalExpired(decision=ApprovalStatus.EXPIRED.value)
     return AlreadyDecided(
-        f"This request was {first.status} already, by {first.decided_by}.",
+        f"This request has already been {first.status} by {first.decided_by}.",
         decision=first.decision or first.status.value,
         status=first.status.value,
         decidedBy=first.decided_by,

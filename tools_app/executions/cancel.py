@@ -1,4 +1,4 @@
-"""Ends executions that are no longer wanted: the row first, then, after commit, the process that runs it."""
+"""Cancels executions: the row first, then, after commit, the process that runs it."""
 
 from uuid import UUID
 
@@ -16,25 +16,25 @@ from tools_app.types import ExecutionStatus
 
 
 def cancel_executions(run_id: UUID, *, reason: str) -> list[NewEvent]:
-    """Cancel every open execution of a run, in the caller's transaction. Returns the facts for the caller to emit.
+    """Cancel every open execution of a run, in the caller's transaction. Returns the events for the caller to emit.
 
-    reason: one sentence for the model. Nobody is rung: the caller is ending the run. A second call changes nothing.
+    reason: one sentence for the model.
+    Sends no nudge, because the caller ends the run. Idempotent.
     """
-    cancelled = [
-        row for row in selectors.open_executions().filter(run_id=run_id).order_by("id") if _cancel(row, reason)
-    ]
+    rows = selectors.open_executions().filter(run_id=run_id).order_by("id")
+    cancelled = [row for row in rows if _cancel(row, reason)]
     nudges.stop(cancelled)
-    return [fact for row in cancelled for fact in (*withdraw_approval(row), events.ended(row))]
+    return [event for row in cancelled for event in (*withdraw_approval(row), events.ended(row))]
 
 
 def cancel_execution(execution_id: UUID) -> bool:
-    """Cancel one execution, in a transaction of its own. False: there is none, or it had ended.
+    """Cancel one execution. Owns its transaction. Returns whether it was open.
 
-    Its run goes on: the model is told that the call was cancelled.
+    Its run continues: the result for the model is that the call was cancelled.
     """
     with transaction.atomic():
         row = selectors.open_executions().filter(id=execution_id).first()
-        if row is None or not _cancel(row, "A person cancelled this call."):
+        if row is None or not _cancel(row, "A user cancelled this call."):
             return False
         audit.emit([*withdraw_approval(row), events.ended(row)])
         nudges.nudge_if_done(row)

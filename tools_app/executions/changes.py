@@ -1,4 +1,4 @@
-"""What a call would change in a text, as a diff for the person who decides about it. Pure."""
+"""The change that a call would make to a text, as a diff for the approver. Pure."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from audit_app.kernel.shorten import shorten
 from tools_app.types import Change
 
-# How tools name a text and what takes its place.
+# Common argument names for a text and its replacement.
 _PAIRS = (
     ("before", "after"),
     ("old", "new"),
@@ -17,7 +17,7 @@ _PAIRS = (
     ("old_content", "new_content"),
 )
 _NAMES = ("path", "file", "filename", "file_path", "name")
-# Comparing takes time by the square of the lines; who decides reads no more than that either.
+# difflib takes quadratic time.
 _MOST_LINES = 1_000
 _LONGEST_LINE = 500
 _CONTEXT_LINES = 3
@@ -25,14 +25,14 @@ _CONTEXT_LINES = 3
 
 @dataclass(frozen=True)
 class DiffLine:
-    """kind: same | added | removed | skipped (lines that did not change, or more than can be shown)."""
+    """A line of a diff. kind: same | added | removed | skipped (unchanged lines, or more than can be shown)."""
 
     kind: str
     text: str = ""
 
 
 def find_change(arguments: Mapping[str, Any]) -> Change | None:
-    """The change that the arguments of a call spell out, if they hold both texts."""
+    """Return the change that the arguments of a call contain, if they have both texts."""
     for pair in _PAIRS:
         before, after = (arguments.get(name) for name in pair)
         if isinstance(before, str) and isinstance(after, str):
@@ -42,7 +42,7 @@ def find_change(arguments: Mapping[str, Any]) -> Change | None:
 
 
 def diff(change: Change) -> tuple[DiffLine, ...]:
-    """Line by line what goes and what comes, with a little of what stays around it. Empty when nothing changes."""
+    """Return the lines that are removed and added, with some context. Empty if nothing changes."""
     if change.before == change.after:
         return ()
     before, after = change.before.splitlines(), change.after.splitlines()
@@ -53,7 +53,7 @@ def diff(change: Change) -> tuple[DiffLine, ...]:
 
 def _compare(before: list[str], after: list[str]) -> Iterator[DiffLine]:
     matcher = difflib.SequenceMatcher(None, before, after)
-    shown = 0  # of the old lines, how far they are accounted for
+    shown = 0  # number of old lines handled
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         if group[0][1] > shown:
             yield DiffLine("skipped")

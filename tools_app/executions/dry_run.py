@@ -1,4 +1,4 @@
-"""What would happen if an agent made this call: the checks and rules of a real one. Changes and runs nothing."""
+"""Dry run of a call: the checks and rules of a real one. Stores and runs nothing."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,13 @@ from tools_app.types import AnyTool
 
 @dataclass(frozen=True)
 class DryRun:
-    """verdict: allow | ask | deny, or `unfit` for a call that would not reach the rules; rule: which of them decided;
-    risk, effect: of this very call; run_pattern, pattern: what a person who is asked could allow."""
+    """Result of a dry run.
+
+    verdict: allow | ask | deny, or `unfit` for a call that fails before the rules are applied.
+    rule: the rule that decided.
+    risk, effect: of this call.
+    run_pattern, pattern: what an approver could allow.
+    """
 
     verdict: str
     reason: str
@@ -34,7 +39,7 @@ def dry_run(
     actor: str,
     session_policy: SessionPolicy = OPEN_SESSION,
 ) -> DryRun:
-    """The verdict on this call, now. arguments_text: JSON, as a model would send it."""
+    """Return the verdict on this call as of now. arguments_text: JSON, as a model would send it."""
     tool = catalogue.find_tool(tool_name, policy.agent_id)
     try:
         arguments = schema.read_arguments(arguments_text, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)

@@ -1,6 +1,6 @@
-"""Makes the calls of LoopTools on the event loop of a runs worker: claimed, limited in time and number, recorded.
+"""Runs the calls of async tools on the event loop of a runs worker, with limits of time and concurrency.
 
-The rows are the truth, as for the tools workers: a process that dies here leaves running rows, which the sweeper treats
+As for the tools workers, the rows are authoritative: a process that dies leaves running rows, which the sweeper handles
 by their effect class.
 """
 
@@ -27,7 +27,7 @@ _END_SECONDS = 2.0
 
 @dataclass
 class _Call:
-    """One call under way. given_up: someone else has ended its row, so its result is nobody's."""
+    """A running call. given_up: its row was ended elsewhere, so its result is dropped."""
 
     row: ToolExecution
     task: asyncio.Task[object]
@@ -35,7 +35,7 @@ class _Call:
 
 
 class LoopExecutions:
-    """The calls of one process. All methods belong to its event loop, but `nudge`, which any thread may call."""
+    """The calls of one process. All methods but `nudge` must be called on its event loop."""
 
     def __init__(self, owner: UUID) -> None:
         self._owner = owner
@@ -43,15 +43,15 @@ class LoopExecutions:
         self._work: set[asyncio.Task[bool]] = set()
         self._calls: dict[UUID, _Call] = {}
         self._draining = False
-        self._time_is_up = False  # of the drain: what still runs has to be released
+        self._time_is_up = False  # of the drain: running calls have to be released
 
     def nudge(self, execution_id: UUID) -> None:
-        """There may be a call to make. Ignored when all slots are taken: a freed one looks for itself."""
+        """Offer a call; thread-safe. Ignored while all slots are taken: a freed slot looks for waiting calls."""
         self._loop.call_soon_threadsafe(self._offer, execution_id)
 
     async def look_after(self) -> None:
-        """End the calls whose executions were cancelled or given up. Called about twice a second."""
-        seen = list(self._calls.values())  # before the look: a call that begins meanwhile may not be in it
+        """Cancel the tasks of calls whose executions were ended elsewhere. Called about twice a second."""
+        seen = list(self._calls.values())  # before the query, which may miss a call that starts meanwhile
         if not seen:
             return
         running = await in_db(selectors.list_running, self._owner)
@@ -61,7 +61,7 @@ class LoopExecutions:
                 call.task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new; let calls end within the time; give back the rest, each by its effect class."""
+        """Accept no new calls, let running ones end within the time, and release the others by effect class."""
         self._draining = True
         if self._work:
             await asyncio.wait(self._work, timeout=seconds)
@@ -82,10 +82,10 @@ class LoopExecutions:
         was_full = len(self._work) >= conf.loop_slots()
         self._work.discard(task)
         if was_full and not task.cancelled() and task.result():
-            self._offer()  # a bell may have been ignored: this slot takes what has waited longest
+            self._offer()  # nudges may have been ignored: take the call that has waited longest
 
     async def _make_call(self, execution_id: UUID | None) -> bool:
-        """Whether it is worth looking for a further one."""
+        """Claim and run a call. Returns whether to look for another one."""
         try:
             row = await in_db(_claim, execution_id, self._owner)
             if row is None:
@@ -95,7 +95,7 @@ class LoopExecutions:
             ):
                 await self._carry_out(row)
         except Exception:
-            logger.exception("making call %s broke off", execution_id)
+            logger.exception("call %s failed unexpectedly", execution_id)
         return True
 
     async def _carry_out(self, row: ToolExecution) -> None:
@@ -110,14 +110,14 @@ class LoopExecutions:
             del self._calls[row.id]
 
     async def _outcome_of(self, call: _Call) -> Outcome | None:
-        """What the call comes to; None when it was cut short from outside."""
+        """Return the outcome, or None if the call was interrupted from outside."""
         row, task = call.row, call.task
         done, _ = await asyncio.wait({task}, timeout=row.timeout_seconds)
         if not done:
             task.cancel()
             done, _ = await asyncio.wait({task}, timeout=conf.GRACE_SECONDS)
             if not done:
-                logger.error("the tool %s does not end when it is cancelled, execution %s", row.tool, row.id)
+                logger.error("the tool %s ignores cancellation, execution %s", row.tool, row.id)
             return runner.timed_out(row)
         if call.given_up or (self._time_is_up and task.cancelled()):
             return None
@@ -128,23 +128,23 @@ class LoopExecutions:
             return runner.failed(row, error)
         try:
             return runner.completed(task.result())
-        except Exception as problem:  # the tool returned what is no JSON value
+        except Exception as problem:  # the tool did not return a JSON value
             return runner.failed(row, problem)
 
     async def _record(self, row: ToolExecution, outcome: Outcome) -> None:
-        """Store the outcome, waiting for a database that is away rather than losing what was done."""
+        """Store the outcome, retrying while the database is unavailable."""
         await run_until_stored(partial(runner.record_once, row, outcome), gives_up=lambda: self._time_is_up)
 
 
 def open_here(owner: UUID) -> LoopExecutions:
-    """Let this process make calls on the loop that is running, as `owner` (kernel/liveness)."""
+    """Let this process run calls on the running event loop, as `owner` (see audit_app.liveness)."""
     global _here
     _here = LoopExecutions(owner)
     return _here
 
 
 def nudge(execution_id: UUID) -> None:
-    """There may be a call for this process to make; nothing when it makes none. From any thread."""
+    """Offer a call to this process. Ignored if it runs none. Thread-safe."""
     if _here:
         _here.nudge(execution_id)
 
@@ -153,7 +153,7 @@ _here: LoopExecutions | None = None
 
 
 def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
-    """The execution, or the one that has waited longest for a loop."""
+    """Claim the execution, or by default the one that has waited longest for a loop."""
     wanted = execution_id or selectors.find_waiting_for_loop()
     return runner.claim(wanted, owner) if wanted else None
 
@@ -161,7 +161,7 @@ def _claim(execution_id: UUID | None, owner: UUID) -> ToolExecution | None:
 async def _run(row: ToolExecution) -> object:
     tool = await in_db(_begin, row)
     if not isinstance(tool, AsyncTool):
-        raise ToolError(f"The tool {row.tool} is not available any more.")
+        raise ToolError(f"The tool {row.tool} is no longer available.")
     return await tool.run(row.arguments, runner.context_of(row))
 
 

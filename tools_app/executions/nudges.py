@@ -1,4 +1,4 @@
-"""Rings for the tools workers and stops what they run. The rows are the truth; everything here may be lost."""
+"""Nudges of the tools workers, and kills of their processes. The rows are authoritative: every message may be lost."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,7 @@ EXECUTE_HERE = "tools.execute_here"
 
 
 def nudge_worker(row: ToolExecution) -> None:
-    """After commit, ask a worker to run this execution under its time limits. Ringing twice does no harm."""
+    """After commit, nudge a worker to run this execution under its time limits. Idempotent."""
     if row.runs_in_loop:
         nudge(EXECUTE_HERE, str(row.id), queue=conf.LOOP_QUEUE)
         return
@@ -29,10 +29,11 @@ def nudge_worker(row: ToolExecution) -> None:
 
 
 def nudge_if_done(row: ToolExecution) -> None:
-    """After commit, tell whoever planned the row that its run has no open execution left; nothing if it has one.
+    """After commit, nudge the planner of the row if its run has no open execution left.
 
-    Call it after `emit`: the timeline head that emit locks lets the last two of a run commit one after the other, so
-    that the second of them sees the first one's end.
+    Call it after `emit`, which locks the timeline head: so the last two executions of a run commit one after the other,
+    and
+    the second one sees the end of the first.
     """
     if not selectors.has_open(row.run_id):
         nudge(row.on_done, str(row.run_id), queue=row.on_done_queue)
@@ -41,7 +42,7 @@ def nudge_if_done(row: ToolExecution) -> None:
 def stop(rows: Sequence[ToolExecution]) -> None:
     """After commit, kill the processes that run these executions. The rows must be terminal by then.
 
-    Those on an event loop share its process: the loop sees within half a second that they have ended.
+    Calls on an event loop share its process: the loop cancels them within half a second.
     """
     ids = [str(row.id) for row in rows if not row.runs_in_loop]
     if ids:

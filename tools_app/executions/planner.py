@@ -1,4 +1,4 @@
-"""Turns what a model asked into execution rows: offered, checked, decided, stored and rung for. Runs no tool."""
+"""Turns the calls that a model requested into execution rows: validated, authorized, stored, nudged. Runs no tool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,8 +53,13 @@ class StepContext:
 
 @dataclass(frozen=True)
 class Planned:
-    """executions: one per call, in the order of the calls; events: for the caller to emit, in their order; asks: a
-    person has to approve some of them first; questions: a person has to answer some of them."""
+    """Result of planning.
+
+    executions: one per call, in the order of the calls.
+    events: for the caller to emit, in this order.
+    asks: whether some executions wait for an approval.
+    questions: whether some wait for an answer.
+    """
 
     executions: tuple[ExecutionView, ...]
     events: list[NewEvent]
@@ -64,9 +69,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one call comes to. error: why it will not be run, in words for the model; asks: why a person has to
-    approve it first; question: what a person has to answer; all empty when it runs at once; is_charged: it counts
-    against the agent's budget."""
+    """Plan of one call, which runs at once unless `error`, `asks` or `question` is set.
+
+    error: why it will not be run, for the model.
+    asks: the approval request to make first.
+    question: the question that a user has to answer.
+    is_charged: whether it counts against the agent's budget.
+    """
 
     arguments: dict[str, Any]
     effect: Effect
@@ -81,11 +90,12 @@ class _Plan:
 
 
 def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
-    """The tools an agent's model is offered: those that its policy does not refuse outright. May read the database."""
+    """Return the tools to offer to the agent's model: those that its policy does not deny outright. Reads the
+    database."""
     limit = conf.max_timeout_seconds()
     known = catalogue.list_tools(agent_policy.agent_id)
     return tuple(
-        # A person takes the time they take: their tools have no limit to ask for.
+        # Questions to users have no time limit of their own to request.
         tool.spec if isinstance(tool, HumanTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
         for tool in known
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
@@ -100,15 +110,16 @@ def plan_executions(
     session_policy: SessionPolicy = OPEN_SESSION,
     text_length: int,
 ) -> Planned:
-    """Store one execution per call of a step, in the caller's transaction, and nudge a worker for each that may run.
+    """Store one execution per call of a step, and nudge a worker for each that may run.
 
-    A call that a person has to approve first waits for the decision, pending, with an approval beside it; one that a
-    person carries out waits for their answer, with a question beside it.
-
-    A call that cannot be run (unknown tool, broken or unfit arguments, refused by the policy) is born Failed with an
-    error the model can act on. text_length: code points of the step's text; on_done: the Celery task, on the queue
-    on_done_queue, to nudge with the run's id when the last open execution has ended. The caller emits the facts, and
-    goes on at once when no execution is open. A second plan of the same step raises IntegrityError.
+    An invalid call (unknown tool, malformed arguments, denied by the policy) is stored as Failed, with an error that
+    the
+    model can act on. A call that needs approval stays pending, with an approval request; a question stays pending, with
+    an
+    input request.
+    text_length: code points of the step's text.
+    Joins the caller's transaction. The caller emits the events, and continues the run at once if no execution is open.
+    Raises IntegrityError if the step was planned before.
     """
     gate = Gate(policy, session_policy, actor=context.actor, run_id=context.run_id)
     plans = [_plan(call, gate) for call in calls]
@@ -137,11 +148,11 @@ def plan_executions(
 def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolExecution:
     now = timezone.now()
     if plan.error:
-        birth: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
+        initial: dict[str, Any] = {"status": ExecutionStatus.FAILED, "error": plan.error, "completed_at": now}
     elif plan.asks or plan.question:
-        birth = {"status": ExecutionStatus.PENDING}  # nobody is rung before someone has approved or answered
+        initial = {"status": ExecutionStatus.PENDING}  # nudged once it is approved or answered
     else:
-        birth = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RENUDGE_SECONDS)}
+        initial = {"status": ExecutionStatus.PENDING, "renudge_at": transitions.renudge_at(conf.RENUDGE_SECONDS)}
     row = ToolExecution(
         call_index=index,
         call_id=_clean(call.id, 200),
@@ -156,7 +167,7 @@ def _row(index: int, call: ToolCall, plan: _Plan, context: StepContext) -> ToolE
         created_at=now,
         request_id=request_id.get(),
         **vars(context),
-        **birth,
+        **initial,
     )
     if plan.error:
         row.receipt = receipts.sign(row)
@@ -184,7 +195,7 @@ def _plan(call: ToolCall, gate: Gate) -> _Plan:
 
 
 def _decided(tool: AnyTool, arguments: dict[str, Any], seconds: int, gate: Gate) -> _Plan:
-    # To ask a person whether a person may be asked is one question too many.
+    # A question needs no approval: it would only be another question.
     question = tool.question_of(arguments) if isinstance(tool, HumanTool) else None
     verdict = gate.decide(tool, arguments, is_question=question is not None)
     error = f"This call is not allowed: {verdict.reason} Do not repeat it." if isinstance(verdict, Deny) else ""
@@ -208,12 +219,12 @@ _NO_TOOL = ToolSpec(name="", description="", parameters={})
 
 def _unknown_tool(name: str, arguments: dict[str, Any], gate: Gate) -> _Plan:
     known = ", ".join(spec.name for spec in specs_for(gate.agent_policy, gate.session_policy)) or "none"
-    error = f"There is no tool {_clean(name, 120)!r}. The tools you have: {known}."
+    error = f"There is no tool {_clean(name, 120)!r}. Available tools: {known}."
     return _Plan(
         arguments, _NO_TOOL.effect, _NO_TOOL.risk, _NO_TOOL.timeout_seconds, "not decided: unknown tool", error
     )
 
 
 def _clean(text: str, length: int) -> str:
-    """A model's own name or id as a column of that length can hold it."""
+    """Return a text chosen by the model as a column of that length can store it."""
     return text.replace("\0", "").encode(errors="replace").decode()[:length]

@@ -1,4 +1,4 @@
-"""Finds what a call that waits for approval would change: from its arguments, or from the tool that would run it."""
+"""Finds the change that a call waiting for approval would make, from its arguments or from its tool."""
 
 import logging
 
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def find_change(approval: ApprovalView) -> Change | None:
-    """None when there is nothing to be shown as a change. A tool that fails to tell costs its preview only."""
+    """Return the change, or None if there is none to show, or the tool fails to compute it."""
     if change := changes.find_change(approval.arguments):
         return change
     tool = catalogue.find_tool(approval.tool, approval.agent_id)
@@ -21,5 +21,5 @@ def find_change(approval: ApprovalView) -> Change | None:
             approval.arguments, run_id=approval.run_id, session_id=approval.session_id, agent_id=approval.agent_id
         )
     except Exception:
-        logger.exception("%s could not say what its call would change", approval.tool)
+        logger.exception("the preview of a call of %s failed", approval.tool)
         return None

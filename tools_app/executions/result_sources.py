@@ -1,7 +1,7 @@
-"""What a tool's result is taken from, under ids by which a model can cite it. Pure.
+"""Sources of a tool's result, with ids by which a model can cite them. Pure.
 
-A result declares it as a top-level `sources: [{"uri", "title", "quote", "offset"?}]`. Each gets an id, `cite`, made of
-what it says: the same passage has the same id whenever it is found, and nothing has to be kept to know it again.
+A result declares them as a top-level `sources: [{"uri", "title", "quote", "offset"?}]`. Each receives an id, `cite`,
+derived from its content, so that the same passage always has the same id and no state is needed.
 """
 
 import json
@@ -19,7 +19,7 @@ _IDS = UUID("6f0d3f1c-5d0e-4c8e-9a53-7d1a2b6c40e9")
 
 @dataclass(frozen=True)
 class Source:
-    """A passage. offset: where the quote begins in what it is taken from, in code points, if that is known."""
+    """A passage. offset: start of the quote in its document, in code points, if known."""
 
     id: UUID
     uri: str
@@ -29,7 +29,7 @@ class Source:
 
 
 def stamped(value: Any) -> Any:
-    """The value of a result with an id on each of its sources. What has no sources, or odd ones, stays as it is."""
+    """Return the value of a result with an id on each of its sources. Malformed sources are left unchanged."""
     if not isinstance(value, dict) or not isinstance(value.get(KEY), list):
         return value
     listed = value[KEY]
@@ -37,7 +37,7 @@ def stamped(value: Any) -> Any:
 
 
 def read(output: str | None) -> tuple[Source, ...]:
-    """The sources of a stored result (its JSON text), in order; none when it has none or is no JSON."""
+    """Return the sources of a stored result (its JSON text), in order; empty if it has none or is not JSON."""
     try:
         value = json.loads(output or "null")
     except (ValueError, RecursionError):
@@ -50,12 +50,12 @@ def read(output: str | None) -> tuple[Source, ...]:
 def _stamped(item: Any) -> Any:
     if not _is_source(item):
         return item
-    said = [item["uri"], item.get("quote"), item.get("offset")]
-    return {**item, ID: str(uuid5(_IDS, canonical_json(said).encode(errors="replace").decode()))}
+    content = [item["uri"], item.get("quote"), item.get("offset")]
+    return {**item, ID: str(uuid5(_IDS, canonical_json(content).encode(errors="replace").decode()))}
 
 
 def _is_source(item: Any) -> bool:
-    """Whether it can be cited: it names what it is taken from, and nothing in it is of an odd kind."""
+    """Return whether the item is well-formed, so that it can be cited."""
     if not isinstance(item, dict) or not isinstance(item.get("uri"), str) or not 0 < len(item["uri"]) <= MAX_URI:
         return False
     texts = (item.get("title"), item.get("quote"))

@@ -1,4 +1,4 @@
-"""Runs one execution inside a tools worker's process and records what came of it."""
+"""Runs one execution in a tools worker's process and stores its outcome."""
 
 import json
 import logging
@@ -27,16 +27,16 @@ from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError
 
 logger = logging.getLogger(__name__)
 
-# How long a finished result waits for a database that is away.
+# Retries of storing a result while the database is unavailable.
 _RECORD_TRIES = 30
 _RECORD_PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an execution: `output` (JSON text) when it completed, else `error`, in words for the model.
+    """Outcome of an execution: `output` (JSON text) if it completed, else `error` for the model.
 
-    The rest is the guard's: see `guard.Screened`.
+    The other fields are explained at `guard.Screened`.
     """
 
     status: ExecutionStatus
@@ -48,10 +48,11 @@ class Outcome:
 
 
 def execute(execution_id: UUID) -> None:
-    """Run a pending execution and record its result; nothing if it is not pending any more.
+    """Run a pending execution and store its result. Does nothing if it is no longer pending.
 
-    Blocks until the tool returns, fails, or Celery's soft limit interrupts it. Owns its transactions. Run twice, the
-    second finds nothing to do; a result that comes after the execution was given up is dropped.
+    Blocks until the tool returns, fails, or Celery's soft limit interrupts it. Owns its transactions. Idempotent; a
+    result
+    that arrives after the execution was ended elsewhere is dropped.
     """
     row = claim(execution_id, liveness.start("tools"))
     if row is None:
@@ -64,12 +65,15 @@ def execute(execution_id: UUID) -> None:
             events.notify_started(row)
             outcome = _run(row)
             record(row, outcome)
-        except SoftTimeLimitExceeded:  # it may strike anywhere, also while a result is being stored
+        except SoftTimeLimitExceeded:  # may be raised anywhere, even while a result is being stored
             record(row, outcome or timed_out(row))
 
 
 def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
-    """Make a pending execution this process's to run. None: it is not pending any more, or its agent is stopped."""
+    """Claim a pending execution for this process. Owns its transaction.
+
+    Returns None if it is no longer pending, or its agent is stopped.
+    """
     with transaction.atomic():
         if not move(execution_id, ExecutionStatus.RUNNING, owner=owner):
             return None
@@ -81,9 +85,10 @@ def claim(execution_id: UUID, owner: UUID) -> ToolExecution | None:
 
 
 def finish(row: ToolExecution, outcome: Outcome) -> bool:
-    """Store the end of this attempt with its fact, and ring if it was the run's last open one. False: too late.
+    """Store the end of this attempt and its events, and nudge if it was the run's last open execution.
 
-    Joins the caller's transaction, which must be `atomic`; `row` is the execution as it was claimed or last read.
+    row: as it was claimed or last read.
+    Joins the caller's transaction, which must be `atomic`. Returns whether the attempt was still current.
     """
     columns: dict[str, Any] = {"output": outcome.output, "error": outcome.error}
     if outcome.warning:
@@ -98,7 +103,7 @@ def finish(row: ToolExecution, outcome: Outcome) -> bool:
 
 
 def record(row: ToolExecution, outcome: Outcome) -> None:
-    """Store the outcome of the attempt, waiting for a database that is away rather than losing what was done."""
+    """Store the outcome of the attempt, retrying while the database is unavailable."""
     for tries_left in reversed(range(_RECORD_TRIES)):
         try:
             record_once(row, outcome)
@@ -106,16 +111,16 @@ def record(row: ToolExecution, outcome: Outcome) -> None:
         except Exception as error:
             if not (tries_left and is_away(error)):
                 raise
-            logger.warning("the result of execution %s could not be stored, trying again", row.id, exc_info=True)
+            logger.warning("the result of execution %s could not be stored, retrying", row.id, exc_info=True)
             connection.close()
             time.sleep(_RECORD_PAUSE_SECONDS)
 
 
 def record_once(row: ToolExecution, outcome: Outcome) -> None:
-    """Store the outcome of the attempt, in a transaction of its own, unless the attempt was given up."""
+    """Store the outcome of the attempt, unless the attempt was ended elsewhere. Owns its transaction."""
     with transaction.atomic():
         if not finish(row, outcome):
-            logger.info("the result of execution %s came too late and was dropped", row.id)
+            logger.info("the result of execution %s was too late and was dropped", row.id)
 
 
 def _run(row: ToolExecution) -> Outcome:
@@ -124,19 +129,19 @@ def _run(row: ToolExecution) -> Outcome:
         return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} is not available on this worker.")
     process = os.getpid()
     try:
-        # What the system prompt itself sends the model to are instructions, and meant to be.
+        # The system prompt refers the model to these instructions, so they are not screened.
         return completed(tool.run(row.arguments, context_of(row)), is_trusted=bool(tool.spec.prompt_line))
     except SoftTimeLimitExceeded:
         raise
-    except Exception as error:  # whatever a tool raises ends this call, not the worker
+    except Exception as error:  # must not end the worker
         return failed(row, error)
     finally:
         if os.getpid() != process:
-            os._exit(1)  # a copy of this process that the tool made: it must not go on as a second worker
+            os._exit(1)  # the tool forked: the child must not continue as a second worker
 
 
 def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
-    """What a tool returned. is_trusted: an operator put it there to be followed. Raises when it is no JSON value."""
+    """Return the outcome for a tool's value. is_trusted: do not screen it. Raises if it is not a JSON value."""
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
     return Outcome(
@@ -149,7 +154,7 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
-    """What a tool raised, in words for the model; the details of a fault are for the log alone."""
+    """Return the outcome for an exception. Details of a tool's fault are logged only."""
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
         return Outcome(
@@ -164,12 +169,12 @@ def failed(row: ToolExecution, error: BaseException) -> Outcome:
 
 
 def timed_out(row: ToolExecution) -> Outcome:
-    """Its time was over before it returned."""
+    """Return the outcome of a call that exceeded its time limit."""
     return Outcome(ExecutionStatus.TIMED_OUT, error=f"The call did not finish within {row.timeout_seconds} seconds.")
 
 
 def context_of(row: ToolExecution) -> ToolContext:
-    """What the tool is told of its surroundings."""
+    """Return the context that the tool receives."""
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
     return ToolContext(
         execution_id=row.id,
@@ -183,7 +188,7 @@ def context_of(row: ToolExecution) -> ToolContext:
 
 
 def _as_text(value: Any) -> str:
-    """The value as JSON text that fits the column; cut, with a note for the model, when it is too long."""
+    """Return the value as JSON text that fits the column; truncated, with a note for the model, if it is too long."""
     text = _storable(schema.without_nul(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     if len(text) <= conf.MAX_OUTPUT_CHARACTERS:
         return text
@@ -192,6 +197,5 @@ def _as_text(value: Any) -> str:
 
 
 def _storable(text: str) -> str:
-    """Without the secrets that this process has used, and without what a database refuses in a text: NUL characters
-    and half surrogate pairs."""
+    """Return the text without the secrets that this process has used, NUL characters and unpaired surrogates."""
     return redact.without_remembered(text).replace("\0", "").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""One pass of the tools' reaper: finds executions whose nudge, process or end was lost, and sees them through."""
+"""One pass of the tools' sweeper: recovers executions whose nudge, process or end was lost."""
 
 from datetime import datetime, timedelta
 from enum import Enum
@@ -21,17 +21,17 @@ _NUDGES_PER_PASS = 100
 
 
 class Rescue(Enum):
-    """What a running execution needs."""
+    """Treatment of a running execution."""
 
-    NOTHING = "it is being worked on"
-    TIME_OUT = "its time is up, and its process has been killed or should have been"
-    RUN_AGAIN = "its process died, and repeating the call does no harm"
-    GIVE_UP = "its process died, each time it was begun"
-    MARK_UNKNOWN = "its process died, and the call may have had its effect"
+    NOTHING = "it is running"
+    TIME_OUT = "its time limit has passed, and its process was killed or should have been"
+    RUN_AGAIN = "its process died, and the call may be repeated"
+    GIVE_UP = "its process died in every attempt"
+    MARK_UNKNOWN = "its process died, and the call may have taken effect"
 
 
 def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds: int, *, is_dead: bool) -> Rescue:
-    """What to do with a running execution. Pure. ran: how long the present attempt has been under way."""
+    """Return the treatment of a running execution. ran: how long the current attempt has been running."""
     limit = timedelta(seconds=timeout_seconds)
     if is_dead:
         if ran >= limit:
@@ -45,10 +45,11 @@ def choose_rescue(effect: Effect, attempts: int, ran: timedelta, timeout_seconds
 
 
 def sweep(observer: Observer) -> set[UUID]:
-    """Look once at every running execution and at the pending ones that nobody has begun. Called about each second.
+    """Check every running execution, and the pending ones whose nudge may be lost. Called about once a second.
 
-    Any number of processes may sweep at once: each act is one guarded update in a transaction of its own. Returns the
-    runs for which a person was waited for too long.
+    Safe to run in any number of processes: each action is one guarded update in a transaction of its own. Returns the
+    runs
+    whose approval or question has expired.
     """
     _rescue_running(observer)
     _renudge()
@@ -73,8 +74,8 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
             _end(row, ExecutionStatus.TIMED_OUT, error, stop=not is_dead)
         case Rescue.MARK_UNKNOWN:
             error = (
-                "The process that ran this call died, so its outcome is unknown: it may have happened. Check before "
-                "you repeat it."
+                "The process that ran this call died, so its outcome is unknown: it may have taken effect. Check "
+                "before you repeat it."
             )
             _end(row, ExecutionStatus.UNKNOWN, error)
         case Rescue.GIVE_UP:
@@ -86,7 +87,7 @@ def _rescue(row: ToolExecution, rescue: Rescue, *, is_dead: bool) -> None:
 
 
 def release(row: ToolExecution) -> None:
-    """The process that runs this attempt has to end first: what may be repeated runs elsewhere, the rest is unknown."""
+    """Release the call before its process ends: a repeatable one is run elsewhere, any other one is marked unknown."""
     _rescue(row, Rescue.MARK_UNKNOWN if Effect(row.effect) is Effect.ONCE else Rescue.RUN_AGAIN, is_dead=True)
 
 
@@ -107,7 +108,7 @@ def _renudge() -> None:
 
 
 def _renudge_late(row: ToolExecution, now: datetime) -> None:
-    # Each pause is as long as the row has waited, so that a long queue is not flooded with its own echoes.
+    # Exponential back-off, so that repeated nudges do not flood a long queue.
     waited = (now - row.created_at).total_seconds()
     pause = min(max(waited, conf.RENUDGE_SECONDS), conf.RENUDGE_MAX_SECONDS)
     with transaction.atomic():

@@ -1,4 +1,5 @@
-"""The only writer of the status of executions, approvals and questions: guarded UPDATEs, whose row count decides."""
+"""The only writer of the status of executions, approvals and questions: guarded UPDATEs, whose row count is the
+result."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from tools_app.types import ApprovalStatus, ExecutionStatus, InputStatus
 
 PENDING, RUNNING = ExecutionStatus.PENDING, ExecutionStatus.RUNNING
 
-# From where each status may be reached. A terminal status is never left.
+# The statuses from which each status can be reached. Terminal statuses are final.
 SOURCES: dict[ExecutionStatus, tuple[ExecutionStatus, ...]] = {
     ExecutionStatus.PENDING: (RUNNING,),
     ExecutionStatus.RUNNING: (PENDING,),
@@ -27,11 +28,11 @@ SOURCES: dict[ExecutionStatus, tuple[ExecutionStatus, ...]] = {
 
 
 def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None, **columns: Any) -> bool:
-    """Move the execution and stamp its times by the database's clock; at its end, its receipt. False: someone else was
-    first.
+    """Move the execution to a status and set its times by the database's clock; at its end, its receipt.
 
-    attempt: only if this is still the attempt under way, so that a process that was given up writes nothing;
-    columns: what changes with the status (owner, output, error). Joins the caller's transaction.
+    attempt: only if this is still the current attempt, so that a process that lost its claim writes nothing.
+    columns: other columns to set (owner, output, error).
+    Joins the caller's transaction. Returns False if the execution was in another status.
     """
     rows = ToolExecution.objects.filter(id=execution_id, status__in=SOURCES[to])
     if attempt is not None:
@@ -45,7 +46,7 @@ def move(execution_id: UUID, to: ExecutionStatus, *, attempt: int | None = None,
 
 
 def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str = "", decision: str = "") -> bool:
-    """Decide a pending approval, once. An expired one can only expire, whoever is first. Joins the transaction."""
+    """Decide a pending approval, once. After its expiry it can only expire. Joins the caller's transaction."""
     rows = Approval.objects.filter(id=approval_id, status=ApprovalStatus.PENDING)
     if to in (ApprovalStatus.APPROVED, ApprovalStatus.DENIED):
         rows = rows.filter(expires_at__gt=Now())
@@ -53,7 +54,7 @@ def settle(approval_id: UUID, to: ApprovalStatus, *, decided_by: str, note: str 
 
 
 def settle_input(request_id: UUID, to: InputStatus, *, answered_by: str) -> bool:
-    """End a pending question, once. An expired one can only expire, whoever is first. Joins the transaction."""
+    """End a pending question, once. After its expiry it can only expire. Joins the caller's transaction."""
     rows = InputRequest.objects.filter(id=request_id, status=InputStatus.PENDING)
     if to is InputStatus.ANSWERED:
         rows = rows.filter(expires_at__gt=Now())
@@ -69,5 +70,5 @@ def _stamps(to: ExecutionStatus) -> dict[str, Any]:
 
 
 def renudge_at(seconds: float) -> Any:
-    """A column value: that many seconds from now, by the database's clock."""
+    """Return a column value: that many seconds from now, by the database's clock."""
     return Now() + timedelta(seconds=seconds)

@@ -1,6 +1,6 @@
-"""Questions to the person an agent talks to: stored beside the execution that waits, answered by their next message.
+"""Questions to the user of a session, stored beside the execution that waits and answered by the user's next message.
 
-An answer, the clock and a cancelled run all pass the same guarded update, so the first one counts.
+Answers, expiry and cancelled runs all use the same guarded update: the first one counts.
 """
 
 import json
@@ -26,14 +26,14 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True)
 class Answered:
-    """Which execution an answer ended, and the facts of it for the caller to emit."""
+    """The execution that an answer ended, and the events for the caller to emit."""
 
     execution_id: UUID
     events: list[NewEvent]
 
 
 def request_input(row: ToolExecution, question: Question) -> InputRequest:
-    """Store the question of an execution that was planned in this transaction. Expires by the database's clock."""
+    """Store the question of an execution planned in this transaction. Expires by the database's clock."""
     request = InputRequest(
         execution=row,
         run_id=row.run_id,
@@ -50,9 +50,10 @@ def request_input(row: ToolExecution, question: Question) -> InputRequest:
 
 
 def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
-    """Answer the run's oldest open question, in the caller's transaction, which emits the facts and has the run go on.
+    """Answer the run's oldest open question, in the caller's transaction.
 
-    actor: who answers. None, and nothing done, when the run asks nothing (any more).
+    actor: the user who answers.
+    The caller emits the events and resumes the run. Returns None, without changes, if the run has no open question.
     """
     rows = InputRequest.objects.select_related("execution").filter(run_id=run_id, status=InputStatus.PENDING)
     request = rows.order_by("execution__step", "execution__call_index").first()
@@ -61,7 +62,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
     row = _lock(request)
     if not settle_input(request.id, InputStatus.ANSWERED, answered_by=actor):
         return None
-    # Begun and ended in one go: nobody but the person worked on it.
+    # Started and completed at once: no process runs it.
     if not move(row.id, ExecutionStatus.RUNNING):
         return None
     output = json.dumps(_value(row, request, text), ensure_ascii=False)
@@ -72,7 +73,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
 
 
 def expire_inputs() -> set[UUID]:
-    """One pass of the sweeper: questions that nobody answered in time. Returns whose they were."""
+    """End the questions that have expired; part of the sweep. Returns their runs."""
     runs: set[UUID] = set()
     due = InputRequest.objects.select_related("execution").filter(status=InputStatus.PENDING, expires_at__lte=Now())
     for request in due.order_by("expires_at")[:_AT_ONCE]:
@@ -85,18 +86,18 @@ def expire_inputs() -> set[UUID]:
 
 
 def withdraw_input(row: ToolExecution) -> None:
-    """The execution was cancelled, so its question, if any, needs no answer. In the caller's transaction."""
+    """Cancel the open question, if any, of a cancelled execution, in the caller's transaction."""
     for request in InputRequest.objects.filter(execution=row, status=InputStatus.PENDING):
         settle_input(request.id, InputStatus.CANCELLED, answered_by="system")
 
 
 def _lock(request: InputRequest) -> ToolExecution:
-    """The execution's row first, then the question's, as whoever cancels takes them."""
+    """Lock the execution's row before the question's, in the same order as a cancellation."""
     return ToolExecution.objects.select_for_update().get(pk=request.execution_id)
 
 
 def _end_unanswered(row: ToolExecution) -> None:
-    error = "Nobody answered in time. Go on without the answer, or say what you need it for."
+    error = "The user did not answer in time. Continue without the answer, or explain why you need it."
     if move(row.id, ExecutionStatus.FAILED, error=error):
         row.refresh_from_db()
         audit.emit([events.ended(row)])
@@ -105,6 +106,6 @@ def _end_unanswered(row: ToolExecution) -> None:
 
 def _value(row: ToolExecution, request: InputRequest, text: str) -> Any:
     tool = catalogue.find_tool(row.tool, row.agent_id)
-    if not isinstance(tool, HumanTool):  # it was taken away while the person thought
+    if not isinstance(tool, HumanTool):  # it was removed meanwhile
         return {"answer": text}
     return tool.answer_of(selectors.question_of(request), text)

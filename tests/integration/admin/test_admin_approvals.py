@@ -66,7 +66,7 @@ def test_only_the_first_decision_counts(pages, approval):
     html = pages.post(f"{LIST}{approval.pk}/deny/", SURE, follow=True).content.decode()
     approval.refresh_from_db()
     assert approval.status == "approved"
-    assert "was approved already" in html and "/approve/" not in html
+    assert "has already been approved" in html and "/approve/" not in html
 
 
 def test_asking_decides_nothing(pages, approval):

@@ -105,7 +105,7 @@ def test_a_question_that_nobody_answers_ends_and_a_later_message_is_a_message(ri
     assert late.run_id != accepted.run_id
     (execution,) = rig.wait(accepted.run_id).executions
     assert execution.status is ExecutionStatus.FAILED
-    assert "Nobody answered" in (execution.error or "")
+    assert "did not answer in time" in (execution.error or "")
     rig.wait(late.run_id)
 
 

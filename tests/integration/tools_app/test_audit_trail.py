@@ -113,7 +113,7 @@ SPENT = AgentPolicy("full", agent_id="default", budgets=Budgets(0))
         pytest.param(FULL, services.execute, Story("allow", None, "Failed", "No such page."), id="failed"),
         pytest.param(FULL, leave(60), Story("allow", None, "TimedOut", "within 10 seconds"), id="timed out"),
         pytest.param(
-            FULL, services.cancel_execution, Story("allow", None, "Cancelled", "A person cancelled"), id="cancelled"
+            FULL, services.cancel_execution, Story("allow", None, "Cancelled", "A user cancelled"), id="cancelled"
         ),
         pytest.param(FULL, leave(1), Story("allow", None, "Unknown", "outcome is unknown"), id="unknown"),
     ],

@@ -43,7 +43,7 @@ def test_cancelling_one_call_lets_its_run_go_on(plan, stopped, nudges):
     assert nudges.of("test.done") == [str(execution.run_id)]
     cancelled = selectors.get_execution(execution.id)
     assert cancelled.status is ExecutionStatus.CANCELLED
-    assert without_receipt(cancelled.text_for_model) == "[Cancelled] A person cancelled this call."
+    assert without_receipt(cancelled.text_for_model) == "[Cancelled] A user cancelled this call."
 
 
 def test_what_has_ended_is_not_cancelled_again(plan, stopped):

@@ -261,4 +261,4 @@ def test_a_call_whose_tool_has_gone_says_so(plan, loop, make, monkeypatch) -> No
     (execution,) = plan(("wait", "{}"))
     monkeypatch.delitem(tools._items, "wait")
     loop.calls.nudge(execution.id)
-    assert ended(execution.id).error == "The tool wait is not available any more."
+    assert ended(execution.id).error == "The tool wait is no longer available."

@@ -72,7 +72,7 @@ def test_a_once_call_of_a_dead_process_is_never_repeated(begin, nudges):
     services.sweep(Observing(owner))
     done = selectors.get_execution(execution.id)
     assert done.status is ExecutionStatus.UNKNOWN
-    assert "it may have happened" in done.text_for_model
+    assert "it may have taken effect" in done.text_for_model
     assert nudges.of("tools.execute") == []
     assert nudges.of("test.done") == [str(execution.run_id)]
     assert Event.objects.get(type="tool.failed").payload["status"] == "Unknown"
