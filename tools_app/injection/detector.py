@@ -1,6 +1,6 @@
-"""Finds text that tries to give a model orders where it should only inform it. Pure; linear in the text's length.
+"""Detects text that tries to give orders to a model (prompt injection). Pure; linear in the length of the text.
 
-It knows common patterns and no more: what it finds is worth a look, what it does not find proves nothing.
+Recognizes common patterns only: no finding proves nothing.
 """
 
 import base64
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-SUSPICIOUS = 50  # from this score on something is done about it
+SUSPICIOUS = 50  # lowest score that is acted on
 MAX_CHARACTERS = 300_000
 _EXCERPT = 200
 _MOST_ENCODED = 20
@@ -20,7 +20,7 @@ _PIECE = 20_000
 
 @dataclass(frozen=True)
 class Finding:
-    """rule: the name of what was found; score: how telling it is alone, 1..100; excerpt: where."""
+    """A suspicious passage. rule: name of the rule; score: 1..100, if it is the only finding; excerpt: the passage."""
 
     rule: str
     score: int
@@ -38,14 +38,13 @@ def _rule(name: str, score: int, *alternatives: str) -> _Rule:
     return _Rule(name, score, re.compile("|".join(alternatives)))
 
 
-def _any(words: str) -> str:
-    """One of these words, `~` for a space."""
-    return "(?:" + "|".join(word.replace("~", " ") for word in words.split()) + ")"
+def _any(alternatives: str) -> str:
+    """Return a pattern of these alternatives; `~` is a space."""
+    return "(?:" + "|".join(word.replace("~", " ") for word in alternatives.split()) + ")"
 
 
-# Each repetition is bounded, each alternative begins with fixed words, and what was found before a second gap is not
-# looked for again, so that no text makes them slow.
-# They read text in lower case, in one width, with single spaces and without characters that cannot be seen.
+# Linear time: each repetition is bounded, each alternative begins with literal words, and atomic groups prevent
+# backtracking before a second gap. They match lower-case text in NFKC with single spaces and no invisible characters.
 _SHORT, _FAR = r"[^.!?\n]{0,30}", r"[^.!?\n]{0,60}"
 _ORDERS = _any("instruction prompt direction rule order guideline command message context anweisung instrucci consigne")
 _MODELS = _any("ai llm language~model assistant chatbot agent")
@@ -139,13 +138,13 @@ _INVISIBLE = re.compile(
 _TAGS = re.compile("[\U000e0020-\U000e007e]+")
 _LONE_SIGNS = re.compile("[\u200b\u200c\u200d\u2060-\u2064\ufeff]{4,}")
 _OVERRIDES = re.compile("[\u202d\u202e\u2066-\u2068]")
-# The flags of England, Scotland and Wales are written with tags behind a black flag.
+# The flags of England, Scotland and Wales consist of tag characters after a black flag.
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,7}\U000e007f")
 _SPACES = re.compile(r"[^\S\n]+")
 
 
 def inspect(text: str) -> tuple[Finding, ...]:
-    """What is suspicious in a text, the most telling first; of each rule once. Reads the first MAX_CHARACTERS."""
+    """Return the suspicious passages of a text, highest score first, one per rule. Reads the first MAX_CHARACTERS."""
     text = text[:MAX_CHARACTERS]
     found: dict[str, Finding] = {}
     for finding in (*_hidden(text), *_orders_in(text), *_images(text), *_encoded(text)):
@@ -155,7 +154,7 @@ def inspect(text: str) -> tuple[Finding, ...]:
 
 
 def score_of(findings: tuple[Finding, ...]) -> int:
-    """How sure we are that this is an attack, 0..100: the most telling finding, and half of each further one."""
+    """Return the probability of an attack, 0..100: the highest score, and half of each further one."""
     if not findings:
         return 0
     first, *others = findings
@@ -194,7 +193,7 @@ def _images(text: str) -> Iterator[Finding]:
 
 
 def _encoded(text: str) -> Iterator[Finding]:
-    """Orders in base64, which models read as easily as words."""
+    """Find orders in base64, which models can read."""
     for number, match in enumerate(_ENCODED.finditer(text)):
         if number == _MOST_ENCODED:
             return
@@ -209,14 +208,14 @@ def _encoded(text: str) -> Iterator[Finding]:
 
 
 def _plain(text: str) -> str:
-    """As a model reads it: one width, no invisible characters, lower case, single spaces."""
+    """Return the text as a model reads it: NFKC, no invisible characters, lower case, single spaces."""
     if not text.isascii():
         text = _INVISIBLE.sub("", _in_one_width(text))
     return _SPACES.sub(" ", text.replace("\r", "\n").lower())
 
 
 def _in_one_width(text: str) -> str:
-    """Piece by piece, because one character may become eighteen."""
+    """Return the text in NFKC, piece by piece: one character may become eighteen."""
     pieces: list[str] = []
     length = 0
     for start in range(0, len(text), _PIECE):

@@ -1,6 +1,6 @@
-"""An HTTP transport for event loops that can only reach what netguard lets it reach. It follows no redirect.
+"""An HTTP transport for event loops that connects only to addresses that `ssrf_guard` permits. Follows no redirects.
 
-Its errors are httpx2's own, with the kind of the fault as their text: an address or a URL may hold a secret.
+Its errors are httpx2's, with the kind of error as their text: an address or a URL may contain a secret.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ import httpx2
 
 from tools_app.network import ssrf_guard
 
-_LOOK_UP_SECONDS = 5.0
-_ADDRESSES_TRIED = 3
+LOOK_UP_SECONDS = 5.0
+ADDRESSES_TRIED = 3
 
 
 class AsyncGuardedTransport(httpx2.AsyncBaseTransport):
-    """reachable: `host:port` pairs that may be reached although they are not public."""
+    """A guarded transport. reachable: `host:port` pairs that may be reached although they are not public."""
 
     def __init__(self, reachable: Collection[str]) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -34,20 +34,7 @@ class AsyncGuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         target = ssrf_guard.check_url(str(request.url), allowed_private=self._reachable)
         try:
-            answer = await self._pool.handle_async_request(
-                httpcore2.Request(
-                    method=request.method,
-                    url=httpcore2.URL(
-                        scheme=target.url.raw_scheme,
-                        host=target.url.raw_host,
-                        port=target.url.port,
-                        target=target.url.raw_path,
-                    ),
-                    headers=request.headers.raw,
-                    content=cast(httpx2.AsyncByteStream, request.stream),
-                    extensions=request.extensions,
-                )
-            )
+            answer = await self._pool.handle_async_request(to_core(request, target.url))
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout, httpcore2.PoolTimeout) as error:
             raise httpx2.ConnectError(type(error).__name__) from error
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
@@ -76,7 +63,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves a name once, has every address checked, and connects to one that was."""
+    """Resolves a name once, has every address checked, and connects to one of those."""
 
     def __init__(self, reachable: Collection[str]) -> None:
         self._sockets = httpcore2.AnyIOBackend()
@@ -91,9 +78,9 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         addresses = await asyncio.to_thread(
-            ssrf_guard.resolve, host, port, seconds=_LOOK_UP_SECONDS, allowed_private=self._reachable
+            ssrf_guard.resolve, host, port, seconds=LOOK_UP_SECONDS, allowed_private=self._reachable
         )
-        *others, last = addresses[:_ADDRESSES_TRIED]
+        *others, last = addresses[:ADDRESSES_TRIED]
         for address in others:
             try:
                 return await self._sockets.connect_tcp(address, port, timeout=timeout)
@@ -105,7 +92,18 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
+def to_core(request: httpx2.Request, url: httpx2.URL) -> httpcore2.Request:
+    """Return the request as httpcore2 sends it, to this URL."""
+    return httpcore2.Request(
+        method=request.method,
+        url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        headers=request.headers.raw,
+        content=cast(Any, request.stream),
+        extensions=request.extensions,
+    )
+
+
 @cache
 def ssl_context() -> ssl.SSLContext:
-    """Made once a process: reading the system's certificates takes tens of milliseconds."""
+    """Return the shared SSL context: reading the system's certificates takes tens of milliseconds."""
     return httpx2.create_ssl_context()

@@ -11,7 +11,7 @@ from tools_app.types import ToolError
 
 MAX_BYTES = 2 * 1024 * 1024
 _MAX_REDIRECTS = 3
-# Headers of all answers, and what a TLS connection adds, on top of the body.
+# Headers of all responses and the overhead of TLS, on top of the body.
 _WIRE_EXTRA_BYTES = 512 * 1024
 _READ_SECONDS = 15.0
 _HEADERS = {
@@ -24,8 +24,14 @@ _TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "
 
 @dataclass(frozen=True)
 class Fetched:
-    """url: where the redirects led; media_type: lower case, without parameters; body: decompressed, at most MAX_BYTES;
-    is_cut: there was more; redirect: where another host's page would be, which was not asked."""
+    """A fetched page.
+
+    url: after redirects.
+    media_type: lower case, without parameters.
+    body: decompressed, at most MAX_BYTES.
+    is_cut: whether the body was longer.
+    redirect: URL of a redirect to another host, which was not followed.
+    """
 
     url: str
     status: int
@@ -37,16 +43,17 @@ class Fetched:
 
 
 def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetched:
-    """GET a text resource; any HTTP status is an answer. Blocks for at most about `seconds`.
+    """GET a text resource; any HTTP status is a result. Blocks for at most about `seconds`.
 
-    A redirect is followed within a host. One to another host or port is handed back: asking that one is another call,
-    which the rules about hosts have to allow.
-    Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
+    Redirects are followed within a host. One to another host or port is returned: following it is another call, which
+    the
+    rules about hosts have to permit.
+    Raises ToolError with a message for the model; RefusedTargetError for a URL that must not be reached.
     """
     target = ssrf_guard.check_url(url, allowed_private=allowed_private)
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
-    # trust_env=False: no proxy, no netrc; the guard's own connection is the only way out.
+    # trust_env=False: no proxy, no netrc; only the guarded connection.
     with (
         httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client,
         fault_texts(),
@@ -69,31 +76,34 @@ def _follow(client: httpx2.Client, target: ssrf_guard.CheckedUrl, allowed_privat
     raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
 
 
-def _is_same_place(asked: ssrf_guard.CheckedUrl, led_to: ssrf_guard.CheckedUrl) -> bool:
-    """The same server, also when it goes over from http to https on their usual ports."""
-    return asked.host == led_to.host and (asked.port == led_to.port or (asked.port, led_to.port) == (80, 443))
+def _is_same_place(source: ssrf_guard.CheckedUrl, target: ssrf_guard.CheckedUrl) -> bool:
+    """Return whether both are the same server; switching from http to https on the default ports counts as the same."""
+    return source.host == target.host and (source.port == target.port or (source.port, target.port) == (80, 443))
 
 
-def codings_are_known(response: httpx2.Response) -> bool:
-    """Whether the body is compressed in ways that are unpacked piece by piece, if at all."""
+def read_body(response: httpx2.Response, max_bytes: int) -> tuple[bytes, bool]:
+    """Return the decompressed body, at most `max_bytes`, and whether it was longer.
+
+    Raises ToolError for a compression that cannot be decompressed in pieces.
+    """
     codings = {coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")}
-    return codings <= {"", "identity", "gzip", "x-gzip", "deflate"}
+    if not codings <= {"", "identity", "gzip", "x-gzip", "deflate"}:
+        raise ToolError("The server's response is compressed in an unsupported way.")
+    body = bytearray()
+    for chunk in response.iter_bytes():  # in pieces, so that a decompression bomb is never unpacked
+        body += chunk[: max_bytes + 1 - len(body)]
+        if len(body) > max_bytes:
+            break
+    return bytes(body[:max_bytes]), len(body) > max_bytes
 
 
 def _read(response: httpx2.Response) -> Fetched:
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not _is_text(media_type):
-        raise ToolError(f"The URL leads to {media_type[:80]}, not to text.")
-    if not codings_are_known(response):
-        raise ToolError("The server's answer is compressed in a way that cannot be read.")
-    body = bytearray()
-    for chunk in response.iter_bytes():  # decompressed piece by piece, so that a bomb is cut, not unpacked
-        body += chunk[: MAX_BYTES + 1 - len(body)]
-        if len(body) > MAX_BYTES:
-            break
-    charset = response.charset_encoding
-    url = str(response.request.url)
-    return Fetched(url, response.status_code, media_type, charset, bytes(body[:MAX_BYTES]), len(body) > MAX_BYTES)
+        raise ToolError(f"The URL refers to {media_type[:80]}, not to text.")
+    body, is_cut = read_body(response, MAX_BYTES)
+    url, charset = str(response.request.url), response.charset_encoding
+    return Fetched(url, response.status_code, media_type, charset, body, is_cut)
 
 
 def _is_text(media_type: str) -> bool:

@@ -1,6 +1,6 @@
-"""Turns HTML into Markdown for a model: the part of a page that is worth reading, and where it leads to. Pure.
+"""Converts HTML to Markdown for a model: the main content of a page, and its links. Pure.
 
-Loaded by path at the first page: what it leans on takes seven megabytes in every process.
+Imported by path when the first page is converted: its dependencies take seven megabytes per process.
 """
 
 import re
@@ -30,22 +30,22 @@ _NOT_CONTENT = [
     "button",
     "dialog",
 ]
-# A <main> or <article> with less text than this is a shell; the whole page says more.
+# A <main> or <article> with less text than this is a placeholder; the whole page is used instead.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300
 _MAX_LINKS, _MAX_LINK_CHARACTERS, _MAX_ADDRESS_CHARACTERS = 200, 150, 1_000
-# What is parsed of a page: a million characters take seconds. (Markup that is broken on purpose takes longer, until
-# the tool's time limit ends it.)
+# Longer pages are truncated: a million characters take seconds to parse. (Markup that is malformed on purpose takes
+# longer, until the tool's time limit.)
 _MAX_HTML_CHARACTERS = 1_000_000
 
 
 def find_encoding(body: bytes) -> str | None:
-    """What the page says of itself, near its beginning."""
+    """Return the encoding that the page declares near its beginning."""
     return EncodingDetector.find_declared_encoding(body[:4096], is_html=True)
 
 
 def read(html: str, url: str) -> Readable:
-    """url: what relative links are relative to."""
+    """Return the content of the page. url: base of relative links."""
     soup = BeautifulSoup(html[:_MAX_HTML_CHARACTERS], "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     content = _main_part(soup)
@@ -55,7 +55,7 @@ def read(html: str, url: str) -> Readable:
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
-    """The part of the page that is worth reading, without what is there for browsers alone."""
+    """Return the main content of the page, without elements that are for browsers only."""
     for tag in soup.find_all([*_NOT_CONTENT, "head", "title"]):
         tag.decompose()
     for image in soup.find_all("img"):
@@ -94,7 +94,7 @@ def _links(content: Tag) -> tuple[tuple[str, str], ...]:
 def _markdown(content: Tag) -> str:
     try:
         text = str(MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(content))
-    except RecursionError:  # a page may be nested deeper than the converter can follow
+    except RecursionError:  # the page is nested too deeply for the converter
         text = content.get_text("\n", strip=True)
     lines = (line.rstrip() for line in text.splitlines())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

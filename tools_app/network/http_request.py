@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import httpx2
 
 from tools_app.network import ssrf_guard
-from tools_app.network.fetch import codings_are_known
+from tools_app.network.fetch import read_body
 from tools_app.network.ssrf_guard import RefusedTargetError
 from tools_app.network.transport import Budget, GuardedTransport, fault_texts
-from tools_app.types import ToolError
 
 MAX_BYTES = 1024 * 1024
 _WIRE_EXTRA_BYTES = 512 * 1024
@@ -19,7 +18,7 @@ USER_AGENT = "Komand http_request"
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: there was more."""
+    """An HTTP response. headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: it was longer."""
 
     url: str
     status: int
@@ -30,7 +29,8 @@ class HttpAnswer:
 
 
 def allows(hosts: Collection[str], host: str, port: int) -> bool:
-    """Whether a host is among `hosts`, all in lower case: `api.example.com`, perhaps with a port, `*.example.com`."""
+    """Return whether `hosts` has the host; all in lower case: `api.example.com`, with or without a port,
+    `*.example.com`."""
     for allowed in hosts:
         name, _, number = allowed.rpartition(":")
         if not (name and number.isdigit() and not name.endswith(":")):
@@ -52,13 +52,13 @@ def request(
     hosts: Collection[str],
     allowed_private: Collection[str],
 ) -> HttpAnswer:
-    """Any HTTP status is an answer. Blocks for at most about `seconds`. hosts: see `allows`.
+    """Make the request; any HTTP status is a result. Blocks for at most about `seconds`. hosts: see `allows`.
 
-    Raises ToolError (RefusedTargetError for a target that may not be reached) with a message for the model.
+    Raises ToolError with a message for the model; RefusedTargetError for a URL that must not be reached.
     """
     target = ssrf_guard.check_url(url, allowed_private=allowed_private)
     if not allows(hosts, target.host, target.port):
-        raise RefusedTargetError(f"The host {target.host} is not among those that may be reached.")
+        raise RefusedTargetError(f"The host {target.host} is not among the allowed hosts.")
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
     usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}
@@ -71,19 +71,7 @@ def request(
 
 
 def _read(response: httpx2.Response) -> HttpAnswer:
-    if not codings_are_known(response):
-        raise ToolError("The server's answer is compressed in a way that cannot be read.")
-    body = bytearray()
-    for chunk in response.iter_bytes():
-        body += chunk[: MAX_BYTES + 1 - len(body)]
-        if len(body) > MAX_BYTES:
-            break
+    body, is_cut = read_body(response, MAX_BYTES)
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return HttpAnswer(
-        str(response.request.url),
-        response.status_code,
-        headers,
-        response.charset_encoding,
-        bytes(body[:MAX_BYTES]),
-        len(body) > MAX_BYTES,
-    )
+    url, charset = str(response.request.url), response.charset_encoding
+    return HttpAnswer(url, response.status_code, headers, charset, body, is_cut)

@@ -1,7 +1,7 @@
-"""Which IP addresses are on the public internet. Pure.
+"""Public IP address ranges. Pure.
 
-The lists are our own, after IANA's special-purpose registries, because what Python's `is_global` says differs between
-its versions and knows nothing of the addresses that cloud machines serve their secrets from.
+The lists follow IANA's special-purpose address registries. Python's `is_global` differs between versions, and omits the
+metadata addresses of cloud providers.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -29,7 +29,7 @@ _REFUSED_V4 = [
         "240.0.0.0/4",  # reserved, broadcast
     )
 ]
-# Everything outside of it (loopback, mapped and compatible IPv4, unique local, link-local, multicast, …) is refused.
+# Everything else (loopback, mapped and compatible IPv4, unique local, link-local, multicast, …) is refused.
 _UNICAST_V6 = IPv6Network("2000::/3")
 _REFUSED_V6 = [
     IPv6Network(network)
@@ -41,12 +41,12 @@ _REFUSED_V6 = [
         "3fff::/20",  # documentation
     )
 ]
-# How an IPv6-only network reaches public IPv4 servers: as public as the IPv4 address in its last four bytes.
+# NAT64 (RFC 6052): as public as the IPv4 address in the last four bytes.
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether the address is one that anybody on the internet could reach."""
+    """Return whether the address is reachable from the public internet."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _REFUSED_V4)
     if address.scope_id is not None:

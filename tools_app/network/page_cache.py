@@ -1,7 +1,7 @@
-"""Pages that were fetched a moment ago, for the same agent: read on without asking the server again.
+"""A cache of fetched pages, per agent, so that reading on does not request the page again.
 
-A few slots an agent, each overwritten by the next page that falls into it, so that its size has a bound; away or
-flushed, it is just empty.
+Each agent has a fixed number of slots, which new pages overwrite, so that its size is bounded. If Valkey is unavailable
+or flushed, the cache is empty.
 """
 
 import json
@@ -24,7 +24,7 @@ _MAX_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it was read. url: after redirects; size_bytes: of its body as far as it was taken."""
+    """A page as it was read. url: after redirects; size_bytes: of the body as far as it was read."""
 
     url: str
     status: int
@@ -33,7 +33,7 @@ class Page:
 
 
 def find(agent_id: str, url: str) -> Page | None:
-    """The page of that URL, if the agent fetched it within KOMAND_FETCH_CACHE_SECONDS."""
+    """Return the page of this URL, if the agent fetched it within KOMAND_FETCH_CACHE_SECONDS."""
     if not conf.fetch_cache_seconds():
         return None
     try:
@@ -52,7 +52,7 @@ def find(agent_id: str, url: str) -> Page | None:
 
 
 def keep(agent_id: str, url: str, page: Page) -> None:
-    """Keep a page under the URL that was asked for, unless it is too long."""
+    """Store a page under the requested URL, unless it is too long."""
     seconds = conf.fetch_cache_seconds()
     if not seconds:
         return
@@ -62,7 +62,7 @@ def keep(agent_id: str, url: str, page: Page) -> None:
     try:
         valkey.sync_client().set(_slot(agent_id, url), packed, ex=seconds)
     except RedisError as error:
-        logger.warning("a page was not kept: %s", error)
+        logger.warning("the page cache cannot be written: %s", error)
 
 
 def _slot(agent_id: str, url: str) -> str:

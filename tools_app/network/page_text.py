@@ -1,4 +1,4 @@
-"""Makes text for a model out of what a web server sent: decodes it, and has HTML turned into Markdown. Pure."""
+"""Converts the body of an HTTP response to text for a model: decodes it, and converts HTML to Markdown. Pure."""
 
 import codecs
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from importlib import import_module
 
 _HTML = "tools_app.network.html_to_markdown"
 
-# Python's codecs of the encodings that the web uses. Others may be slow on purpose (punycode, idna) or no text at all.
+# Python's codecs of the web's encodings. Others may be exploitably slow (punycode, idna) or not text encodings.
 _CODECS = {
     "utf-8",
     "utf-16",
@@ -46,8 +46,7 @@ _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_
 
 @dataclass(frozen=True)
 class Readable:
-    """is_cut: the page was longer than what was made into text; links: text and address of what the page leads to, each
-    address once."""
+    """Text of a page. is_cut: whether the page was longer; links: (text, address) of its links, each address once."""
 
     title: str
     text: str
@@ -56,8 +55,13 @@ class Readable:
 
 
 def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut: bool = False) -> Readable:
-    """The text of a body. media_type: may be empty, then it is guessed; charset: as declared by the server, if any;
-    url: what relative links are relative to; is_cut: the body is only the beginning of it."""
+    """Return the text of a body.
+
+    media_type: may be empty, then it is guessed.
+    charset: as declared by the server, if any.
+    url: base of relative links.
+    is_cut: whether the body is truncated.
+    """
     is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
     text = decode(body, charset=charset, is_html=is_html, is_cut=is_cut)
     found = import_module(_HTML).read(text, url) if is_html else Readable("", text.strip())
@@ -65,8 +69,11 @@ def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut:
 
 
 def decode(body: bytes, *, charset: str | None, is_html: bool, is_cut: bool = False) -> str:
-    """The body as text, by the first of these that fits it: byte order mark, declared charset, the page's own word,
-    UTF-8; else Windows-1252. When the body is cut, so may be its last character, which is dropped."""
+    """Return the body as text, by the first encoding that fits: byte order mark, declared charset, the page's own
+    declaration, UTF-8; else Windows-1252.
+
+    A truncated character at the end of a truncated body is dropped.
+    """
     for name in _candidates(body, charset, is_html):
         try:
             return codecs.getincrementaldecoder(name)("strict").decode(body, not is_cut).removeprefix("\ufeff")
@@ -90,6 +97,6 @@ def _codec(label: str | None) -> str | None:
         name = codecs.lookup(label or "").name
     except (LookupError, ValueError):
         return None
-    # What calls itself Latin-1 or ASCII on the web is Windows-1252.
+    # The WHATWG encoding standard maps the labels of Latin-1 and ASCII to Windows-1252.
     name = "cp1252" if name in ("iso8859-1", "ascii") else name
     return name if name in _CODECS else None

@@ -1,7 +1,9 @@
-"""Keeps requests that a model or a stranger had us make away from every address that is not public.
+"""Guards against server-side request forgery: keeps requests of models and third parties away from non-public
+addresses.
 
-A URL is checked before anything is sent; its name is resolved once, all answers must be public, and the connection
-goes to an address that was checked. Every outgoing request to a URL that we did not choose goes through here.
+A URL is checked before anything is sent. Its name is resolved once, all addresses must be public, and the connection
+uses one of these addresses. Every outgoing request to a URL that a model or a third party chose goes through this
+module.
 """
 
 import re
@@ -20,18 +22,18 @@ from tools_app.types import ToolError
 MAX_URL_CHARACTERS = 2_048
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))+")
-# A last label like this makes many resolvers read the whole name as a number of an IPv4 address.
+# Many resolvers parse a name with such a last label as an IPv4 address.
 _NUMERIC_LABEL = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)")
 _LOCAL_SUFFIXES = (".localhost", ".local", ".localdomain", ".internal", ".intranet", ".lan", ".home.arpa", ".onion")
 
 
 class RefusedTargetError(ToolError):
-    """The URL leads where requests may not go. The message names the rule, never an address that was found."""
+    """The URL must not be requested. The message names the rule, never a resolved address."""
 
 
 @dataclass(frozen=True)
 class CheckedUrl:
-    """A URL that may be requested. host: in lower case, without brackets, ASCII; port: also when the URL has none."""
+    """A URL that may be requested. host: lower case, ASCII, without brackets; port: explicit or the default."""
 
     url: httpx2.URL
     host: str
@@ -39,9 +41,10 @@ class CheckedUrl:
 
 
 def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
-    """The target of an http or https URL. Raises RefusedTargetError. Looks nothing up and sends nothing.
+    """Return the checked http or https URL. Raises RefusedTargetError. Resolves nothing and sends nothing.
 
-    allowed_private: `host:port` pairs, in lower case, for which no rule but the scheme and credentials holds.
+    allowed_private: `host:port` pairs, in lower case, that are exempt from all rules but those about scheme and user
+    name.
     """
     if len(text) > MAX_URL_CHARACTERS:
         raise RefusedTargetError(f"The URL is longer than {MAX_URL_CHARACTERS} characters.")
@@ -65,12 +68,15 @@ def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
 
 
 def resolve(host: str, port: int, *, seconds: float, allowed_private: Collection[str]) -> tuple[str, ...]:
-    """The addresses of a host, looked up once, best first. Raises RefusedTargetError if a single one is not public,
-    ToolError if there is none or the answer takes longer than `seconds`."""
+    """Return the addresses of a host, resolved once, best first.
+
+    Raises RefusedTargetError if any of them is not public, ToolError if there is none, or the look-up exceeds
+    `seconds`.
+    """
     literal = _parse_address(host)
     addresses = [literal] if literal else _look_up(host, port, seconds)
     if _pair(host, port) not in allowed_private and not all(is_public(address) for address in addresses):
-        raise RefusedTargetError(f"{host} does not lead to public addresses alone.")
+        raise RefusedTargetError(f"{host} does not resolve to public addresses only.")
     return tuple(dict.fromkeys(str(address) for address in addresses))
 
 
@@ -80,11 +86,11 @@ def _check_host(host: str) -> None:
         if not is_public(address):
             raise RefusedTargetError(f"{host} is not a public address.")
     elif _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
-        raise RefusedTargetError(f"{host} is an unusual way to write an address. Use a name.")
+        raise RefusedTargetError(f"{host} is an unusual notation of an address. Use a name.")
     elif not _NAME.fullmatch(host):
-        raise RefusedTargetError("The URL has no host name that can be public.")
+        raise RefusedTargetError("The URL has no public host name.")
     elif host.endswith(_LOCAL_SUFFIXES):
-        raise RefusedTargetError(f"{host} is the name of something local.")
+        raise RefusedTargetError(f"{host} is a local name.")
 
 
 def _parse_address(host: str) -> IPAddress | None:
@@ -99,7 +105,7 @@ def _pair(host: str, port: int) -> str:
 
 
 def _look_up(host: str, port: int, seconds: float) -> list[IPAddress]:
-    """Asks the system's resolver in a thread that is left behind when it takes too long: it cannot be interrupted."""
+    """Resolve in a thread, which is abandoned when it takes too long: getaddrinfo cannot be interrupted."""
     answers: SimpleQueue[list[IPAddress] | OSError | UnicodeError] = SimpleQueue()
 
     def ask() -> None:

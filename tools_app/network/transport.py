@@ -1,27 +1,25 @@
-"""An HTTP transport that can only reach what netguard lets it reach, within a budget of time and bytes."""
+"""An HTTP transport that connects only to addresses that `ssrf_guard` permits, within a budget of time and bytes."""
 
 import ssl
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import httpcore2
 import httpx2
 
 from tools_app.network import ssrf_guard
+from tools_app.network.async_transport import ADDRESSES_TRIED, LOOK_UP_SECONDS, ssl_context, to_core
 from tools_app.types import ToolError
 
-_ADDRESSES_TRIED = 3
 _CONNECT_SECONDS = 5.0
-_LOOK_UP_SECONDS = 5.0
 
 
 class Budget:
-    """What one fetch may spend, over all its redirects: seconds from now, and bytes received on the wire.
+    """Limits of one fetch, over all its redirects: seconds from now, and bytes received.
 
-    A server that sends a byte at a time never trips a timeout of single reads; it does trip this.
+    A server that sends one byte at a time never exceeds a read timeout; it does exceed this budget.
     """
 
     def __init__(self, *, seconds: float, wire_bytes: int) -> None:
@@ -30,7 +28,7 @@ class Budget:
         self._bytes_left = wire_bytes
 
     def seconds(self, at_most: float | None = None) -> float:
-        """What is left, or `at_most` if that is less. Raises ToolError when nothing is."""
+        """Return the remaining seconds, at most `at_most`. Raises ToolError if there are none."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise ToolError(f"The page was not fetched within {self._seconds:.0f} seconds.")
@@ -39,40 +37,31 @@ class Budget:
     def spend(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise ToolError("The server sends more than can be taken.")
+            raise ToolError("The server sent more data than is allowed.")
 
 
 @contextmanager
 def fault_texts() -> Iterator[None]:
-    """What goes wrong with the network or a server within, as ToolErrors with words for the model."""
+    """Convert network and server errors to ToolErrors with messages for the model."""
     try:
         yield
     except (httpx2.TimeoutException, httpcore2.TimeoutException):
         raise ToolError("The server did not answer in time.") from None
     except (httpx2.DecodingError, httpx2.RemoteProtocolError, httpcore2.ProtocolError) as error:
-        raise ToolError(f"The server's answer cannot be read: {error}") from None
+        raise ToolError(f"The server's response is malformed: {error}") from None
     except (httpx2.HTTPError, httpcore2.NetworkError) as error:
         raise ToolError(f"The server cannot be reached: {error}") from None
 
 
 class GuardedTransport(httpx2.BaseTransport):
-    """For one fetch: a fresh connection pool whose every connection is resolved, checked and metered."""
+    """A transport for one fetch: a new connection pool whose connections are resolved, checked and metered."""
 
     def __init__(self, budget: Budget, allowed_private: Collection[str]) -> None:
         backend = _GuardedBackend(budget, allowed_private)
-        self._pool = httpcore2.ConnectionPool(ssl_context=_ssl_context(), network_backend=backend, max_connections=1)
+        self._pool = httpcore2.ConnectionPool(ssl_context=ssl_context(), network_backend=backend, max_connections=1)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        url = request.url
-        answer = self._pool.handle_request(
-            httpcore2.Request(
-                method=request.method,
-                url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
-            )
-        )
+        answer = self._pool.handle_request(to_core(request, request.url))
         return httpx2.Response(
             answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
         )
@@ -107,9 +96,9 @@ class _GuardedBackend(httpcore2.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
         addresses = ssrf_guard.resolve(
-            host, port, seconds=self._budget.seconds(_LOOK_UP_SECONDS), allowed_private=self._allowed_private
+            host, port, seconds=self._budget.seconds(LOOK_UP_SECONDS), allowed_private=self._allowed_private
         )
-        *others, last = addresses[:_ADDRESSES_TRIED]
+        *others, last = addresses[:ADDRESSES_TRIED]
         for address in others:
             try:
                 return self._connect(address, port)
@@ -146,9 +135,3 @@ class _MeteredStream(httpcore2.NetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Made once a process: reading the system's certificates takes tens of milliseconds."""
-    return httpx2.create_ssl_context()

@@ -1,1 +1,1 @@
-"""What agents keep: files of a session, memories, a folder of their own."""
+"""Storage of agents: files of sessions, and memories."""

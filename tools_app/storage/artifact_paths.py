@@ -1,5 +1,7 @@
-"""What an artifact may be called. Pure. A path is a label, never a place on disk, and still has to look like one:
-others will unpack it into a folder or show it to people."""
+"""Paths of artifacts. Pure.
+
+A path is a label, never a place on disk, but has to be valid on file systems: clients unpack artifacts into folders.
+"""
 
 import re
 import unicodedata
@@ -9,41 +11,41 @@ MAX_CHARACTERS = 200
 _MAX_DEPTH = 8
 _MAX_NAME_CHARACTERS = 100
 _LONGEST_ENDING = 20
-# Names that mean a device on some systems, with any ending.
+# Device names on some systems, with any extension.
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
 _REFUSED_SIGNS = set('\\:*?"<>|')
-# Control characters, invisible and direction-changing ones, halves of pairs, private and unassigned ones.
+# Control, format, surrogate, private-use and unassigned characters, line and paragraph separators.
 _REFUSED_KINDS = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 class BadPathError(ValueError):
-    """The path cannot be used. The message says why, for the model."""
+    """An invalid path. The message says why, for the model."""
 
 
 def checked(path: str) -> str:
-    """The path in its one spelling. Raises BadPathError."""
+    """Return the normalized path. Raises BadPathError."""
     path = unicodedata.normalize("NFC", path)
     if not path or len(path) > MAX_CHARACTERS:
-        raise BadPathError(f"A path has 1 to {MAX_CHARACTERS} characters.")
+        raise BadPathError(f"A path must have 1 to {MAX_CHARACTERS} characters.")
     if any(sign in _REFUSED_SIGNS or unicodedata.category(sign) in _REFUSED_KINDS for sign in path):
         raise BadPathError('A path must not contain control or invisible characters, nor any of \\ : * ? " < > |')
     folder, *names = path.split("/")
     if folder not in FOLDERS or not names:
-        raise BadPathError("A path begins with out/ or files/ and goes on with a name, such as out/report.md.")
+        raise BadPathError("A path must begin with out/ or files/, followed by a name, such as out/report.md.")
     if len(names) > _MAX_DEPTH:
-        raise BadPathError(f"A path has at most {_MAX_DEPTH} parts below its folder.")
+        raise BadPathError(f"A path may have at most {_MAX_DEPTH} parts below its folder.")
     for name in names:
         _check_name(name)
     return path
 
 
 def folded(path: str) -> str:
-    """The same for all paths that a file system without regard to case takes for one."""
+    """Return a key that is equal for all paths that a case-insensitive file system considers equal."""
     return unicodedata.normalize("NFC", path.casefold())
 
 
 def numbered(path: str, number: int) -> str:
-    """The path, or bare name, of one more file that is called so: `a.txt` becomes `a (2).txt`."""
+    """Return the path, or bare name, of another file of this name: `a.txt` becomes `a (2).txt`."""
     folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
     if not stem or len(ending) > _LONGEST_ENDING:
@@ -57,8 +59,8 @@ def _check_name(name: str) -> None:
     if not name or name in (".", ".."):
         raise BadPathError("A path must not contain empty parts, `.` or `..`.")
     if len(name) > _MAX_NAME_CHARACTERS:
-        raise BadPathError(f"Each part of a path has at most {_MAX_NAME_CHARACTERS} characters.")
+        raise BadPathError(f"Each part of a path may have at most {_MAX_NAME_CHARACTERS} characters.")
     if name != name.strip() or name.endswith("."):
-        raise BadPathError("No part of a path begins or ends with a space or ends with a dot.")
+        raise BadPathError("No part of a path may begin or end with a space, or end with a dot.")
     if _RESERVED.fullmatch(name):
         raise BadPathError(f"The name {name} is reserved on some systems.")

@@ -1,8 +1,7 @@
-"""Files of a session that its runs write and read: a row each, their bytes under `<data>/artifacts/<session>/<blob>`.
+"""Files of a session: a row each, with the content under `<data>/artifacts/<session>/<blob>`.
 
-Bytes are written whole before their row, under a name that is new each time, and removed after the row points
-elsewhere: a crash leaves a file that nobody knows, never a row without its bytes. Several machines need that folder in
-common.
+Content is written completely before its row, under a new name each time, and removed after the row refers to another
+one: a crash leaves an orphaned file, never a row without content. Several machines have to share that folder.
 """
 
 import mimetypes
@@ -36,7 +35,7 @@ _UNKNOWN_TYPE = "application/octet-stream"
 
 @dataclass(frozen=True)
 class ArtifactView:
-    """One file as others see it. sha256: of its bytes, in hexadecimal."""
+    """A file as other apps see it. sha256: of its content, in hexadecimal."""
 
     id: UUID
     session_id: UUID
@@ -59,12 +58,14 @@ def write_artifact(
     expected_sha256: str | None = None,
     keep_existing: bool = False,
 ) -> ArtifactView:
-    """Store a file, in place of the one that has its path. Owns its transaction; the same again is the same file.
-    run_id and agent_id: who made it; None and "" for a person. expected_sha256: of the file as it has to be now, for
-    whoever changes what they read. keeps_others: another file that has its path stays, and this one is `name (2)`.
+    """Store a file, replacing the one of this path. Owns its transaction. Idempotent.
 
-    Raises Conflict (artifact_changed) when it is another by now, and InvalidInput: bad_path, path_taken (by one that
-    differs in case alone), artifact_too_large, quota_exceeded.
+    run_id, agent_id: the writer; None and "" for a user.
+    expected_sha256: of the current content, for optimistic updates; None to skip the check.
+    keep_existing: keep another file of this path, and name this one `name (2)`.
+    Raises Conflict (artifact_changed) if the content is not the expected one, and InvalidInput: bad_path, path_taken
+    (by a
+    path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
     """
     path = _checked(path)
     most, session_quota_bytes = conf.artifact_limits()
@@ -88,7 +89,7 @@ def write_artifact(
         store = partial(_store, session_id, path, fields, session_quota_bytes, expected_sha256, keep_existing)
         try:
             row = store()
-        except IntegrityError:  # another call has just made a file of this path: now it is there to be seen
+        except IntegrityError:  # created by a concurrent call; now it is visible
             row = store()
     except BaseException:
         _remove(folder, blob)
@@ -98,18 +99,18 @@ def write_artifact(
 
 
 def read_artifact(session_id: UUID, path: str) -> tuple[ArtifactView, bytes]:
-    """A file and its bytes. Raises InvalidInput (bad_path), NotFound."""
+    """Return a file and its content. Raises InvalidInput (bad_path), NotFound."""
     row = _row(session_id, path)
     return _view(row), _read(_folder(session_id), row.blob)
 
 
 def find_artifact(session_id: UUID, path: str) -> ArtifactView:
-    """What is known of the session's file of that path. Raises InvalidInput (bad_path), NotFound."""
+    """Return the session's file of this path. Raises InvalidInput (bad_path), NotFound."""
     return _view(_row(session_id, path))
 
 
 def get_artifact(artifact_id: UUID) -> ArtifactView:
-    """What is known of a file, whosever it is. Raises NotFound."""
+    """Return a file, of any session. Raises NotFound."""
     row = Artifact.objects.filter(pk=artifact_id).first()
     if row is None:
         raise NotFound("There is no such file.")
@@ -117,7 +118,7 @@ def get_artifact(artifact_id: UUID) -> ArtifactView:
 
 
 def list_artifacts(session_id: UUID) -> tuple[ArtifactView, ...]:
-    """What the session has, by path."""
+    """Return the session's files, by path."""
     return tuple(_view(row) for row in Artifact.objects.filter(session_id=session_id).order_by("path"))
 
 
@@ -126,7 +127,7 @@ def count_artifacts(session_id: UUID) -> int:
 
 
 def delete_artifact(session_id: UUID, path: str) -> bool:
-    """False: there was no such file."""
+    """Delete a file. Owns its transaction. Returns whether it existed. Raises InvalidInput (bad_path)."""
     with transaction.atomic():
         row = Artifact.objects.filter(session_id=session_id, path=_checked(path)).first()
         if row is None:
@@ -175,7 +176,7 @@ def _checked(path: str) -> str:
 
 
 def _free_path(session_id: UUID, path: str, digest: str) -> str:
-    """The path, or with a number in it where another file has it. A file with these very bytes is no other one."""
+    """Return the path, numbered if another file has it. A file with the same content counts as the same file."""
     rows = Artifact.objects.filter(session_id=session_id).values_list("folded_path", "path", "sha256")
     taken = {folded: (known, sha256) for folded, known, sha256 in rows}
     number, wanted = 1, path
@@ -186,11 +187,11 @@ def _free_path(session_id: UUID, path: str, digest: str) -> str:
 
 
 def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:
-    """The row of that path, locked, with the bytes it has; or a new one that is not stored yet."""
+    """Return the locked row of this path and the blob it refers to, or a new unsaved row."""
     folded = artifact_paths.folded(path)
     row = Artifact.objects.select_for_update().filter(session_id=session_id, folded_path=folded).first()
     if row is not None and row.path != path:
-        raise InvalidInput(f"There is a file {row.path!r} already, which differs in case alone.", code="path_taken")
+        raise InvalidInput(f"The file {row.path!r} already exists; its path differs in case only.", code="path_taken")
     if row is not None:
         return row, row.blob
     return Artifact(session_id=session_id, path=path, folded_path=folded, created_at=timezone.now()), None
@@ -199,11 +200,11 @@ def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:
 def _check_quota(session_id: UUID, row: Artifact, size: int, session_quota_bytes: int) -> None:
     others = Artifact.objects.filter(session_id=session_id).exclude(pk=row.pk)
     if others.count() >= MAX_FILES:
-        raise InvalidInput(f"The session has {MAX_FILES} files already.", code="quota_exceeded")
+        raise InvalidInput(f"The session already has {MAX_FILES} files.", code="quota_exceeded")
     used = others.aggregate(sum=Sum("size_bytes"))["sum"] or 0
     if used + size > session_quota_bytes:
         raise InvalidInput(
-            f"The files of a session may have {session_quota_bytes:,} bytes in total; "
+            f"The files of a session may have at most {session_quota_bytes:,} bytes in total; "
             f"{session_quota_bytes - used:,} are left.",
             code="quota_exceeded",
         )
@@ -212,7 +213,7 @@ def _check_quota(session_id: UUID, row: Artifact, size: int, session_quota_bytes
 def _media_type(given: str, path: str) -> str:
     media_type = given.strip().lower() or (mimetypes.guess_type(path)[0] or _UNKNOWN_TYPE)
     if not _MEDIA_TYPE.fullmatch(media_type):
-        raise InvalidInput("A media type reads like text/markdown.", code="bad_media_type")
+        raise InvalidInput("A media type has the form type/subtype, such as text/markdown.", code="bad_media_type")
     return media_type
 
 
@@ -222,7 +223,7 @@ def _folder(session_id: UUID) -> Path:
 
 def _write_whole(folder: Path, blob: UUID, data: bytes) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # O_EXCL: never through a link that somebody put there, never over something else.
+    # O_EXCL: never through a symbolic link, never over an existing file.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(folder / str(blob), flags, 0o600), "wb") as file:
         file.write(data)
@@ -235,7 +236,7 @@ def _read(folder: Path, blob: UUID) -> bytes:
         with os.fdopen(os.open(folder / str(blob), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             return file.read()
     except OSError:
-        raise NotFound("The file's bytes are not on this machine.") from None
+        raise NotFound("The file's content is not on this machine.") from None
 
 
 def _remove(folder: Path, blob: UUID) -> None:
@@ -244,7 +245,7 @@ def _remove(folder: Path, blob: UUID) -> None:
 
 
 def _remove_orphans(session_id: UUID, folder: Path) -> None:
-    """Files that a crash left behind. Young ones may belong to a row that is just being stored."""
+    """Remove files left behind by a crash. Recent ones may belong to a row that is being stored."""
     known = {str(blob) for blob in Artifact.objects.filter(session_id=session_id).values_list("blob", flat=True)}
     before = time.time() - _ORPHAN_SECONDS
     with suppress(OSError):

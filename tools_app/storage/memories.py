@@ -1,7 +1,7 @@
-"""What agents remember: stored under keys, found by words. Each actor has memories of their own with each agent.
+"""Memories of agents, stored under keys and found by their words. Each actor has separate memories with each agent.
 
-An actor is whoever a run acts for (`user:7`, `sender:Telegram:501`), so that nobody reads, or plants, what an agent
-knows of somebody else.
+An actor is the user or sender that a run acts for (`user:7`, `sender:Telegram:501`): no other actor can read or add to
+what an agent remembers of them.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MAX_TEXT_CHARACTERS = 4_000
 
 @dataclass(frozen=True)
 class Holder:
-    """Whose memories: one agent's (its public id) for one actor."""
+    """Owner of memories: one agent (public id) and one actor."""
 
     agent_id: str
     actor: str
@@ -38,9 +38,9 @@ class Remembered:
 
 
 def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
-    """Remember the text under the key, in place of what was there. True when the key is new.
+    """Store a memory, replacing the text under an existing key. Owns its transaction. Returns whether the key is new.
 
-    Raises ToolError when there are MAX_MEMORIES already. Storing the same again changes nothing but the time.
+    Raises ToolError if there are MAX_MEMORIES already. Idempotent.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -49,7 +49,7 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
             return False
         serialize(f"memories of {holder.agent_id} for {holder.actor}")
         if rows.count() >= MAX_MEMORIES:
-            raise ToolError(f"There are {MAX_MEMORIES} memories already. Forget some first.")
+            raise ToolError(f"There are already {MAX_MEMORIES} memories. Forget some first.")
         Memory.objects.update_or_create(
             agent_id=holder.agent_id,
             actor=holder.actor,
@@ -61,7 +61,7 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
 
 
 def recall(holder: Holder, query: str, *, limit: int) -> tuple[Remembered, ...]:
-    """What has most to do with the words of the query; without a query the newest."""
+    """Return the memories that match the query best; without a query the newest."""
     rows = list(_rows(holder).order_by("-updated_at", "-id")[:MAX_MEMORIES])
     if query.strip():
         found = memory_search.rank([memory_search.Document(row.key, row.text) for row in rows], query)
@@ -70,7 +70,7 @@ def recall(holder: Holder, query: str, *, limit: int) -> tuple[Remembered, ...]:
 
 
 def forget(holder: Holder, key: str) -> bool:
-    """False: there was nothing under this key."""
+    """Delete a memory. Returns whether it existed."""
     with transaction.atomic():
         deleted, _ = _rows(holder).filter(key=key).delete()
         return bool(deleted)

@@ -1,4 +1,4 @@
-"""Ranks short texts by the words of a query, the same on every database. Pure."""
+"""Ranks short texts by the words of a query (BM25), the same on every database. Pure."""
 
 import math
 import re
@@ -9,25 +9,22 @@ from dataclasses import dataclass
 
 _WORD = re.compile(r"\w+")
 _MIN_PREFIX = 4
-_PREFIX_WORTH = 0.5  # of a word that only begins alike: `cook` and `cooking`
+_PREFIX_WORTH = 0.5  # of a word with a common prefix: `cook` and `cooking`
 _KEY_WORTH = 2.0
-_SATURATION = 1.2  # how soon further occurrences of a word stop counting
-_LENGTH_WEIGHT = 0.5
+_SATURATION = 1.2  # BM25's k1
+_LENGTH_WEIGHT = 0.5  # BM25's b
 
 
 @dataclass(frozen=True)
 class Document:
-    """key: a short name, whose words count double."""
+    """A text to rank. key: a short name, whose words count double."""
 
     key: str
     text: str
 
 
 def rank(documents: Sequence[Document], query: str) -> list[int]:
-    """The places of the documents that have something of the query, best first; equals stay in their order.
-
-    A word counts the more the fewer documents have it (BM25).
-    """
+    """Return the indexes of the matching documents, best first; equal ones keep their order."""
     wanted = set(words(query))
     bags = [_bag(document) for document in documents]
     usual = sum(map(sum, (bag.values() for bag in bags))) / max(len(bags), 1) or 1.0
@@ -37,7 +34,7 @@ def rank(documents: Sequence[Document], query: str) -> list[int]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, without regard to case, width and accents."""
+    """Return the words of a text, without case, width and accents."""
     folded = unicodedata.normalize("NFKD", text.casefold())
     return _WORD.findall("".join(sign for sign in folded if not unicodedata.combining(sign)))
 

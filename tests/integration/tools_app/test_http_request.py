@@ -88,7 +88,7 @@ def test_an_api_is_asked_and_its_answer_told(serve):
 
 def test_a_host_that_is_not_allowed_gets_no_packet(serve):
     server = serve({"/": answer("x")}, hosts=["api.example.com"])
-    with pytest.raises(ToolError, match="not among those"):
+    with pytest.raises(ToolError, match="not among the allowed hosts"):
         call(f"http://{server.pair}/")
     assert server.connections == 0
 

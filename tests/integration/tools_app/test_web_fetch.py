@@ -237,7 +237,7 @@ def dns(monkeypatch):
 def test_a_public_name_that_leads_inside_is_refused_before_a_packet_is_sent(serve, dns, monkeypatch):
     inside = serve({"/": answer("secret")}, allowed=False)
     monkeypatch.setattr("tools_app.network.ssrf_guard._PORTS", {"http": inside.port})
-    with pytest.raises(ToolError, match="does not lead to public addresses"):
+    with pytest.raises(ToolError, match="does not resolve to public addresses"):
         fetch(f"http://rebind.example:{inside.port}/")
     assert inside.connections == 0
 
@@ -259,7 +259,7 @@ def test_a_name_that_changes_its_address_after_the_check_changes_nothing(serve, 
     monkeypatch.setattr(transport.httpcore2.SyncBackend, "connect_tcp", connect)
     with pytest.raises(ToolError, match="cannot be reached"):
         fetch("http://rebind.example/")
-    with pytest.raises(ToolError, match="does not lead to public addresses"):
+    with pytest.raises(ToolError, match="does not resolve to public addresses"):
         fetch("http://rebind.example/")
     assert (connected, inside.connections) == (["8.8.8.8"], 0)
 
@@ -276,7 +276,7 @@ def test_a_name_is_looked_up_once_and_kept_as_host(serve, dns, settings):
 def authority(tmp_path, monkeypatch):
     authority = Authority(tmp_path)
     trusting = ssl.create_default_context(cafile=authority.file)
-    monkeypatch.setattr(transport, "_ssl_context", lambda: trusting)
+    monkeypatch.setattr(transport, "ssl_context", lambda: trusting)
     return authority
 
 
@@ -345,7 +345,7 @@ def test_a_compression_bomb_is_cut_not_unpacked(serve, layers):
 def test_a_body_that_unpacks_to_nothing_for_ever_is_left(serve):
     nothing = zlib.compress(b"") + b"x" * (MAX_BYTES + 2_000_000)
     server = serve({"/": answer(nothing, content_type="text/plain", content_encoding="deflate")})
-    with pytest.raises(ToolError, match="more than can be taken"):
+    with pytest.raises(ToolError, match="more data than is allowed"):
         fetch(f"http://{server.pair}/")
 
 
@@ -366,11 +366,11 @@ def test_a_wrong_charset_does_not_spoil_the_text(serve, charset, body, text):
 @pytest.mark.parametrize(
     ("headers", "body", "reason"),
     [
-        ({"content_type": "image/png"}, b"\x89PNG", "leads to image/png, not to text"),
-        ({"content_type": "text/html", "content_encoding": "br"}, b"xx", "compressed in a way"),
-        ({"content_type": "text/html", "content_encoding": "gzip"}, b"not gzip", "cannot be read"),
-        ({"content_type": "text/html", "x": "y" * 200_000}, b"", "cannot be read"),
-        ({"content_type": "text/html", "content_length": "99"}, b"short", "cannot be read"),
+        ({"content_type": "image/png"}, b"\x89PNG", "refers to image/png, not to text"),
+        ({"content_type": "text/html", "content_encoding": "br"}, b"xx", "compressed in an unsupported way"),
+        ({"content_type": "text/html", "content_encoding": "gzip"}, b"not gzip", "is malformed"),
+        ({"content_type": "text/html", "x": "y" * 200_000}, b"", "is malformed"),
+        ({"content_type": "text/html", "content_length": "99"}, b"short", "is malformed"),
     ],
 )
 def test_an_answer_that_is_no_text_is_refused_with_the_reason(serve, headers, body, reason):
@@ -384,7 +384,7 @@ def test_an_answer_that_is_no_text_is_refused_with_the_reason(serve, headers, bo
 )
 def test_a_server_that_does_not_speak_http_is_a_readable_error(serve, act):
     server = serve({"/": act})
-    with pytest.raises(ToolError, match="cannot be"):
+    with pytest.raises(ToolError, match="is malformed|cannot be"):
         fetch(f"http://{server.pair}/")
 
 
