@@ -121,7 +121,7 @@ class HubProjection:
         if fact.type not in (*TEXT, *STEP_CLOSING):
             return ""
         text = self._texts.setdefault((run_id, step), AppendedText())
-        is_first = not text.sent
+        is_first = not text.length
         piece = text.see(fact)
         if piece and is_first and run_id in self._begun:
             piece = BREAK + piece

@@ -24,6 +24,7 @@ from agents_app.events import (
 )
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.live_view.step_text import NOTHING, TextUpdate
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import citation_payload
 from sessions_app.surfaces.threads.event_ids import (
@@ -38,7 +39,7 @@ from sessions_app.surfaces.threads.event_ids import (
     EventPosition,
 )
 from sessions_app.surfaces.threads.foreign_ids import part_id
-from sessions_app.surfaces.threads.resumable_text import NOTHING, ResumableText, TextUpdate
+from sessions_app.surfaces.threads.resumable_text import ResumableText
 from sessions_app.surfaces.threads.tool_steps import CALL_FACTS, PASSING_FACTS, Calls
 from tools_app.events import INPUT_REQUESTED
 from tools_app.types import Decision
