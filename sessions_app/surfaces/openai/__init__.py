@@ -1,1 +1,1 @@
-"""The OpenAI protocol: any client of Chat Completions or Responses can talk to an agent; its name is the model's."""
+"""The OpenAI protocol: agents as models of the Chat Completions and Responses APIs."""

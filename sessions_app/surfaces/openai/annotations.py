@@ -1,4 +1,4 @@
-"""Citations as this protocol's annotations: spans of a text, each with the address and title of what it cites. Pure."""
+"""Citations as annotations: `url_citation` objects of the OpenAI API reference. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,20 +9,20 @@ CitedByStep = Mapping[int, Sequence[Citation]]
 
 
 def annotations_of(citations: Iterable[Citation], *, shift: int = 0) -> list[dict[str, Any]]:
-    """Of a response's text. shift: how much further on the cited text stands in what is shown."""
+    """Return the annotations of an output text. shift: the number of characters sent before the cited text."""
     return [
         {
             "type": "url_citation",
-            "start_index": one.offset + shift,
-            "end_index": one.end + shift,
-            "url": one.uri,
-            "title": one.title,
+            "start_index": citation.offset + shift,
+            "end_index": citation.end + shift,
+            "url": citation.uri,
+            "title": citation.title,
         }
-        for one in citations
+        for citation in citations
     ]
 
 
 def completion_annotations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
-    """Of a chat completion's message, where the fields stand one level deeper."""
+    """Return the annotations of a chat completion's message, which nest the fields one level deeper."""
     flat = annotations_of(citations)
-    return [{"type": one.pop("type"), "url_citation": one} for one in flat]
+    return [{"type": annotation.pop("type"), "url_citation": annotation} for annotation in flat]

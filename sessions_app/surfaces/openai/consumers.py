@@ -1,11 +1,10 @@
-"""What waits or streams: chat completions and responses.
+"""Consumers of chat completions and responses, which wait or stream.
 
-A client that leaves its request stops the run, as it would stop a model; a response in the background goes on, and so
-does every run whose request was cut because the server ended: a client that asks again gets its answer.
+A client that closes its request stops the run, as it would stop a model; a background response continues. So does a run
+whose request was cut because the server shut down: a client that retries gets its answer.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -30,142 +29,145 @@ from sessions_app.surfaces.base.run_errors import http_status_of
 from sessions_app.surfaces.base.sse import EventStreamConsumer
 from sessions_app.surfaces.openai import errors, responses, sdk_retries
 from sessions_app.surfaces.openai.annotations import CitedByStep
-from sessions_app.surfaces.openai.chat_messages import refuse
-from sessions_app.surfaces.openai.commands import AcceptedRequest, ask, ask_again, run_of
+from sessions_app.surfaces.openai.chat_messages import invalid_param
+from sessions_app.surfaces.openai.commands import AcceptedRequest, accept, accept_retry, run_of
 from sessions_app.surfaces.openai.projection_completions import Completion
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
-from sessions_app.surfaces.openai.requests import Question, read_completion, read_response
-from sessions_app.surfaces.openai.responses import ResponseContext
+from sessions_app.surfaces.openai.requests import ParsedRequest, read_completion, read_response
+from sessions_app.surfaces.openai.responses import ResponseContext, as_json
 from tools_app.events import INPUT_REQUESTED
 
-# To SDKs, which would ask again after a 409 and any 5xx: that would be one more run, which does everything once more.
-_AS_IT_IS = {"X-Should-Retry": "false"}
+# SDKs retry after a 409 and any 5xx, which would start a second run with all its side effects.
+_NO_RETRY = {"X-Should-Retry": "false"}
 
 
 class _Endpoint(EventStreamConsumer):
-    """What both protocols share: taking the question in, and following its run."""
+    """Base of both protocols: stores the request as a message and follows its run."""
 
-    is_endless = True  # an answer may wait for a person
+    is_endless = True  # an answer may wait for an approval
     _run_id: UUID | None = None
 
     def limit(self) -> rate_limits.Limit:
         return rate_limits.chat_limit()
 
     async def break_off(self, failure: HttpError) -> None:
-        """A body that merely ended would be taken for a whole answer."""
-        await self.send_event(_text(self.error_body(failure)), event="error")
+        """Send the error as the last event: clients take a stream that merely ends for a complete answer."""
+        await self.send_event(as_json(self.error_body(failure)), event="error")
         await super().break_off(failure)
 
-    async def serve(self, question: Question, body: bytes) -> None:
-        """Store the question of this body as a message and answer it."""
+    async def serve(self, parsed: ParsedRequest, body: bytes) -> None:
+        """Store the request of this body as a message and answer it."""
         self._digest = sdk_retries.digest_of(self.principal.user, self.scope["path"], body)
         try:
-            await self.answer(question, await store_message(self._ask, question, finish_on_cancel=True))
+            await self.answer(parsed, await store_message(self._accept, parsed, finish_on_cancel=True))
         except asyncio.CancelledError:
             if self._run_id is not None:
-                await asyncio.shield(self._end_early(self._run_id, question))
+                await asyncio.shield(self._end_early(self._run_id, parsed))
             raise
 
-    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
-        """Send the response to a question that is stored."""
+    async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
+        """Send the response to a request that is stored."""
         raise NotImplementedError
 
-    def _ask(self, question: Question) -> AcceptedRequest:
-        asked = self._asked_again() or ask(self.principal, question, self.request.headers.get("Idempotency-Key", ""))
-        self._run_id = asked.accepted.run_id
-        return asked
+    def _accept(self, parsed: ParsedRequest) -> AcceptedRequest:
+        key = self.request.headers.get("Idempotency-Key", "")
+        request = None if key else self._accept_retry()
+        request = request or accept(self.principal, parsed, key)
+        self._run_id = request.accepted.run_id
+        return request
 
-    def _asked_again(self) -> AcceptedRequest | None:
-        headers = self.request.headers
-        if headers.get("Idempotency-Key", "") or headers.get(sdk_retries.RETRY_COUNT, "0") == "0":
+    def _accept_retry(self) -> AcceptedRequest | None:
+        if self.request.headers.get(sdk_retries.RETRY_COUNT, "0") == "0":
             return None
-        run_id = sdk_retries.take_up(self._digest)
-        return None if run_id is None else ask_again(self.principal.user, run_id)
+        run_id = sdk_retries.pop_cut(self._digest)
+        return None if run_id is None else accept_retry(self.principal.user, run_id)
 
-    async def facts(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
-        """What happens in the run, until it ends or asks its person something."""
+    async def _end_early(self, run_id: UUID, parsed: ParsedRequest) -> None:
+        """Stop the run if the client left; keep it for a retry if the server shuts down."""
+        if self.has_left and not parsed.background:
+            await in_db(runs.cancel_run, run_id, reason="The client left.")
+        elif not self.has_left:
+            await in_db(sdk_retries.store_cut, self._digest, run_id)
+
+    async def run_events(self, session_id: UUID, run_id: UUID, cursor: str) -> AsyncIterator[SessionEvent]:
+        """Yield the events of the run until it ends or waits for the user's answer to a question."""
         async for frame in self.watch(session_id, cursor):
-            for fact in frame:
-                if fact.run_id == run_id:
-                    yield fact
-                    if fact.type in RUN_ENDS or fact.type == INPUT_REQUESTED.name:
+            for event in frame:
+                if event.run_id == run_id:
+                    yield event
+                    if event.type in RUN_ENDS or event.type == INPUT_REQUESTED.name:
                         return
 
-    async def wait(self, asked: AcceptedRequest) -> SessionEvent | None:
-        """The fact that ends the wait; None when it took too long."""
+    async def wait_for_end(self, request: AcceptedRequest) -> SessionEvent | None:
+        """Return the last event of `run_events`; None after KOMAND_OPENAI_WAIT_SECONDS."""
+        accepted, last = request.accepted, None
         try:
             async with asyncio.timeout(settings.KOMAND_OPENAI_WAIT_SECONDS):
-                accepted = asked.accepted
-                facts = [fact async for fact in self.facts(accepted.session_id, accepted.run_id, asked.cursor)]
-                return facts[-1] if facts else None
+                async for event in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
+                    last = event
+                return last
         except TimeoutError:
             return None
 
-    async def _end_early(self, run_id: UUID, question: Question) -> None:
-        """The request was cancelled: who left wants no more of the answer. When the server ends, the run goes on, for
-        a client that asks again."""
-        if self.has_left and not question.background:
-            await in_db(runs.cancel_run, run_id, reason="The client left.")
-        elif not self.has_left:
-            await in_db(sdk_retries.note_cut, self._digest, run_id)
-
     async def send_timeout(self) -> None:
-        message = "The answer took too long. It goes on; ask for it in the background to fetch it later."
-        await self.send_json(504, errors.error(message, "server_error", "timeout"), _AS_IT_IS)
+        message = "The answer took too long. Its run continues; use background mode to fetch such an answer later."
+        await self.send_json(504, errors.error(message, "server_error", "timeout"), _NO_RETRY)
 
 
 class ChatCompletions(_Endpoint):
+    """POST /v1/chat/completions."""
+
     methods = ("POST",)
 
     async def respond(self, body: bytes) -> None:
         await self.serve(read_completion(parse_json(body)), body)
 
-    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
-        completion = Completion(asked.accepted.run_id, question.model, asked.created)
-        headers = {"X-Komand-Session": asked.accepted.session_key}
-        if question.stream:
-            await self._stream(question, asked, completion, headers)
+    async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
+        completion = Completion(request.accepted.run_id, parsed.model, request.created)
+        headers = {"X-Komand-Session": request.accepted.session_key}
+        if parsed.stream:
+            await self._stream(parsed, request, completion, headers)
         else:
-            await self._answer(asked, completion, headers)
+            await self._send_whole(request, completion, headers)
 
-    async def _answer(self, asked: AcceptedRequest, answer: Completion, headers: dict[str, str]) -> None:
-        last = await self.wait(asked)
+    async def _send_whole(self, request: AcceptedRequest, completion: Completion, headers: dict[str, str]) -> None:
+        last = await self.wait_for_end(request)
         if last is None:
             await self.send_timeout()
             return
-        transcript, cited = await in_db(_read, asked.accepted.run_id)
+        transcript, cited = await in_db(_read, request.accepted.run_id)
         text, citations = said(transcript, cited)
         if last.type == INPUT_REQUESTED.name:
-            text = "\n\n".join(filter(None, [text, last.payload["question"]]))
+            text = "\n\n".join(filter(None, [text, INPUT_REQUESTED.payload(last)["question"]]))
         elif problem := problem_of(transcript):
-            await self.send_json(http_status_of(transcript.run), problem, {**headers, **_AS_IT_IS})
+            await self.send_json(http_status_of(transcript.run), problem, {**headers, **_NO_RETRY})
             return
-        await self.send_json(
-            200, answer.whole(text, finish_reason(transcript), transcript.run.usage, citations), headers
-        )
+        usage = transcript.run.usage
+        await self.send_json(200, completion.whole(text, finish_reason(transcript), usage, citations), headers)
 
     async def _stream(
-        self, question: Question, asked: AcceptedRequest, answer: Completion, headers: dict[str, str]
+        self, parsed: ParsedRequest, request: AcceptedRequest, completion: Completion, headers: dict[str, str]
     ) -> None:
         await self.open_stream(headers)
-        await self._send(answer.begin())
-        async for fact in self.facts(asked.accepted.session_id, asked.accepted.run_id, asked.cursor):
-            for chunk in answer.see(fact):
+        await self._send(completion.begin())
+        accepted = request.accepted
+        async for event in self.run_events(accepted.session_id, accepted.run_id, request.cursor):
+            for chunk in completion.see(event):
                 await self._send(chunk)
-            if fact.type == INPUT_REQUESTED.name:
-                await self._send(answer.say(fact.payload["question"]))
-        transcript = await in_db(agents.get_transcript, asked.accepted.run_id)
+            if event.type == INPUT_REQUESTED.name:
+                await self._send(completion.add_paragraph(INPUT_REQUESTED.payload(event)["question"]))
+        transcript = await in_db(agents.get_transcript, accepted.run_id)
         if problem := problem_of(transcript):
             await self._send(problem)
         else:
-            await self._send(answer.finish(finish_reason(transcript)))
-            if question.tells_usage:
-                await self._send(answer.usage(transcript.run.usage))
+            await self._send(completion.finish(finish_reason(transcript)))
+            if parsed.include_usage:
+                await self._send(completion.usage(transcript.run.usage))
         await self.send_event("[DONE]")
         await self.close_stream()
 
     async def _send(self, chunk: dict[str, Any]) -> None:
-        await self.send_event(_text(chunk))
+        await self.send_event(as_json(chunk))
 
 
 class Responses(_Endpoint):
@@ -176,21 +178,21 @@ class Responses(_Endpoint):
     async def respond(self, body: bytes) -> None:
         await self.serve(read_response(parse_json(body)), body)
 
-    async def answer(self, question: Question, asked: AcceptedRequest) -> None:
-        asking = ResponseContext(asked.accepted.run_id, question.model, asked.created, question.options)
-        if question.stream:
-            await stream_response(self, asking, asked.accepted.session_id, asked.cursor)
-        elif question.background:
-            await self.send_json(200, responses.response(asking, "queued", []))
-        elif await self.wait(asked) is None:
+    async def answer(self, parsed: ParsedRequest, request: AcceptedRequest) -> None:
+        context = ResponseContext(request.accepted.run_id, parsed.model, request.created, parsed.options)
+        if parsed.stream:
+            await _stream_response(self, context, request.accepted.session_id, request.cursor)
+        elif parsed.background:
+            await self.send_json(200, responses.response(context, "queued", []))
+        elif await self.wait_for_end(request) is None:
             await self.send_timeout()
         else:
-            told = await in_db(_read, asked.accepted.run_id)
-            await self.send_json(200, responses.of_transcript(asking, *told))
+            stored = await in_db(_read, request.accepted.run_id)
+            await self.send_json(200, responses.of_transcript(context, *stored))
 
 
 class StoredResponse(_Endpoint):
-    """GET /v1/responses/<id>: as it stands, or with `?stream=true` told from `starting_after` on."""
+    """GET /v1/responses/<id>: as stored, or with `?stream=true` its events after `starting_after`. DELETE."""
 
     methods = ("GET", "DELETE")
 
@@ -204,38 +206,41 @@ class StoredResponse(_Endpoint):
             await in_db(_delete, self.principal.user, run_id)
             await self.send_json(200, {"id": response_id, "object": "response", "deleted": True})
             return
-        asking, transcript, cited = await in_db(load, run_id)
+        context, transcript, cited = await in_db(load, run_id)
         if self.request.GET.get("stream", "") not in ("true", "1"):
-            await self.send_json(200, responses.of_transcript(asking, transcript, cited))
+            await self.send_json(200, responses.of_transcript(context, transcript, cited))
             return
-        await stream_response(self, asking, transcript.run.conversation_id, "", after=self._after())
+        await _stream_response(self, context, transcript.run.conversation_id, "", after=self._after())
 
     def _after(self) -> int:
-        wanted = self.request.GET.get("starting_after", "")
-        if not wanted:
+        given = self.request.GET.get("starting_after", "")
+        if not given:
             return -1
-        if not (wanted.isdecimal() and wanted.isascii() and len(wanted) < 18):
-            raise refuse("starting_after is a sequence number.", "starting_after")
-        return int(wanted)
+        if not (given.isdecimal() and given.isascii() and len(given) < 18):
+            raise invalid_param("starting_after must be a sequence number.", "starting_after")
+        return int(given)
 
 
-async def stream_response(
-    endpoint: _Endpoint, asking: ResponseContext, session_id: UUID, cursor: str, *, after: int = -1
+async def _stream_response(
+    endpoint: _Endpoint, context: ResponseContext, session_id: UUID, cursor: str, *, after: int = -1
 ) -> None:
-    """Tell a run as the events of a response, to its end."""
-    events = ResponseEvents(asking, after)
+    """Send a run as the events of a response, to its end. after: the last sequence number that the client has."""
+    projection = ResponseEvents(context, after)
+
+    async def send(events: list[dict[str, Any]]) -> None:
+        for event in events:
+            await endpoint.send_event(as_json(event), event=event["type"])
+
     await endpoint.open_stream()
-    for event in events.begin():
-        await endpoint.send_event(_text(event), event=event["type"])
-    async for fact in endpoint.facts(session_id, asking.run_id, cursor):
-        for event in events.see(fact):
-            await endpoint.send_event(_text(event), event=event["type"])
-    for event in events.end(responses.of_transcript(asking, *await in_db(_read, asking.run_id))):
-        await endpoint.send_event(_text(event), event=event["type"])
+    await send(projection.begin())
+    async for event in endpoint.run_events(session_id, context.run_id, cursor):
+        await send(projection.see(event))
+    await send(projection.end(responses.of_transcript(context, *await in_db(_read, context.run_id))))
     await endpoint.close_stream()
 
 
 def load(run_id: UUID) -> tuple[ResponseContext, RunTranscript, CitedByStep]:
+    """Return a stored response: its context, the run's transcript, the citations of each step. Synchronous."""
     transcript, cited = _read(run_id)
     created = int(transcript.run.created_at.timestamp())
     return ResponseContext(run_id, transcript.run.agent_id, created, agents.get_options(run_id)), transcript, cited
@@ -250,7 +255,7 @@ def finish_reason(transcript: RunTranscript) -> str:
 
 
 def problem_of(transcript: RunTranscript) -> dict[str, Any] | None:
-    """The error of a run that ended badly."""
+    """Return the error body of a run that ended without completing, else None."""
     run = transcript.run
     if run.status is RunStatus.COMPLETED or not run.status.is_terminal:
         return None
@@ -259,12 +264,8 @@ def problem_of(transcript: RunTranscript) -> dict[str, Any] | None:
 
 
 def _delete(user: Any, run_id: UUID) -> None:
-    """With its conversation, which is all there is to delete: turns of one response alone would leave gaps."""
+    """Delete the whole conversation of the run: without the turns of one response it would have a gap."""
     services.delete_session(access_session(user, agents.get_run(run_id).conversation_id))
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 routes = [

@@ -1,4 +1,4 @@
-"""The shape of errors of this surface, for views and consumers alike."""
+"""Error objects of the API reference, for views and consumers: message, type, param, code."""
 
 from typing import Any
 

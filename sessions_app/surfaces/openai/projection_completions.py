@@ -1,4 +1,4 @@
-"""A run as a chat completion, whole or in chunks. Pure: facts in, JSON objects out."""
+"""A run as a `chat.completion` object or as the `chat.completion.chunk` objects of a stream."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,10 @@ from sessions_app.surfaces.openai.annotations import completion_annotations
 
 
 class Completion:
-    """created: seconds since 1970. The text of all steps of the run is one content."""
+    """Encodes one run. The texts of all its steps are one content.
+
+    created: seconds since 1970.
+    """
 
     def __init__(self, run_id: UUID, model: str, created: int) -> None:
         self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}
@@ -33,13 +36,13 @@ class Completion:
     def begin(self) -> dict[str, Any]:
         return self._chunk({"role": "assistant", "content": ""})
 
-    def see(self, fact: SessionEvent) -> list[dict[str, Any]]:
-        """The chunks that a fact of the run adds."""
-        if fact.type not in (*TEXT, *STEP_CLOSING) or fact.step is None:
+    def see(self, event: SessionEvent) -> list[dict[str, Any]]:
+        """Return the chunks for an event of the run."""
+        if event.type not in (*TEXT, *STEP_CLOSING) or event.step is None:
             return []
-        text = self._texts.setdefault(fact.step, AppendedText())
-        is_first = not text.sent
-        piece = text.see(fact)
+        text = self._texts.setdefault(event.step, AppendedText())
+        is_first = not text.length
+        piece = text.see(event)
         if not piece:
             return []
         if is_first and self._has_text:
@@ -47,11 +50,9 @@ class Completion:
         self._has_text = True
         return [self._chunk({"content": piece})]
 
-    def say(self, text: str) -> dict[str, Any]:
-        """A chunk of words that are not the model's."""
-        piece = BREAK + text if self._has_text else text
-        self._has_text = True
-        return self._chunk({"content": piece})
+    def add_paragraph(self, text: str) -> dict[str, Any]:
+        """Return a chunk for text that is not the model's."""
+        return self._chunk({"content": BREAK + text if self._has_text else text})
 
     def finish(self, finish_reason: str) -> dict[str, Any]:
         return self._chunk({}, finish_reason)

@@ -1,7 +1,7 @@
-"""A run as the events of a streamed response. Pure: facts in, JSON objects out.
+"""A run as the `response.*` events of a streamed response.
 
-Sequence numbers are made of the step and the place in it, not counted: whoever comes back with the last one it has is
-told the rest, whatever pieces the text was cut into the first time.
+Sequence numbers are built from the step and the position in it, not counted. A client resumes behind any of them,
+however the text was cut into pieces on its first connection.
 """
 
 from collections.abc import Mapping
@@ -12,69 +12,80 @@ from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
 from sessions_app.surfaces.openai.annotations import annotations_of
-from sessions_app.surfaces.openai.responses import ResponseContext, call_item, message_id, response, text_part
-from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED
+from sessions_app.surfaces.openai.responses import (
+    ResponseContext,
+    call_item,
+    message_id,
+    message_item,
+    response,
+    text_part,
+)
+from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRequested
 
 Event = dict[str, Any]
 
-# Places of a step's events: its text from 16 on, the end of its message behind any text (which may turn out shorter
-# than a reader was told before a crash), its calls, then their ends, then the next step.
+# Positions of a step's events: its text from 16 on, the end of its message behind any text (which may turn out shorter
+# than what was sent before a crash), its calls, then their ends, then the next step.
 _STEP, _TEXT_PLACE, _DONE_PLACE, _CALL_PLACE, _END_PLACE, _CALL = 1 << 32, 16, 1 << 29, 1 << 30, 1 << 31, 16
 
 
 class ResponseEvents:
-    """after: the sequence number that the client has; what it names and what stands before it is left out."""
+    """Encodes one run. after: the last sequence number that the client has; events up to it are left out."""
 
-    def __init__(self, asking: ResponseContext, after: int = -1) -> None:
-        self._asking = asking
+    def __init__(self, context: ResponseContext, after: int = -1) -> None:
+        self._context = context
         self._after = after
         self._texts: dict[int, AppendedText] = {}
         self._lengths: dict[int, int] = {}
-        self._items: list[Event] = []  # output items so far, in order; places in it are output indexes
+        self._items: list[Event] = []  # output items so far, by output index
         self._open: int | None = None  # the step whose message is open
         self._calls: dict[str, tuple[int, int]] = {}  # by execution: output index, step
         self._cited: dict[int, list[Citation]] = {}
-        self._ended = 0  # calls, in the order of their ends
-        self._steps = 0
+        self._ended = 0  # number of calls that have ended
+        self._last_step = 0
 
     def begin(self) -> list[Event]:
-        whole = response(self._asking, "in_progress", [])
-        created = {**whole, "status": "queued"} if self._asking.note.get("background") else whole
+        whole = response(self._context, "in_progress", [])
+        created = {**whole, "status": "queued"} if self._context.note.get("background") else whole
         return self._fresh(
             self._event("response.created", 0, response=created), self._event("response.in_progress", 1, response=whole)
         )
 
-    def see(self, fact: SessionEvent) -> list[Event]:
-        """The events that a fact of the run adds."""
+    def see(self, event: SessionEvent) -> list[Event]:
+        """Return the events of the response for an event of the run."""
         events: list[Event] = []
-        if fact.step is not None and fact.type in (*TEXT, *STEP_CLOSING):
-            events += self._see_text(fact, fact.step)
-        if fact.type == CITATIONS_ADDED.name and fact.step is not None:
-            self._cited[fact.step] = [Citation.from_dict(cited) for cited in fact.payload["citations"]]
-        elif fact.step is not None and fact.type in STEP_CLOSING:
-            events += self._close_message(fact.payload["text_length"])
-        if fact.type == TOOL_REQUESTED.name and fact.step is not None:
-            events += self._begin_call(fact.step, fact.payload)
-        elif fact.type in (TOOL_COMPLETED.name, TOOL_FAILED.name):
-            events += self._end_call(fact.payload)
+        if event.step is not None and event.type in (*TEXT, *STEP_CLOSING):
+            events += self._see_text(event, event.step)
+        if event.type == CITATIONS_ADDED.name and event.step is not None:
+            added = CITATIONS_ADDED.payload(event)
+            self._cited[event.step] = [Citation.from_dict(cited) for cited in added["citations"]]
+        elif event.step is not None and event.type in STEP_CLOSING:
+            events += self._close_message(event.payload["text_length"])
+        if event.type == TOOL_REQUESTED.name and event.step is not None:
+            events += self._begin_call(event.step, TOOL_REQUESTED.payload(event))
+        elif event.type == TOOL_COMPLETED.name:
+            completed = TOOL_COMPLETED.payload(event)
+            events += self._end_call(completed["execution_id"], output=completed["output"])
+        elif event.type == TOOL_FAILED.name:
+            failed = TOOL_FAILED.payload(event)
+            events += self._end_call(failed["execution_id"], error=failed["error"])
         return self._fresh(*events)
 
     def end(self, whole: Mapping[str, Any]) -> list[Event]:
-        """The last events. whole: the response as it is stored now."""
+        """Return the last events. whole: the stored response."""
         kind = {"completed": "completed", "incomplete": "incomplete"}.get(whole["status"], "failed")
-        last = self._event(f"response.{kind}", (self._steps + 1) * _STEP, response=dict(whole))
+        last = self._event(f"response.{kind}", (self._last_step + 1) * _STEP, response=dict(whole))
         return [*self._fresh(*self._close_message()), last]
 
-    def _see_text(self, fact: SessionEvent, step: int) -> list[Event]:
-        self._steps = max(self._steps, step)
-        text = self._texts.setdefault(step, AppendedText())
-        piece = text.see(fact)
+    def _see_text(self, event: SessionEvent, step: int) -> list[Event]:
+        self._last_step = max(self._last_step, step)
+        piece = self._texts.setdefault(step, AppendedText()).see(event)
         if not piece:
             return []
         events = self._open_message(step)
         start = self._lengths.get(step, 0)
         end = self._lengths[step] = start + len(piece)
-        known = self._after - step * _STEP - _TEXT_PLACE  # characters of it that the client has
+        known = self._after - step * _STEP - _TEXT_PLACE  # number of its characters that the client has
         if known >= end:
             return events
         piece = piece[max(0, known - start) :]
@@ -86,13 +97,7 @@ class ResponseEvents:
         if self._open == step:
             return []
         self._open = step
-        item = {
-            "id": message_id(self._asking.run_id, step),
-            "type": "message",
-            "status": "in_progress",
-            "role": "assistant",
-            "content": [],
-        }
+        item = message_item(self._context.run_id, step, "in_progress")
         self._items.append(item)
         index, base = len(self._items) - 1, step * _STEP
         part = text_part("", [])
@@ -103,13 +108,16 @@ class ResponseEvents:
         ]
 
     def _close_message(self, length: int | None = None) -> list[Event]:
-        """length: of the step's text as it is stored, which is where the text that was sent ends."""
+        """Return the events that end the open message.
+
+        length: of the step's stored text, with which the sent text ends.
+        """
         if self._open is None:
             return []
         step, self._open = self._open, None
         text = self._texts[step].sent
-        wanted = message_id(self._asking.run_id, step)
-        index = next(place for place, item in enumerate(self._items) if item["id"] == wanted)
+        item_id = message_id(self._context.run_id, step)
+        index = next(index for index, item in enumerate(self._items) if item["id"] == item_id)
         shift = 0 if length is None else max(0, len(text) - length)
         annotations = annotations_of(self._cited.get(step, ()), shift=shift)
         part = text_part(text, annotations)
@@ -134,8 +142,8 @@ class ResponseEvents:
             self._event("response.output_item.done", place + 3, output_index=index, item=item),
         ]
 
-    def _begin_call(self, step: int, payload: Mapping[str, Any]) -> list[Event]:
-        self._steps = max(self._steps, step)
+    def _begin_call(self, step: int, payload: ToolRequested) -> list[Event]:
+        self._last_step = max(self._last_step, step)
         item = call_item(payload["execution_id"], payload["tool"], payload["arguments"])
         self._items.append(item)
         index = len(self._items) - 1
@@ -148,11 +156,10 @@ class ResponseEvents:
             self._event("response.mcp_call_arguments.done", place + 2, **where, arguments=item["arguments"]),
         ]
 
-    def _end_call(self, payload: Mapping[str, Any]) -> list[Event]:
-        if payload["execution_id"] not in self._calls:
+    def _end_call(self, execution_id: str, *, output: str | None = None, error: str | None = None) -> list[Event]:
+        if execution_id not in self._calls:
             return []
-        index, step = self._calls[payload["execution_id"]]
-        error, output = payload.get("error"), payload.get("output")
+        index, step = self._calls[execution_id]
         item = {**self._items[index], "output": output, "error": error, "status": "failed" if error else "completed"}
         self._items[index] = item
         kind = "failed" if error else "completed"

@@ -1,6 +1,6 @@
-"""A run as a response object, with its messages and tool calls as output items. Pure.
+"""A run as a `response` object of the API reference, with its messages and tool calls as output items. Pure.
 
-Tools ran on our side, so a call is shown as the protocol's `mcp_call`: clients show it and do not try to make it.
+Tools run on our side, so a call is an `mcp_call` item: clients display it and do not try to run it.
 """
 
 import json
@@ -29,7 +29,7 @@ NOTHING: CitedByStep = MappingProxyType({})
 
 @dataclass(frozen=True)
 class ResponseContext:
-    """What a response repeats of its request. created: seconds since 1970."""
+    """The fields that a response repeats of its request. created: seconds since 1970."""
 
     run_id: UUID
     model: str
@@ -46,18 +46,18 @@ class ResponseContext:
         return note
 
 
-def response(asking: ResponseContext, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    """A response object; what is not in `changes` is as it is before the run has ended."""
-    note, options = asking.note, asking.options
-    shown = (
+def response(context: ResponseContext, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+    """Return a response object. changes: fields that differ from those of a run that has not ended."""
+    note, options = context.note, context.options
+    text_format = (
         {"type": "text"}
         if options.output_schema is None
         else {"type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False}
     )
     return {
-        "id": asking.response_id,
+        "id": context.response_id,
         "object": "response",
-        "created_at": asking.created,
+        "created_at": context.created,
         "status": status,
         "background": bool(note.get("background")),
         "error": None,
@@ -65,14 +65,14 @@ def response(asking: ResponseContext, status: str, output: list[dict[str, Any]],
         "instructions": options.instructions or None,
         "max_output_tokens": options.max_output_tokens,
         "metadata": note.get("metadata") or {},
-        "model": asking.model,
+        "model": context.model,
         "output": output,
         "parallel_tool_calls": True,
         "previous_response_id": note.get("previous") or None,
         "reasoning": {"effort": None, "summary": None},
         "store": True,
         "temperature": options.temperature,
-        "text": {"format": shown},
+        "text": {"format": text_format},
         "tool_choice": "auto",
         "tools": [],
         "top_p": None,
@@ -83,8 +83,8 @@ def response(asking: ResponseContext, status: str, output: list[dict[str, Any]],
     }
 
 
-def of_transcript(asking: ResponseContext, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
-    """The response as it stands: while the run goes on, with what is recorded of it. cited: by its texts."""
+def of_transcript(context: ResponseContext, transcript: RunTranscript, cited: CitedByStep = NOTHING) -> dict[str, Any]:
+    """Return the response as it is stored; while the run is active, with the steps recorded so far."""
     run = transcript.run
     status = _STATUS[run.status]
     changes: dict[str, Any] = {}
@@ -95,17 +95,19 @@ def of_transcript(asking: ResponseContext, transcript: RunTranscript, cited: Cit
         changes["error"] = {"code": "server_error", "message": run.error_message or "The run failed."}
     if run.status.is_terminal:
         changes["usage"] = usage_of(run.usage)
-    return response(asking, status, output_of(transcript, cited), **changes)
+    return response(context, status, output_of(transcript, cited), **changes)
 
 
 def output_of(transcript: RunTranscript, cited: CitedByStep = NOTHING) -> list[dict[str, Any]]:
-    """Each step's text as a message, then its tool calls; last the answer."""
+    """Return the output items: each step's text as a message, then its tool calls; last the answer."""
     run, items = transcript.run, []
     for step in transcript.steps:
         if step.text:
             items.append(message(run.id, step.index, step.text, cited=cited))
         items += [tool_call(execution) for execution in transcript.executions if execution.step == step.index]
-    if _has_more(transcript):
+    # A run that was stopped within a step keeps the text of that step, which is not recorded as one.
+    is_open = transcript.answering_step == len(transcript.steps)
+    if run.status.is_terminal and transcript.answer and is_open:
         items.append(message(run.id, len(transcript.steps), transcript.answer, status="incomplete", cited=cited))
     return items
 
@@ -114,13 +116,13 @@ def message(
     run_id: UUID, step: int, text: str, *, status: str = "completed", cited: CitedByStep = NOTHING
 ) -> dict[str, Any]:
     content = [text_part(text, annotations_of(cited.get(step, ())))]
-    return {
-        "id": message_id(run_id, step),
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": content,
-    }
+    return {**message_item(run_id, step, status), "content": content}
+
+
+def message_item(run_id: UUID, step: int, status: str) -> dict[str, Any]:
+    """Return the message item of a step, without content."""
+    item_id = message_id(run_id, step)
+    return {"id": item_id, "type": "message", "status": status, "role": "assistant", "content": []}
 
 
 def text_part(text: str, annotations: list[dict[str, Any]]) -> dict[str, Any]:
@@ -132,7 +134,7 @@ def message_id(run_id: UUID, step: int) -> str:
 
 
 def tool_call(execution: ExecutionView) -> dict[str, Any]:
-    """`output` and `error` of a call that has not ended are null."""
+    """Return an execution as an `mcp_call` item; `output` and `error` are null until it has ended."""
     failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
     return call_item(
         str(execution.id),
@@ -172,9 +174,3 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _has_more(transcript: RunTranscript) -> bool:
-    """Whether the run kept text of a step that it did not record: it was stopped in the midst of it."""
-    is_open = transcript.answering_step == len(transcript.steps)
-    return transcript.run.status.is_terminal and bool(transcript.answer) and is_open

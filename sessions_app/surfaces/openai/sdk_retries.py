@@ -1,9 +1,9 @@
-"""Runs whose request the server cut because it ended: kept for a moment for the client that asks again by itself.
+"""Runs whose request was cut because this server shut down, kept shortly for the client's automatic retry.
 
-The SDKs of this protocol repeat a request that failed, twice by default, without an `Idempotency-Key`: only
-`x-stainless-retry-count` tells (openai 3.52, `_base_client.py`). A repetition by the same person with the same body
-takes up a run that was cut, and each of those is taken up once: equal questions asked side by side keep an answer each.
-Synchronous. While Valkey is away a repetition is a new question.
+The SDKs of this protocol retry a failed request, twice by default, without an `Idempotency-Key`; only the header
+`x-stainless-retry-count` marks the retry (openai 3.52, `_base_client.py`). A retry by the same user with the same body
+resumes a run that was cut. Each such run is resumed once, so that concurrent equal requests keep an answer each.
+Synchronous. While Valkey is unavailable, a retry counts as a new request.
 """
 
 import hashlib
@@ -19,17 +19,17 @@ from audit_app.kernel import valkey
 logger = logging.getLogger(__name__)
 
 RETRY_COUNT = "x-stainless-retry-count"
-# The SDKs wait 8 s at most before they ask again; a server may take longer to come back.
+# The SDKs wait at most 8 s before they retry; a server may take longer to restart.
 _KEPT_SECONDS = 120
 
 
 def digest_of(user: User, path: str, body: bytes) -> str:
-    """Tells a request from others."""
+    """Return the digest by which a retry of the request is recognised."""
     return hashlib.sha256(f"{user.pk} {path} ".encode() + body).hexdigest()
 
 
-def note_cut(digest: str, run_id: UUID) -> None:
-    """The client of that request has not got the answer of this run."""
+def store_cut(digest: str, run_id: UUID) -> None:
+    """Store that the client of the request has not received the answer of this run. Never raises RedisError."""
     if valkey.breaker.is_open:
         return
     try:
@@ -38,18 +38,18 @@ def note_cut(digest: str, run_id: UUID) -> None:
             pipe.expire(_key(digest), _KEPT_SECONDS)
             pipe.execute()
     except RedisError as error:
-        logger.warning("it was not noted that the request of run %s was cut: %s", run_id, error)
+        logger.warning("cannot store that the request of run %s was cut; a retry starts a new run: %s", run_id, error)
 
 
-def take_up(digest: str) -> UUID | None:
-    """A run that this request began before, if there is one."""
+def pop_cut(digest: str) -> UUID | None:
+    """Remove and return the id of a run that this request started before, if there is one. Never raises RedisError."""
     if valkey.breaker.is_open:
         return None
     try:
         with valkey.breaker.watch():
             found = valkey.sync_client().lpop(_key(digest))
     except RedisError as error:
-        logger.warning("nobody knows whether a repeated request has begun a run: %s", error)
+        logger.warning("cannot check whether a retried request has a run already; it starts a new one: %s", error)
         return None
     return UUID(found.decode()) if isinstance(found, bytes) else None
 

@@ -1,5 +1,4 @@
-"""Routes of plain requests of this protocol, beside those of live.py. All lie under /v1, which another protocol uses
-too: the names do not meet."""
+"""Routes of views, beside those of consumers.py. The Threads API has other names under /v1."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Plain requests: models, and what of a stored response can be told or done at once."""
+"""Views of models and stored responses that need not wait."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ class ModelDetail(PlainView):
 
 
 class ResponseCancel(PlainView):
-    """Stops the run; one that has ended stays as it is."""
+    """`POST …/cancel`: stops the run; idempotent."""
 
     def post(self, request: Request, response_id: str) -> Response:
         run_id = run_of(self.principal.user, response_id)
@@ -36,7 +36,7 @@ class ResponseCancel(PlainView):
 
 
 class ResponseInput(PlainView):
-    """What was asked."""
+    """`GET …/input_items`: the user turns of the run."""
 
     def get(self, request: Request, response_id: str) -> Response:
         run_id = run_of(self.principal.user, response_id)

@@ -64,12 +64,12 @@ async def test_who_leaves_while_the_question_is_being_stored_stops_the_run(
 ) -> None:
     is_storing, may_store = threading.Event(), threading.Event()
 
-    def ask(*arguments: Any) -> Any:
+    def accept(*arguments: Any) -> Any:
         is_storing.set()
         assert may_store.wait(20)
-        return commands.ask(*arguments)
+        return commands.accept(*arguments)
 
-    monkeypatch.setattr(consumers, "ask", ask)
+    monkeypatch.setattr(consumers, "accept", accept)
     request = asyncio.create_task(caller.ask("POST", *QUESTIONS[1]))
     assert await asyncio.to_thread(is_storing.wait, 20)
     caller.leave()
@@ -91,7 +91,7 @@ async def test_a_server_that_ends_says_so_and_stops_no_run(
         await asyncio.Event().wait()
         yield
 
-    monkeypatch.setattr(consumers._Endpoint, "facts", nothing)
+    monkeypatch.setattr(consumers._Endpoint, "run_events", nothing)
     request = asyncio.create_task(caller.ask("POST", path, body))
     async with asyncio.timeout(20):
         await waits.wait()
@@ -113,7 +113,7 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(consumers._Endpoint, "facts", nothing)
+        patch.setattr(consumers._Endpoint, "run_events", nothing)
         request = asyncio.create_task(caller.ask("POST", path, body, **headers))
         async with asyncio.timeout(20):
             await waits.wait()
@@ -203,7 +203,7 @@ async def test_a_stream_that_breaks_off_says_so(
         raise OperationalError("server closed the connection unexpectedly")
         yield
 
-    monkeypatch.setattr(consumers._Endpoint, "facts", broken)
+    monkeypatch.setattr(consumers._Endpoint, "run_events", broken)
     status, told = await caller.ask("POST", path, body)
     assert status == 200 and told.endswith("\n\n") and "[DONE]" not in told
     assert '{"error":{"message":"The database is not reachable' in told.split("data: ")[-1]
