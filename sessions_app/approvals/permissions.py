@@ -25,7 +25,7 @@ def sees_all(user: User | AnonymousUser) -> bool:
 
 
 def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
-    """Return whether the user may see a request. owner_id: the user who owns its session, None if no local user does."""
+    """Return whether the user may see a request. owner_id: the owner of its session, None if no local user is."""
     return sees_all(user) or _owns(user, owner_id)
 
 

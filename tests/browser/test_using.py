@@ -208,16 +208,16 @@ def test_a_question_is_answered_by_pressing_an_option(chat: ChatPage) -> None:
     answer = chat.ask(tool="ask_user", args={"question": "Which <b>colour</b>?", "options": ["Red", "Dark blue"]})
     option = answer.get_by_role("button", name="Dark blue")
     expect(option).to_be_visible(timeout=SOON)
-    expect(answer.locator(".asked-text")).to_have_text("Which <b>colour</b>?")
-    expect(answer.locator(".status-words")).to_have_text("Waiting for your answer")
+    expect(answer.locator(".input-request-text")).to_have_text("Which <b>colour</b>?")
+    expect(answer.locator(".status-text")).to_have_text("Waiting for your answer")
     option.click()
     chat.wait_finished()
     expect(chat.answers).to_have_count(1)
     expect(chat.questions).to_have_count(1)
-    expect(answer.locator(".asked-answer")).to_contain_text("Dark blue")
+    expect(answer.locator(".input-request-answer")).to_contain_text("Dark blue")
     expect(answer.locator(".answer-option")).to_have_count(0)
     chat.page.reload()
-    expect(chat.answers.first.locator(".asked-answer")).to_contain_text("Dark blue")
+    expect(chat.answers.first.locator(".input-request-answer")).to_contain_text("Dark blue")
 
 
 def test_files_are_listed_as_they_are_written_and_lead_to_their_call(new_tab: NewTab) -> None:

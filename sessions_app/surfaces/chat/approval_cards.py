@@ -1,6 +1,6 @@
-"""What the page shows of a request for approval, below the call that it is about. Pure.
+"""Approval cards: requests for approval, below the tool calls that they are about.
 
-Whoever decides sees all of the arguments, with every invisible character spelled out.
+Users who decide see all arguments, with every invisible character escaped.
 """
 
 from collections.abc import Collection
@@ -21,9 +21,14 @@ _LONGEST_ARGUMENTS = 100_000
 
 @dataclass(frozen=True)
 class ApprovalCard:
-    """call_id: the execution it is about; changes: what the call would change, perhaps nothing to be seen; run_scope,
-    always_scope: what would be allowed with it; choices: what whoever looks may say, perhaps nothing; outcome: what
-    came of it."""
+    """A request for approval as one viewer sees it.
+
+    call_id: the execution that it is about.
+    changes: the diff of the text that the call would change, if any; changed: the name of that text.
+    choices: decisions that the viewer may make, perhaps none.
+    run_scope, always_scope: descriptions of the calls that those decisions would allow.
+    outcome: the decision and who made it.
+    """
 
     id: UUID
     call_id: UUID
@@ -63,16 +68,20 @@ class ApprovalCard:
         return Decision.ALLOW_ALWAYS in self.choices
 
     @property
-    def waits(self) -> str:
-        """What to say of the run meanwhile."""
+    def waiting_label(self) -> str:
+        """Return the status of the run while the request is pending."""
         return waiting_label(self.may_decide)
 
 
 def card_of(
     approval: ApprovalView, change: Change | None, *, allowed_decisions: Collection[Decision], name: str
 ) -> ApprovalCard:
-    """may_say: all that whoever looks may say; change: what the call would do to a text, if that is known; name: what
-    the person who decided is called."""
+    """Return the card of a request.
+
+    change: the effect of the call on a text, if known.
+    allowed_decisions: those of the viewer.
+    name: of the actor who decided.
+    """
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
     return ApprovalCard(
         approval.id,
@@ -83,7 +92,7 @@ def card_of(
         approval.status,
         approval.expires_at,
         _arguments(approval.arguments),
-        _changes(hidden),
+        tuple(replace(line, text=visible(line.text)) for line in diff(hidden)) if hidden else (),
         hidden.name if hidden else "",
         prompt_text.narrowed(approval, allowed_decisions).choices,
         _scope(approval.run_pattern),
@@ -96,10 +105,6 @@ def card_of(
 
 def waiting_label(may_decide: bool) -> str:
     return "Waiting for your decision" if may_decide else "Waiting for an operator"
-
-
-def _changes(change: Change | None) -> tuple[DiffLine, ...]:
-    return tuple(replace(line, text=visible(line.text)) for line in diff(change)) if change else ()
 
 
 def _arguments(arguments: dict[str, Any]) -> Folded:

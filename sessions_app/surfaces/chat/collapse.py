@@ -1,4 +1,4 @@
-"""Folds long text, so that a card shows its beginning and the rest on demand. Pure."""
+"""Collapsing of long text: a card shows its beginning, and the rest on demand. Pure."""
 
 import json
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any
 from audit_app.kernel.redact import masked
 from audit_app.kernel.shorten import shorten
 
-_LONGEST_TEXT = 4_000  # as much as an event holds: live and after a reload a card shows the same
+_LONGEST_TEXT = 4_000  # the limit of events, so that a card shows the same live and after a reload
 _LINES_SHOWN = 12
 _CHARACTERS_SHOWN = 900
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Text of which the page shows `head` and, on demand, `rest`."""
+    """A collapsed text: the page shows `head` and, on demand, `rest`."""
 
     head: str = ""
     rest: str = ""
@@ -25,7 +25,7 @@ class Folded:
 
 
 def pretty(value: Any) -> Folded:
-    """A JSON value, or text that may be JSON, masked, indented, cut and folded."""
+    """Return a JSON value, or text that may be JSON, masked, indented, shortened and collapsed."""
     if isinstance(value, str):
         value = parsed(value)
     value = masked(value)
@@ -34,7 +34,7 @@ def pretty(value: Any) -> Folded:
 
 
 def folded(text: str) -> Folded:
-    """A text of which much is shown on demand only."""
+    """Return the text split into the part shown and the rest."""
     lines = text.split("\n")
     head, rest = "\n".join(lines[:_LINES_SHOWN]), "\n".join(lines[_LINES_SHOWN:])
     if len(head) > _CHARACTERS_SHOWN:
@@ -43,7 +43,7 @@ def folded(text: str) -> Folded:
 
 
 def parsed(text: str) -> Any:
-    """Text that may be JSON: its object or list, else the text."""
+    """Return the object or list that the text contains as JSON, else the text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

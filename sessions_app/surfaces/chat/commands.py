@@ -1,4 +1,4 @@
-"""What a person does on the page: every change is a POST, answered with a fragment for htmx or a redirect without."""
+"""Commands of the page: every change is a POST, answered with a fragment for htmx, otherwise with a redirect."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from sessions_app.surfaces.chat.sidebar import entry_of
 @page
 @require_POST
 def start(request: PageRequest) -> HttpResponse:
-    """The first message of a new chat: makes the session and goes there."""
+    """Store the first message of a new chat, and redirect to its session."""
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
     inbound = services.NewMessage(
@@ -37,7 +37,7 @@ def start(request: PageRequest) -> HttpResponse:
         message_id=key,
         thread_id=key,
     )
-    # The key names the session too: sent twice, it is one session with one message.
+    # The key is also the thread id, so that a message sent twice creates one session.
     accepted = services.receive(
         inbound, owner=request.user, agent_id=request.POST.get("agent", "default"), idempotency_key=key
     )
@@ -47,7 +47,7 @@ def start(request: PageRequest) -> HttpResponse:
 @page
 @require_POST
 def send(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """A message. Answered with its exchange; the WebSocket tells the rest."""
+    """Store a message and return its turn; later updates come over the WebSocket."""
     session = access_session(request.user, session_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     key = _message_key(request)
@@ -59,7 +59,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Stop one run, or whatever runs when none is named. A run that is over already is left as it is."""
+    """Stop one run, or all runs of the session if none is named. Runs that have ended stay as they are."""
     session = access_session(request.user, session_id)
     services.cancel_session_runs(session, reason="Stopped.", run_id=_run_id(request))
     return _done(request, session)
@@ -68,7 +68,7 @@ def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
-    """Stop this run: withdraws a message that waits in line."""
+    """Stop this run, as to withdraw a queued message."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
     services.cancel_session_runs(session, reason="Stopped.", run_id=run_id)
     return _done(request, session)
@@ -77,7 +77,7 @@ def stop_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
-    """Answer the message of a failed or stopped run again, as a new exchange."""
+    """Retry a failed or stopped run as a new turn."""
     session = access_session(request.user, access_run(request.user, run_id).conversation_id)
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
     again = services.retry_run(session, run_id, actor=f"user:{request.user.pk}")
@@ -87,7 +87,7 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
-    """What a person says to a request for approval. Answered with the request as it stands then."""
+    """Decide a request for approval, and return its card."""
     approval = access_approval(request.user, approval_id, to_decide=True)
     decided = decisions.decide(
         approval.id,
@@ -103,7 +103,7 @@ def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
 @page
 @require_http_methods(["GET", "POST"])
 def title(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """The form to rename a session, in its place in the list; then the renamed entry."""
+    """Return the form to rename a session, in place of its entry in the list; rename it, and return the entry."""
     session = access_session(request.user, session_id)
     if request.method == "GET" and "cancel" not in request.GET:
         return render(request, "chat/_rename.html", {"session": session})
@@ -120,7 +120,7 @@ def title(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Hide the session from its owner. Whoever looks at it goes elsewhere."""
+    """Delete the session. If the page shows it, redirect."""
     session = access_session(request.user, session_id)
     services.delete_session(session)
     if request.htmx and request.htmx.current_url_abs_path != f"/chat/{session.id}":
@@ -131,7 +131,7 @@ def delete(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_POST
 def bind(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """Let another agent answer from now on."""
+    """Set the agent that answers from now on."""
     session = access_session(request.user, session_id)
     services.bind_session(session, request.POST.get("agent", ""))
     return _done(request, session)
@@ -152,14 +152,14 @@ def _go(request: PageRequest, target: str) -> HttpResponse:
 
 
 def _message_key(request: PageRequest) -> str:
-    """The browser's id of the message, by which sending it twice is one message. Made here without script."""
+    """Return the idempotency key of the message from the browser, or a new one for a page without scripts."""
     given = request.POST.get("key", "")
     if not given:
         return str(new_id())
     try:
         return str(UUID(given))
     except ValueError:
-        raise InvalidInput("The message's key is not an id. Reload the page.") from None
+        raise InvalidInput("The key of the message is not a UUID. Reload the page.") from None
 
 
 def _run_id(request: PageRequest) -> UUID | None:
@@ -167,4 +167,4 @@ def _run_id(request: PageRequest) -> UUID | None:
     try:
         return UUID(given) if given else None
     except ValueError:
-        raise InvalidInput("The run's id is not an id. Reload the page.") from None
+        raise InvalidInput("The id of the run is not a UUID. Reload the page.") from None

@@ -1,6 +1,6 @@
-"""The page's WebSocket: tells one viewer what happens in one session, from a cursor on. Receives nothing.
+"""The WebSocket of the page: sends the updates of one session to one viewer, from a cursor on. Receives nothing.
 
-No thread and no database connection waits here: the viewer waits on the process's follow loop.
+A waiting viewer holds no thread and no database connection: it waits on the follow loop of the process.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from sessions_app.surfaces.chat import queries
 from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, files_frame, frame_of, turn_frame
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import (
-    Act,
+    PageUpdate,
     Projection,
     ShowAnswer,
     ShowApproval,
@@ -46,7 +46,7 @@ from tools_app.types import Decision
 
 logger = logging.getLogger(__name__)
 
-# Below 4100: come back with the cursor. From 4400 on: do not.
+# Close codes (RFC 6455, section 7.4.2). Below 4100 the page reconnects with its cursor, from 4400 on it does not.
 TOO_SLOW = 4001
 FAILED = 4002
 NOT_LOGGED_IN = 4401
@@ -55,7 +55,7 @@ NOT_YOURS = 4403
 CHECK_SECONDS = 30.0
 
 _texts = LiveTexts()
-# What a session's viewers are told alike, and would otherwise each ask the database for at the same moment.
+# Frames that are the same for all viewers of a session, each of whom would read them from the database.
 _answers = SingleFlight[list[Frame]](kept=100)
 _turn_views = SingleFlight[list[Frame]](kept=100)
 _queues = SingleFlight[list[Frame]](kept=100)
@@ -63,23 +63,23 @@ _files = SingleFlight[list[Frame]](kept=20)
 
 
 class ChatSocket(AsyncWebsocketConsumer):
-    """Messages are JSON: {"cursor": where to resume after it, "acts": [...]}. An empty one is a sign of life."""
+    """One viewer. Messages are JSON: {"cursor": resumes after the message, "acts": [frames]}, or {} as a heartbeat."""
 
     session: Session
     allowed_decisions: tuple[Decision, ...] = ()
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
-        # Accepted first in any case: a browser does not learn why a handshake was refused.
+        # Accepted before the check, because browsers do not report why a handshake was refused.
         await self.accept()
         refusal = await self._check()
         if refusal:
             await self.close(refusal)
             return
-        asked = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
-        # From the last kept fact on: text that came since is told again from its step's start and cut by the page,
-        # because Markdown blocks cannot be made from the middle of a text.
-        work = (self._tell(_kept(asked)), self._keep_checking())
+        cursor = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
+        # Resumes at the last stored event. Later text is sent again from the start of its step and cut by the page,
+        # because Markdown blocks cannot be rendered from the middle of a text.
+        work = (self._send_updates(_stored_part(cursor)), self._keep_checking())
         self._tasks = tuple(asyncio.create_task(self._or_close(part)) for part in work)
 
     async def disconnect(self, code: int) -> None:
@@ -88,10 +88,10 @@ class ChatSocket(AsyncWebsocketConsumer):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _check(self) -> int | None:
-        """The close code for someone who may not watch (any more)."""
+        """Return the close code for a viewer without access, None for one with access."""
         try:
             session_id = UUID(str(self.scope["url_route"]["kwargs"]["session_id"]))
-            self.session, self.allowed_decisions = await in_db(_gate, self.scope, session_id)
+            self.session, self.allowed_decisions = await in_db(_check_access, self.scope, session_id)
         except _NotLoggedIn:
             return NOT_LOGGED_IN
         except AppError:
@@ -99,41 +99,42 @@ class ChatSocket(AsyncWebsocketConsumer):
         return None
 
     async def _or_close(self, work: Coroutine[Any, Any, int]) -> None:
-        """Do the work; close with the code it returns, or as failed."""
+        """Do the work; close with the code that it returns, or with FAILED."""
         try:
             code = await work
         except _ViewerGone:
-            with suppress(Exception):  # it is closed by now, or cannot go on
+            with suppress(Exception):  # it is closed by now
                 await self.close(FAILED)
             return
         except Exception:
-            logger.exception("a viewer of session %s was not served", self.session.id)
+            logger.exception("the socket of a viewer of session %s failed", self.session.id)
             code = FAILED
         await self.close(code)
 
     async def _keep_checking(self) -> int:
-        """Look now and then whether the viewer may still watch; the message shows the page that we are there."""
+        """Check the viewer's access periodically, and send a heartbeat."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             try:
                 refusal = await self._check()
-            except Exception as error:  # nobody can tell, as when the database is away: the viewer stays
-                logger.warning("whether a viewer may go on watching could not be looked up: %r", error)
+            except Exception as error:  # unknown, as while the database is unavailable: the viewer stays
+                logger.warning("cannot check the access of a viewer: %r", error)
                 refusal = None
             if refusal:
                 return refusal
             await self._send({})
 
-    async def _tell(self, cursor: str) -> int:
+    async def _send_updates(self, cursor: str) -> int:
         async with Viewer(self.session.id, cursor) as viewer:
-            await self._send({})  # tells the page that it is let in
+            await self._send({})  # shows the page that it is connected
             queued = await in_db(_queue_of, self.session.id)
             projection = Projection(
                 _texts, [status.run_id for status in queued], may_decide=bool(self.allowed_decisions)
             )
             async for batch in viewer.frames():
-                now = _kept(batch[-1].cursor)
-                frames = [frame for act in projection.acts(batch) for frame in await self._frames_of(act, now)]
+                now = _stored_part(batch[-1].cursor)
+                updates = projection.updates(batch)
+                frames = [frame for update in updates for frame in await self._frames_of(update, now)]
                 await self._send({"cursor": now, "acts": frames})
         return TOO_SLOW
 
@@ -141,31 +142,31 @@ class ChatSocket(AsyncWebsocketConsumer):
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         try:
             await self.send(text_data=text)
-        except Exception as error:  # each server has its own for a connection that is closed by now
+        except Exception as error:  # each server raises its own for a closed connection
             raise _ViewerGone from error
 
-    async def _frames_of(self, act: Act, now: str) -> list[Frame]:
-        """now: the last kept fact, by which the queue stands as it does."""
-        if isinstance(act, ShowTurn):
-            return await _turn_views.get((act.run_id, act.message_id), partial(self._turn_view, act))
-        if isinstance(act, ShowApproval):
-            card = await in_db(queries.read_approval, act.approval_id, allowed_decisions=self.allowed_decisions)
-            return [approval_frame(act.run_id, card)]
-        if isinstance(act, ShowAnswer):
-            return await _answers.get(act.run_id, partial(self._answer, act.run_id))
-        if isinstance(act, ShowQueue):
+    async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
+        """Return the frames of an update. now: the last stored event, by which queue and files are shared."""
+        if isinstance(update, ShowTurn):
+            return await _turn_views.get((update.run_id, update.message_id), partial(self._turn_view, update))
+        if isinstance(update, ShowApproval):
+            card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
+            return [approval_frame(update.run_id, card)]
+        if isinstance(update, ShowAnswer):
+            return await _answers.get(update.run_id, partial(self._answer, update.run_id))
+        if isinstance(update, ShowQueue):
             return await _queues.get((self.session.id, now), self._queue)
-        if isinstance(act, ShowFiles):
+        if isinstance(update, ShowFiles):
             return await _files.get((self.session.id, now), self._list_of_files)
-        return [frame_of(act)]
+        return [frame_of(update)]
 
-    async def _turn_view(self, act: ShowTurn) -> list[Frame]:
-        """As it was when its message came: what came after is told by itself."""
-        turn_view = await in_db(queries.find_new_turn_view, self.session, act.run_id)
-        return [turn_frame(turn_view, act.message_id)] if turn_view else []
+    async def _turn_view(self, update: ShowTurn) -> list[Frame]:
+        """Return the turn as it was when its message came: later events have updates of their own."""
+        turn_view = await in_db(queries.find_new_turn_view, self.session, update.run_id)
+        return [turn_frame(turn_view, update.message_id)] if turn_view else []
 
     async def _answer(self, run_id: UUID) -> list[Frame]:
-        """A stored answer, which never changes again."""
+        """Return a stored answer, which never changes again."""
         turn_view = await in_db(queries.find_turn_view, self.session, run_id)
         return [answer_frame(turn_view)] if turn_view and not turn_view.is_open else []
 
@@ -177,15 +178,15 @@ class ChatSocket(AsyncWebsocketConsumer):
 
 
 class _ViewerGone(Exception):
-    """The connection was closed while there was something to send."""
+    """The connection was closed before a message could be sent."""
 
 
 class _NotLoggedIn(Exception):
-    """Nobody is logged in on the page."""
+    """The page has no valid browser session."""
 
 
-def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[Decision, ...]]:
-    """The session, and all that the viewer may say to what is asked in it."""
+def _check_access(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[Decision, ...]]:
+    """Return the session, and the decisions that the viewer may make on its requests for approval."""
     try:
         principal = authenticate(scope)
     except (AppError, UnicodeDecodeError):
@@ -197,13 +198,13 @@ def _gate(scope: Mapping[str, Any], session_id: UUID) -> tuple[Session, tuple[De
 
 
 def _queue_of(session_id: UUID) -> list[ShowStatus]:
-    """Where each waiting message stands now."""
+    """Return the status of each queued run, with its place."""
     queued = [run for run in agents.list_open_runs(session_id) if run.status is RunStatus.QUEUED]
     return [ShowStatus(run.id, status_of(run, place=place)) for place, run in enumerate(queued, start=1)]
 
 
-def _kept(cursor: str) -> str:
-    """The part of a cursor that names the last kept fact: `<seq>`; empty for anything else."""
+def _stored_part(cursor: str) -> str:
+    """Return the part of a cursor that names the last stored event, `<seq>`; "" for an invalid cursor."""
     found = re.match(r"[0-9]{1,18}(?=\.|$)", cursor, re.ASCII)
     return found.group() if found else ""
 

@@ -1,4 +1,4 @@
-"""What every view of the page has around it: the login, and errors in the page's own words."""
+"""The decorator of the page's views: requires a login and renders errors."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 
 class PageRequest(HttpRequest):
-    """A request as the page's views get it: somebody is logged in, and htmx may have sent it."""
+    """A request of a logged-in user, perhaps sent by htmx."""
 
     user: User
     htmx: HtmxDetails
@@ -28,7 +28,7 @@ class PageRequest(HttpRequest):
 def page(
     view: Callable[Concatenate[PageRequest, P], HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """Let only people in who are logged in, and turn expected errors into a note or a page that says what to do."""
+    """Require a login, and render AppErrors as a note or a page."""
 
     @wraps(view)
     def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -45,7 +45,7 @@ def page(
 
 
 def refused(request: PageRequest, error: AppError) -> HttpResponse:
-    """The answer to a request that cannot be served: a note where htmx asked, otherwise a page."""
+    """Return the response for an error: a note for htmx, otherwise a page."""
     failure = http_error_of(error)
     template = "chat/_note.html" if request.htmx else "error.html"
     response = render(
@@ -57,7 +57,7 @@ def refused(request: PageRequest, error: AppError) -> HttpResponse:
 
 
 def _to_login(request: PageRequest) -> HttpResponse:
-    """To the login and back: to the page that htmx was on, when it sent the request."""
+    """Redirect to the login, and from there back to the page (of htmx: the page that it was on)."""
     wanted = (request.htmx.current_url_abs_path or "/") if request.htmx else request.get_full_path()
     target = "/login?" + urlencode({"next": wanted}) if wanted != "/" else "/login"
     return HttpResponseClientRedirect(target) if request.htmx else HttpResponseRedirect(target)

@@ -1,4 +1,4 @@
-"""Colours code by CSS classes on the server, so that the page needs neither script nor inline style for it. Pure."""
+"""Syntax highlighting on the server by CSS classes: the page needs neither scripts nor inline styles for it."""
 
 from functools import lru_cache
 
@@ -12,13 +12,13 @@ from pygments.util import ClassNotFound
 PREFIX = "c-"
 CLASSES = {PREFIX + name for name in STANDARD_TYPES.values() if name}
 
-# Lexers are made of regular expressions: some take long on what no person wrote.
+# Lexers consist of regular expressions, some of which take long on unusual input.
 _LONGEST_SOURCE = 20_000
 _LONGEST_LINE = 2_000
 
 
 def highlighted(source: str, language: str) -> str:
-    """HTML of the source, escaped, with a class on each token; plain where the language is not known."""
+    """Return the source as escaped HTML with a class on each token; plain if the language is unknown."""
     lexer = _lexer(language.lower())
     if lexer is None or len(source) > _LONGEST_SOURCE or max(map(len, source.split("\n"))) > _LONGEST_LINE:
         return escape(source)
@@ -26,7 +26,7 @@ def highlighted(source: str, language: str) -> str:
 
 
 def class_of(kind: _TokenType) -> str:
-    """The class of a kind of token, or of the nearest wider kind that has one; empty for plain text."""
+    """Return the class of a token type, or of its nearest parent that has one; "" for plain text."""
     while kind not in STANDARD_TYPES and kind.parent is not None:
         kind = kind.parent
     name = STANDARD_TYPES.get(kind, "")

@@ -1,10 +1,10 @@
-"""What the page says in words: states of runs and tool calls, places in a queue, durations, days. Pure."""
+"""Labels of the page: states of tool calls, places in the queue, durations, sizes, days. Pure."""
 
 from datetime import date, datetime, timedelta
 
 from tools_app.types import ExecutionStatus
 
-# How a tool card looks and what it says. `Running` is told by a passing event, everything else by the record.
+# CSS class and label of a tool card, by the status of the execution.
 CALL_STATES: dict[str, tuple[str, str]] = {
     ExecutionStatus.PENDING: ("waiting", "waiting"),
     ExecutionStatus.RUNNING: ("running", "running"),
@@ -14,25 +14,27 @@ CALL_STATES: dict[str, tuple[str, str]] = {
     ExecutionStatus.CANCELLED: ("cancelled", "cancelled"),
     ExecutionStatus.UNKNOWN: ("failed", "outcome unknown"),
 }
-# What is said of a call that a person has to approve, or has not approved.
+# Class and label while a call waits for an approval, and after it was denied.
 ASKS, DENIED = ("asks", "needs approval"), ("denied", "denied")
-FILE_WRITER = "write_artifact"  # the tool by which agents make files
+# Tools that the page treats specially.
+ASK_USER = "ask_user"
+WRITE_ARTIFACT = "write_artifact"
 BAD_CALL_STATES = {"failed", "timed-out"}
 
 
 def in_line(place: int) -> str:
-    """place: from 1."""
+    """Return the status of a queued message. place: from 1."""
     return f"Waiting ({ordinal(place)} in line)"
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st …"""
+    """Return `1st`, `2nd`, `3rd`, `4th`, `11th`, `21st` …"""
     suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{suffix}"
 
 
 def duration(seconds: float | None) -> str:
-    """`0.4 s`, `12 s`, `3 min 5 s`; empty when not known."""
+    """Return `0.4 s`, `12 s` or `3 min 5 s`; "" for None."""
     if seconds is None:
         return ""
     if seconds < 0.0995:
@@ -44,7 +46,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """`1 byte`, `12 bytes`, `3.4 kB`, `250 kB`, `1.2 MB`."""
+    """Return `1 byte`, `12 bytes`, `3.4 kB`, `250 kB` or `1.2 MB`."""
     if count < 1000:
         return f"{count} byte{'' if count == 1 else 's'}"
     number, unit = (count / 1000, "kB") if count < 999_500 else (count / 1_000_000, "MB")
@@ -52,7 +54,7 @@ def size(count: int) -> str:
 
 
 def day_name(at: datetime, today: date) -> str:
-    """The heading under which a session of that time is listed: the nearer, the finer."""
+    """Return the heading under which a session of that time is listed."""
     days = (today - at.date()).days
     if days <= 0:
         return "Today"
@@ -66,7 +68,7 @@ def day_name(at: datetime, today: date) -> str:
 
 
 def time_ago(at: datetime, now: datetime) -> str:
-    """`now`, `5 min`, `3 h`, `2 d`, then the date."""
+    """Return `now`, `5 min`, `3 h` or `2 d`, for older times the date."""
     passed = now - at
     if passed < timedelta(minutes=1):
         return "now"

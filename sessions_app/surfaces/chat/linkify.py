@@ -1,4 +1,4 @@
-"""Finds web addresses in running text, in linear time whatever the text is. Pure."""
+"""Detection of web addresses in plain text, in linear time. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _HAS_HOST = re.compile(r"https?://[\w\[]", re.IGNORECASE)
 
 
 def pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The text in pieces, each with whether it is an address. Only whole ones count: `README.md` names no host."""
+    """Yield the pieces of the text, each with whether it is an address. Addresses have a scheme and a host."""
     end = 0
     for match in _ADDRESS.finditer(text):
         address = _trimmed(match.group())
@@ -25,7 +25,7 @@ def pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _trimmed(address: str) -> str:
-    """Without the punctuation of the sentence around it; a bracket stays when it was opened inside."""
+    """Return the address without punctuation at its end; a bracket stays if it is opened in the address."""
     surplus = address.count(")") - address.count("(")
     end = len(address)
     while end and (address[end - 1] in _TRAILING or (address[end - 1] == ")" and surplus > 0)):

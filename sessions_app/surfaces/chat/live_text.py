@@ -1,4 +1,4 @@
-"""The text of steps that are being streamed, with their finished blocks rendered once for all viewers of a process."""
+"""Text of steps that are being streamed. Finished blocks are rendered once for all viewers of a process."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _STEPS_KEPT = 500
 
 @dataclass(frozen=True)
 class RenderedBlock:
-    """start, end: where its source is in the step's text, in code points; html: sanitised."""
+    """A rendered Markdown block. start, end: of its source in the step's text, in code points; html: sanitised."""
 
     start: int
     end: int
@@ -22,20 +22,24 @@ class RenderedBlock:
 
 @dataclass
 class LiveText:
-    """One step's text as far as this process has seen it. `blocks` are in order, without gaps, from the start; `draft`
-    follows them and stands for the whole lines of the open block until it is finished."""
+    """The text of one step as far as this process has seen it.
+
+    blocks: in order, without gaps, from the start.
+    draft: rendering of the complete lines of the open block, which follows them.
+    """
 
     blocks: list[RenderedBlock] = field(default_factory=list)
     draft: RenderedBlock | None = None
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
-    _env: dict[str, Any] = field(default_factory=lambda: {"cited": _not_known_yet})
+    # Numbers of citations are known at the end of the run.
+    _env: dict[str, Any] = field(default_factory=lambda: {"cited": lambda source_id: "…"})
 
     @property
     def text(self) -> str:
         return self._splitter.text
 
     def feed(self, offset: int, piece: str) -> bool:
-        """Take a piece that begins at `offset`; what is known already is only compared. False: it does not fit."""
+        """Add a piece that begins at `offset`. Return False, and add nothing, if it does not fit the text."""
         known = self.text[offset : offset + len(piece)]
         if offset > len(self.text) or not piece.startswith(known):
             return False
@@ -51,19 +55,14 @@ class LiveText:
         return RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env))
 
 
-def _not_known_yet(source_id: UUID) -> str:
-    """What stands for a source that is cited, until the run's end tells which it is."""
-    return "…"
-
-
 class LiveTexts:
-    """The newest live texts of this process by run, beginning and step. Viewers of the same stream share one."""
+    """The newest live texts of this process. Viewers of the same stream share one."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[tuple[UUID, str, int], LiveText] = OrderedDict()
 
     def open(self, run_id: UUID, beginning: str, step: int) -> LiveText:
-        """beginning: what tells this text of the step from others: its claim, and where in that it began anew."""
+        """Return the live text of a step. beginning: distinguishes texts of one step by claim, reset or snapshot."""
         key = (run_id, beginning, step)
         text = self._texts.setdefault(key, LiveText())
         self._texts.move_to_end(key)

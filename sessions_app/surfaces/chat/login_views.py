@@ -1,4 +1,4 @@
-"""Logging in and out on the page."""
+"""Login and logout on the page."""
 
 from django.contrib.auth import login as remember
 from django.contrib.auth import logout as forget
@@ -18,7 +18,7 @@ from sessions_app.surfaces.chat import labels
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "POST"])
 def login(request: HttpRequest) -> HttpResponse:
-    """The form, and what it sends."""
+    """Show the login form, or log in with its data."""
     target = _safe_target(request)
     if request.user.is_authenticated:
         return HttpResponseRedirect(target)
@@ -33,7 +33,7 @@ def login(request: HttpRequest) -> HttpResponse:
         return _form(request, target, error.message, 401)
     except RateLimited as error:
         wait = labels.duration(error.retry_after_seconds)
-        many = "Too many failed logins" if isinstance(error, LockedOut) else "Too many tries"
+        many = "Too many failed logins" if isinstance(error, LockedOut) else "Too many attempts"
         response = _form(request, target, f"{many} from your address. Try again in {wait}.", 429)
         response.headers["Retry-After"] = str(error.retry_after_seconds)
         return response
@@ -53,7 +53,7 @@ def _form(request: HttpRequest, target: str, problem: str = "", status: int = 20
 
 
 def _safe_target(request: HttpRequest) -> str:
-    """Where to go afterwards: only to a place of our own."""
+    """Return the address to go to after the login: a path of this host, else `/`."""
     wanted = request.POST.get("next") or request.GET.get("next") or "/"
     safe = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()

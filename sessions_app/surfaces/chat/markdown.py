@@ -1,6 +1,6 @@
-"""Turns the Markdown of an answer into HTML that is safe to put into a page. Pure.
+"""Rendering of an answer's Markdown as HTML that is safe to put into a page.
 
-Raw HTML in the text stays text, remote images become links, and whatever comes out passes an allow-list.
+Raw HTML stays text, remote images become links, and the output passes an allow-list.
 """
 
 import re
@@ -22,7 +22,7 @@ from sessions_app.surfaces.chat.highlight import highlighted
 from sessions_app.surfaces.chat.linkify import pieces
 from sessions_app.surfaces.chat.sanitizer import sanitised
 
-# Part of every stored rendering: a change of the rules below makes the stored ones void.
+# Prefix of every stored rendering. Change it with the rules below, so that stored renderings are made again.
 VERSION = "<!--m1-->"
 
 _LONGEST_TEXT = 200_000
@@ -35,10 +35,10 @@ Env = MutableMapping[str, Any]
 
 
 def render(text: str, env: Env | None = None) -> SafeString:
-    """The sanitised HTML of a Markdown text.
+    """Return the sanitised HTML of a Markdown text.
 
     env: shared between the blocks of one text, so that later blocks know the link references of earlier ones. Its
-    `cited`, if there, is what stands for a source: a function of the ids in markers, None for one that stays text.
+    optional `cited` returns the text to show for the id in a citation marker, None to leave the marker as it is.
     """
     if len(text) > _LONGEST_TEXT:
         return format_html("<pre>{}</pre>", text)
@@ -46,7 +46,7 @@ def render(text: str, env: Env | None = None) -> SafeString:
 
 
 class _Renderer(RendererHTML):
-    """One method a kind of token, as the base class wants it. Each escapes what comes from the text."""
+    """The renderer: one method for each type of token. Each escapes what comes from the text."""
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return f"<{_lowered(tokens[idx].tag)}>"
@@ -89,7 +89,7 @@ class _Renderer(RendererHTML):
         opening = env.pop("open_link")
         href = str(tokens[opening].attrs.get("href", ""))
         shown = self.renderInlineAsText(tokens[opening + 1 : idx], options, env)
-        return "</a>" + _whereto(href, shown)
+        return "</a>" + _hidden_target(href, shown)
 
     def cited(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return f'<span class="cited">[{escape(tokens[idx].content)}]</span>'
@@ -113,7 +113,7 @@ def _parser() -> MarkdownIt:
 
 
 def _number_citations(state: StateCore) -> None:
-    """Put what stands for the sources in the place of their markers."""
+    """Replace citation markers by the numbers of their sources."""
     name_of: Callable[[UUID], str | None] | None = state.env.get("cited")
     if name_of is None:
         return
@@ -137,7 +137,7 @@ def _with_citations(tokens: Sequence[Token], name_of: Callable[[UUID], str | Non
 
 
 def _link_addresses(state: StateCore) -> None:
-    """Make links of the addresses that stand in running text outside of links."""
+    """Turn addresses in plain text into links."""
     for block in state.tokens:
         if block.type == "inline" and block.children and "://" in block.content:
             block.children = list(_with_links(block.children))
@@ -178,8 +178,8 @@ def _cell(token: Token) -> str:
     return f'<{token.tag} class="align-{alignment.group(1)}">' if alignment else f"<{token.tag}>"
 
 
-def _whereto(href: str, shown: str) -> str:
-    """What a link's own words hide: its host, and that it carries much data along."""
+def _hidden_target(href: str, shown: str) -> str:
+    """Return a note on what the text of a link hides: its host, and a long query, which can carry data."""
     host = _host(href)
     if not host:
         return ""
@@ -190,7 +190,7 @@ def _whereto(href: str, shown: str) -> str:
 
 
 def _host(address: str) -> str:
-    """The host of a web address in lower case; empty for anything else."""
+    """Return the host of a web address in lower case, "" for any other address."""
     try:
         parts = urlsplit(address)
         return (parts.hostname or "") if parts.scheme in ("http", "https") else ""

@@ -1,8 +1,7 @@
-"""Cuts a growing Markdown text into its finished top-level blocks, so that each is rendered once. Pure.
+"""Splitting of growing Markdown text into finished top-level blocks, each of which is rendered once.
 
-A block is finished when no further text can change it. What is left is the open block; of one that grows line by line
-(a list, a quotation, a table) the whole lines are its draft. Where the cuts are depends on the text alone, not on the
-pieces in which it came.
+A block is finished when no further text can change it. The rest is the open block. Of an open list, quotation or table,
+the complete lines are the draft. The cuts depend on the text alone, not on the pieces in which it came.
 """
 
 import re
@@ -19,40 +18,42 @@ _ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
 _COMPLETE_AT_ONCE = {"heading_open", "hr"}
 _KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
 _HAS_DRAFT = {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
-# An open block longer than that is looked at again only when it has grown by this part: the work stays linear.
+# A longer open block is parsed again only after it has grown by this fraction, so that the work stays linear.
 _LONG = 1000
 _GROWTH = 16
 
 
 @dataclass(frozen=True)
 class Block:
-    """source: the text from the end of the block before it; end: where it ends in the whole text, in code points."""
+    """A block. source: the text since the end of the previous block; end: its end in the whole text, in code points."""
 
     source: str
     end: int
 
 
 class BlockSplitter:
-    """Takes the text of one step piece by piece. `text` is all of it, `done` the end of its last finished block,
-    `draft` what may be shown of the open block in the meantime."""
+    """Splits the text of one step, given piece by piece.
+
+    text: all text so far; done: the end of its last finished block; draft: complete lines of the open block, if any.
+    """
 
     def __init__(self) -> None:
         self.text = ""
         self.done = 0
         self.draft: Block | None = None
-        self._look_again_at = 0
+        self._parse_again_at = 0
 
     def feed(self, piece: str) -> list[Block]:
-        """Add a piece; the blocks that are finished by it."""
+        """Add a piece and return the blocks that it finishes."""
         self.text += piece
-        if len(self.text) < self._look_again_at or not _LINE_END.search(piece):
+        if len(self.text) < self._parse_again_at or not _LINE_END.search(piece):
             return []
         ends, draft_end = _ends(self.text[self.done :])
         begin = self.done
         blocks = [self._cut(begin + end) for end in ends]
         self.draft = Block(self.text[self.done : begin + draft_end], begin + draft_end) if draft_end else None
         open_length = len(self.text) - self.done
-        self._look_again_at = len(self.text) + (open_length // _GROWTH if open_length > _LONG else 0)
+        self._parse_again_at = len(self.text) + (open_length // _GROWTH if open_length > _LONG else 0)
         return blocks
 
     def _cut(self, end: int) -> Block:
@@ -62,7 +63,7 @@ class BlockSplitter:
 
 
 def _ends(text: str) -> tuple[list[int], int]:
-    """Where the finished blocks of a text end, and the draft of the open one: 0 when it has none."""
+    """Return the ends of the finished blocks, and of the draft of the open one (0: it has none)."""
     line_ends = _complete_lines(text)
     if not line_ends:
         return [], 0
@@ -71,7 +72,7 @@ def _ends(text: str) -> tuple[list[int], int]:
     opening = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
     if not opening:
         return [], 0
-    # The same cut whether or not the next block is there already: lists and the like end where that begins.
+    # Lists and the like end at the start of the next block: the cut is the same whether or not that is there yet.
     cuts = [
         _line_after(token) if token.type in _KNOWS_ITS_END else _first_line(following)
         for token, following in pairwise(opening)
@@ -84,7 +85,7 @@ def _ends(text: str) -> tuple[list[int], int]:
 
 
 def _complete_lines(text: str) -> list[int]:
-    """The end of each line that is there whole. A carriage return at the very end may be half a line end."""
+    """Return the end of each complete line. A carriage return at the end of the text may be half a line end."""
     ends = [match.end() for match in _LINE_END.finditer(text)]
     if ends and text.endswith("\r"):
         ends.pop()
@@ -105,7 +106,7 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
 
 
 def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:
-    """Whether the last line of the fence closes it: an open one runs on to the end of the text."""
+    """Return whether the last line of the fence closes it. An open fence reaches to the end of the text."""
     last = _line_after(fence) - 1
     closing = rf" {{0,3}}{re.escape(fence.markup[0])}{{{len(fence.markup)},}}[ \t\r\n]*"
     return last > _first_line(fence) and bool(re.fullmatch(closing, _line(text, line_ends, last)))

@@ -1,27 +1,47 @@
-"""What a viewer of the page is told of each thing that happens: facts and live text become acts. Pure.
+"""Projection of session events to updates of the page.
 
-An act says what changes in the page; `fragments` gives it its HTML. The page applies acts so that telling one twice
-changes nothing, and acts on an exchange that is over change nothing.
+`fragments` renders an update. Updates are idempotent, and the page ignores updates of a turn that has ended.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
+from agents_app.events import MESSAGE_RESET, RUN_QUEUED, RUN_STARTED, RUN_WAITING, SNAPSHOT, TEXT_DELTA, RunWaiting
+from agents_app.types import WaitingOn
+from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED, SESSION_BOUND
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.approval_cards import waiting_label
-from sessions_app.surfaces.chat.labels import FILE_WRITER
+from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
-from sessions_app.surfaces.chat.tool_cards import Call, CallResult, CallState, call_ended, call_requested, call_started
+from sessions_app.surfaces.chat.tool_cards import (
+    CallResult,
+    CallState,
+    ToolCard,
+    ended_state,
+    requested_card,
+    started_state,
+)
 from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, Status, using
+from tools_app.events import (
+    APPROVAL_DECIDED,
+    APPROVAL_REQUESTED,
+    INPUT_REQUESTED,
+    TOOL_COMPLETED,
+    TOOL_FAILED,
+    TOOL_REQUESTED,
+    TOOL_STARTED,
+    ApprovalDecided,
+    ToolCompleted,
+    ToolFailed,
+)
+from tools_app.types import ApprovalStatus
 
 
 @dataclass(frozen=True)
 class ShowTurn:
-    """Show a run's exchange, or its question anew if it is there already. message_id: the sender's own id of the
-    message, if it has one."""
+    """Show the turn of a run, or update its question if the turn is shown. message_id: given by the sender, if any."""
 
     run_id: UUID
     message_id: str = ""
@@ -29,8 +49,12 @@ class ShowTurn:
 
 @dataclass(frozen=True)
 class ShowText:
-    """`blocks` are finished and stand for the text up to their ends. `draft`, if it is new, stands for what follows
-    them until more are finished. `text` begins at `offset`, in code points."""
+    """Show a piece of a step's text.
+
+    blocks: finished Markdown blocks, which replace the text up to their ends.
+    draft: rendering of the text after them, until it is finished; None if it has not changed.
+    text: begins at `offset`, in code points.
+    """
 
     run_id: UUID
     step: int
@@ -41,8 +65,8 @@ class ShowText:
 
 
 @dataclass(frozen=True)
-class ForgetText:
-    """The step's text is void: another follows."""
+class DiscardText:
+    """Discard the text of a step: another follows."""
 
     run_id: UUID
     step: int
@@ -50,15 +74,15 @@ class ForgetText:
 
 @dataclass(frozen=True)
 class ShowCall:
-    """A tool card, below the text of its step."""
+    """Show a tool card below the text of its step."""
 
     run_id: UUID
-    call: Call
+    call: ToolCard
 
 
 @dataclass(frozen=True)
 class ChangeCall:
-    """A tool card's new state, and its result once it is over."""
+    """Change the state of a tool card, and show its result once the call has ended."""
 
     state: CallState
     result: CallResult | None = None
@@ -66,7 +90,7 @@ class ChangeCall:
 
 @dataclass(frozen=True)
 class ShowApproval:
-    """A request for approval as it stands now, below its call."""
+    """Show a request for approval as it is now, below its call."""
 
     run_id: UUID
     approval_id: UUID
@@ -74,41 +98,41 @@ class ShowApproval:
 
 @dataclass(frozen=True)
 class ShowStatus:
-    """How the run stands. is_news: worth telling those who listen to the page."""
+    """Show the status of a run. is_announced: screen readers announce it."""
 
     run_id: UUID
     status: Status
-    is_news: bool = False
+    is_announced: bool = False
 
 
 @dataclass(frozen=True)
 class ShowAnswer:
-    """The run is over: show the stored answer in place of what was streamed."""
+    """Replace the streamed text with the stored answer: the run has ended."""
 
     run_id: UUID
 
 
 @dataclass(frozen=True)
 class ShowQueue:
-    """Others moved up: show where each waiting message stands now."""
+    """Show the current place of each queued message."""
 
 
 @dataclass(frozen=True)
 class ShowFiles:
-    """The session has another file, or other words in one."""
+    """Show the files of the session: one was added or changed."""
 
 
 @dataclass(frozen=True)
 class ShowAgent:
-    """Another agent answers from now on."""
+    """Show the agent that answers from now on."""
 
     agent_id: str
 
 
-Act = (
+PageUpdate = (
     ShowTurn
     | ShowText
-    | ForgetText
+    | DiscardText
     | ShowCall
     | ChangeCall
     | ShowApproval
@@ -121,8 +145,12 @@ Act = (
 
 
 class Projection:
-    """Turns what one viewer sees into acts. texts: shared by the viewers of this process; queued: the runs that the
-    page shows as waiting in line; may_decide: whether the viewer may decide what agents ask for."""
+    """The projection for one viewer.
+
+    texts: shared by all viewers of this process.
+    queued: the runs that the page shows as queued.
+    may_decide: the viewer may decide requests for approval.
+    """
 
     def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = (), *, may_decide: bool = False) -> None:
         self._texts = texts
@@ -131,100 +159,107 @@ class Projection:
         self._steps: dict[tuple[UUID, int], _StepShown] = {}
         self._calls: dict[UUID, dict[str, str]] = {}
         self._refused: set[str] = set()
-        self._asked: set[UUID] = set()
+        self._received: set[UUID] = set()
 
-    def acts(self, batch: Iterable[SessionEvent]) -> list[Act]:
-        """The acts for a batch, in order; text that comes in one go is told in one act."""
-        acts: list[Act] = []
+    def updates(self, batch: Iterable[SessionEvent]) -> list[PageUpdate]:
+        """Return the updates for a batch, in order. Consecutive pieces of text become one update."""
+        updates: list[PageUpdate] = []
         growing: _StepShown | None = None
         for seen in batch:
-            if seen.type == "text.delta" and seen.run_id is not None and seen.step is not None:
+            if seen.type == TEXT_DELTA.name and seen.run_id is not None and seen.step is not None:
                 step = self._step(seen.run_id, seen.step, seen.cursor)
                 if growing is not None and growing is not step:
-                    acts += growing.news()
+                    updates += growing.take_new()
                 growing = step
-                if not step.grow(seen.payload["offset"], seen.payload["text"]):
-                    acts += self._part_from_shared(step, seen.payload["offset"], seen.payload["text"])
+                piece = TEXT_DELTA.payload(seen)
+                if not step.grow(piece["offset"], piece["text"]):
+                    updates += self._stop_sharing(step, piece["offset"], piece["text"])
                     growing = None
                 continue
             if growing is not None:
-                acts += growing.news()
+                updates += growing.take_new()
                 growing = None
-            acts += self._act(seen)
+            updates += self._updates_of(seen)
         if growing is not None:
-            acts += growing.news()
-        return _once(acts)
+            updates += growing.take_new()
+        return _once(updates)
 
-    def _act(self, seen: SessionEvent) -> list[Act]:
-        run_id, payload = seen.run_id, seen.payload
-        if seen.type == "session.bound":
-            return [ShowAgent(payload["agent_id"])]
+    def _updates_of(self, seen: SessionEvent) -> list[PageUpdate]:
+        run_id = seen.run_id
+        if seen.type == SESSION_BOUND.name:
+            return [ShowAgent(SESSION_BOUND.payload(seen)["agent_id"])]
         if run_id is None:
             return []
-        if seen.step is not None and seen.type in ("message.reset", "snapshot"):
+        if seen.step is not None and seen.type in (MESSAGE_RESET.name, SNAPSHOT.name):
             live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", seen.step)
-            return self._replace(run_id, seen.step, live, payload.get("text", ""))
+            return self._replace(run_id, seen.step, live, seen.payload.get("text", ""))
         match seen.type:
-            case "message.received":
-                self._asked.add(run_id)
-                return [ShowTurn(run_id, payload.get("message_id", ""))]
-            case "run.queued":  # told right after the message, or alone when an older message is tried again
+            case MESSAGE_RECEIVED.name:
+                self._received.add(run_id)
+                return [ShowTurn(run_id, MESSAGE_RECEIVED.payload(seen)["message_id"])]
+            case RUN_QUEUED.name:  # follows its message; comes alone if an older message is retried
                 self._queued.add(run_id)
-                return [] if run_id in self._asked else [ShowTurn(run_id)]
-            case "run.started":
-                return [ShowStatus(run_id, Status(THINKING), is_news=True), *self._leave_queue(run_id)]
-            case "run.waiting":
-                return [ShowStatus(run_id, _waiting(payload), is_news=True)]
-            case "input.requested":
-                return [ShowStatus(run_id, Status(ASKING), is_news=True)]
-            case "message.completed":
+                return [] if run_id in self._received else [ShowTurn(run_id)]
+            case RUN_STARTED.name:
+                return [ShowStatus(run_id, Status(THINKING), is_announced=True), *self._leave_queue(run_id)]
+            case RUN_WAITING.name:
+                return [ShowStatus(run_id, _waiting(RUN_WAITING.payload(seen)), is_announced=True)]
+            case INPUT_REQUESTED.name:
+                return [ShowStatus(run_id, Status(ASKING), is_announced=True)]
+            case MESSAGE_COMPLETED.name:
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]
-            case "approval.requested" | "approval.decided":
-                return self._approval(run_id, payload)
-            case "tool.requested" | "tool.started" | "tool.completed" | "tool.failed":
-                return self._call(seen.type, run_id, seen.step or 0, payload)
+            case APPROVAL_REQUESTED.name:
+                card = ShowApproval(run_id, UUID(APPROVAL_REQUESTED.payload(seen)["approval_id"]))
+                return [card, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_announced=True)]
+            case APPROVAL_DECIDED.name:
+                return self._approval_decided(run_id, APPROVAL_DECIDED.payload(seen))
+            case TOOL_REQUESTED.name:
+                requested = TOOL_REQUESTED.payload(seen)
+                self._calls.setdefault(run_id, {})[requested["execution_id"]] = requested["tool"]
+                return [ShowCall(run_id, requested_card(seen.step or 0, requested)), self._using(run_id)]
+            case TOOL_STARTED.name:
+                return [ChangeCall(started_state(TOOL_STARTED.payload(seen)))]
+            case TOOL_COMPLETED.name:
+                completed = TOOL_COMPLETED.payload(seen)
+                files: list[PageUpdate] = [ShowFiles()] if completed["tool"] == WRITE_ARTIFACT else []
+                return [*self._call_ended(run_id, completed), *files]
+            case TOOL_FAILED.name:
+                return self._call_ended(run_id, TOOL_FAILED.payload(seen))
             case _:
                 return []
 
-    def _leave_queue(self, run_id: UUID) -> list[Act]:
-        """The run waits no longer, so that others may move up."""
+    def _leave_queue(self, run_id: UUID) -> list[PageUpdate]:
+        """Remove a run from the queue; the others move up."""
         self._queued.discard(run_id)
         return [ShowQueue()] if self._queued else []
 
-    def _call(self, kind: str, run_id: UUID, step: int, payload: dict[str, Any]) -> list[Act]:
-        if kind == "tool.started":
-            return [ChangeCall(call_started(payload))]
-        calls = self._calls.setdefault(run_id, {})
-        if kind == "tool.requested":
-            calls[payload["execution_id"]] = payload["tool"]
-            return [ShowCall(run_id, call_requested(step, payload)), ShowStatus(run_id, Status(using(calls.values())))]
-        calls.pop(payload["execution_id"], None)
-        is_refused = payload["execution_id"] in self._refused
-        self._refused.discard(payload["execution_id"])
-        ended = ChangeCall(*call_ended(payload, is_refused=is_refused))
-        files: list[Act] = [ShowFiles()] if kind == "tool.completed" and payload.get("tool") == FILE_WRITER else []
-        return [ended, ShowStatus(run_id, Status(using(calls.values()))), *files]
+    def _using(self, run_id: UUID) -> ShowStatus:
+        return ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))
 
-    def _approval(self, run_id: UUID, payload: dict[str, Any]) -> list[Act]:
-        shown = ShowApproval(run_id, UUID(payload["approval_id"]))
-        if "status" not in payload:
-            return [shown, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_news=True)]
-        if payload["status"] in ("denied", "expired"):
+    def _call_ended(self, run_id: UUID, payload: ToolCompleted | ToolFailed) -> list[PageUpdate]:
+        execution_id = payload["execution_id"]
+        self._calls.get(run_id, {}).pop(execution_id, None)
+        is_refused = execution_id in self._refused
+        self._refused.discard(execution_id)
+        return [ChangeCall(*ended_state(payload, is_refused=is_refused)), self._using(run_id)]
+
+    def _approval_decided(self, run_id: UUID, payload: ApprovalDecided) -> list[PageUpdate]:
+        if payload["status"] in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED):
             self._refused.add(payload["execution_id"])
-        return [shown, ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))]
+        return [ShowApproval(run_id, UUID(payload["approval_id"])), self._using(run_id)]
 
-    def _replace(self, run_id: UUID, step: int, live: LiveText, text: str) -> list[Act]:
-        """Begin a step's text anew, with what it is now."""
+    def _replace(self, run_id: UUID, step: int, live: LiveText, text: str) -> list[PageUpdate]:
+        """Discard the text of a step and show what it is now."""
         shown = self._steps[run_id, step] = _StepShown(run_id, step, live)
         if text and not shown.grow(0, text):
             return self._replace(run_id, step, LiveText(), text)
-        return [ForgetText(run_id, step), *shown.news()]
+        return [DiscardText(run_id, step), *shown.take_new()]
 
-    def _part_from_shared(self, shown: "_StepShown", offset: int, text: str) -> list[Act]:
-        """Others were told another text of this step: from here on this viewer has one of its own."""
-        if offset > len(shown.seen):  # the page knows that something is missing
-            return [*shown.news(), ShowText(shown.run_id, shown.step, offset, text)]
+    def _stop_sharing(self, shown: "_StepShown", offset: int, text: str) -> list[PageUpdate]:
+        """Give this viewer a text of its own, because it differs from the shared one."""
+        if offset > len(shown.seen):  # the page notices the gap
+            return [*shown.take_new(), ShowText(shown.run_id, shown.step, offset, text)]
         return self._replace(shown.run_id, shown.step, LiveText(), shown.seen[:offset] + text)
 
     def _step(self, run_id: UUID, step: int, cursor: str) -> "_StepShown":
@@ -236,19 +271,19 @@ class Projection:
 
     def _forget_run(self, run_id: UUID) -> None:
         self._calls.pop(run_id, None)
-        self._asked.discard(run_id)
+        self._received.discard(run_id)
         for key in [key for key in self._steps if key[0] == run_id]:
             del self._steps[key]
 
 
 class _StepShown:
-    """How much of one step's text this viewer was told."""
+    """The part of one step's text that was sent to this viewer."""
 
     def __init__(self, run_id: UUID, step: int, live: LiveText) -> None:
         self.run_id, self.step, self._live = run_id, step, live
-        self._told = 0  # code points of text, or of finished blocks if those reach further
-        self._blocks_told = 0
-        self._draft_told = 0  # where the last told draft ended
+        self._sent = 0  # code points of text, or of finished blocks if those reach further
+        self._blocks_sent = 0
+        self._draft_sent = 0  # end of the last draft sent
         self._reached = 0
 
     @property
@@ -256,45 +291,44 @@ class _StepShown:
         return self._live.text[: self._reached]
 
     def grow(self, offset: int, text: str) -> bool:
-        """False, and nothing is taken: this is not the text that is shared."""
+        """Add a piece. Return False, and add nothing, if it differs from the shared text."""
         if offset > self._reached or not self._live.feed(offset, text):
             return False
         self._reached = max(self._reached, offset + len(text))
         return True
 
-    def news(self) -> list[Act]:
-        """What was not told yet."""
-        blocks = tuple(block for block in self._live.blocks[self._blocks_told :] if block.end <= self._reached)
-        self._blocks_told += len(blocks)
-        begin = max(self._told, blocks[-1].end) if blocks else self._told
+    def take_new(self) -> list[PageUpdate]:
+        """Return the update for the text that was not sent yet, if any."""
+        blocks = tuple(block for block in self._live.blocks[self._blocks_sent :] if block.end <= self._reached)
+        self._blocks_sent += len(blocks)
+        begin = max(self._sent, blocks[-1].end) if blocks else self._sent
         text = self._live.text[begin : self._reached]
-        self._told = max(begin, self._reached)
+        self._sent = max(begin, self._reached)
         if not blocks and not text:
             return []
         return [ShowText(self.run_id, self.step, begin, text, blocks, self._new_draft())]
 
     def _new_draft(self) -> RenderedBlock | None:
         draft = self._live.draft
-        if draft is None or draft.end > self._reached or draft.end <= self._draft_told:
+        if draft is None or draft.end > self._reached or draft.end <= self._draft_sent:
             return None
-        self._draft_told = draft.end
+        self._draft_sent = draft.end
         return draft
 
 
-def _once(acts: list[Act]) -> list[Act]:
-    """The queue and the files are told as they are, so once a batch is enough: after everything else."""
-    told: list[Act] = [act for act in acts if not isinstance(act, ShowQueue | ShowFiles)]
-    return [*told, *(act for act in (ShowQueue(), ShowFiles()) if act in acts)]
+def _once(updates: list[PageUpdate]) -> list[PageUpdate]:
+    """Move updates of the queue and the files to the end, once each: they show the current state."""
+    others: list[PageUpdate] = [update for update in updates if not isinstance(update, ShowQueue | ShowFiles)]
+    return [*others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
 
-def _waiting(payload: dict[str, Any]) -> Status:
-    reason = payload.get("reason", "")
-    if payload.get("waiting_on") != "retry":
-        return Status(reason or "Waiting")
-    until = payload.get("until")
-    return Status(RETRYING, until=datetime.fromisoformat(until) if until else None, detail=reason)
+def _waiting(payload: RunWaiting) -> Status:
+    if payload["waiting_on"] != WaitingOn.RETRY:
+        return Status(payload["reason"] or "Waiting")
+    until = datetime.fromisoformat(payload["until"]) if payload["until"] else None
+    return Status(RETRYING, until=until, detail=payload["reason"])
 
 
 def _live_part(cursor: str) -> str:
-    """`<fence>-<n>` of a cursor `<seq>.<fence>-<n>`; empty when the cursor names none."""
+    """Return `<fence>-<n>` of a cursor `<seq>.<fence>-<n>`, "" if it has none."""
     return cursor.partition(".")[2]

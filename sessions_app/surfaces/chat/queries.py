@@ -1,4 +1,4 @@
-"""Reads what the page shows. Every function is synchronous and costs a number of queries that does not grow."""
+"""Queries of the page. Every function is synchronous; the number of its queries does not grow with the data."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -25,61 +25,63 @@ from tools_app.types import ApprovalStatus, ApprovalView, Decision, ExecutionVie
 logger = logging.getLogger(__name__)
 
 TURNS_AT_ONCE = 50
-_LONGEST_RUN = 500  # turns of one run that a page would have to complete
+_LONGEST_RUN = 500  # turns of one run that does not fit a page
 
 
 @dataclass(frozen=True)
-class Page:
-    """Exchanges, oldest first. older_than: the ordinal to ask for older ones with, None when these are the oldest."""
+class TurnPage:
+    """Turns, oldest first. older_than: the ordinal before which there are older ones, None if there are none."""
 
     turn_views: tuple[TurnView, ...]
     older_than: int | None
 
 
-def read_newest(session: Session, *, allowed_decisions: Collection[Decision] = ()) -> Page:
-    """The newest turns with what is going on now. Read the cursor of the timeline before this, never after.
+def read_newest(session: Session, *, allowed_decisions: Collection[Decision] = ()) -> TurnPage:
+    """Return the newest turns, with open runs. Read the cursor of the timeline before, never after.
 
-    may_say: all that the reader may say to what agents ask for.
+    allowed_decisions: those of the reader on requests for approval.
     """
     runs = agents.list_open_runs(session.id)
     turns, older_than = _whole_runs(session, None)
-    return Page(_turn_views(turns, runs, _stored_html(turns), allowed_decisions), older_than)
+    return TurnPage(_turn_views(turns, runs, _stored_html(turns), allowed_decisions), older_than)
 
 
-def read_older(session: Session, before: int) -> Page:
-    """The turns before that ordinal."""
+def read_older(session: Session, before: int) -> TurnPage:
+    """Return the turns before that ordinal."""
     turns, older_than = _whole_runs(session, before)
-    return Page(_turn_views(turns, (), _stored_html(turns)), older_than)
+    return TurnPage(_turn_views(turns, (), _stored_html(turns)), older_than)
 
 
 def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision]) -> ApprovalCard:
-    """A request for approval as it stands now, for a reader who may say that. Raises NotFound."""
+    """Return the card of a request for approval, for a reader with those decisions. Raises NotFound."""
     approval = tools.get_approval(approval_id)
     return _card_of(approval, allowed_decisions, name_of(approval.decided_by, approval.session_id))
 
 
 def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
-    """The exchange of one run of the session, as it stands now."""
+    """Return the turn of one run of the session as it is now, None if there is no such run."""
     turns = _OF_RUN.fetch(session.id, run_id)
     runs: tuple[RunView, ...] = ()
     if not any(turn.is_answer for turn in turns):
         runs = agents.list_open_runs(session.id)
         if run_id not in {run.id for run in runs}:
-            # It has ended, now or without having been stored yet.
+            # It has ended since, or its end is not stored yet.
             turns = _OF_RUN.fetch(session.id, run_id)
-    # Nothing is stored here: this runs at the end of every answer, when others wait to write.
+    # Renderings are not stored here: this runs at the end of every answer, when others wait to write.
     found = _turn_views(turns, runs, _html_of(turns)[0])
     return next((turn_view for turn_view in found if turn_view.run_id == run_id), None)
 
 
 def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
-    """The exchange of a run that has just been queued: the question, and its place in line. What comes after is told
-    by itself. Two queries: it stands between a message and its first word."""
+    """Return the turn of a run that was just queued: the question and its place in the queue.
+
+    Later events have updates of their own. Two queries, because this delays the first text of every answer.
+    """
     runs = agents.list_open_runs(session.id)
     run = next((run for run in runs if run.id == run_id), None)
     if run is None:
         return find_turn_view(session, run_id)
-    turns = _ASKED.fetch(session.id, run_id)
+    turns = _QUESTION.fetch(session.id, run_id)
     return open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs))
 
 
@@ -88,7 +90,7 @@ _OF_RUN = CompiledObjects(
     uuid4(),
     uuid4(),
 )
-_ASKED = CompiledObjects(
+_QUESTION = CompiledObjects(
     lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part"),
     uuid4(),
     uuid4(),
@@ -96,7 +98,7 @@ _ASKED = CompiledObjects(
 
 
 def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:
-    """The newest turns before an ordinal, without cutting a run in two; and the ordinal before which there are more."""
+    """Return the newest turns before an ordinal, of whole runs, and the ordinal before which there are more."""
     place = None if before is None else (before, 0)
     turns = list(selectors.list_turns(session, limit=TURNS_AT_ONCE + 1, before=place))
     if len(turns) <= TURNS_AT_ONCE:
@@ -142,12 +144,12 @@ def _turn_views(
 
 
 def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:
-    """A queued run's place in line, from 1."""
+    """Return the place of a run in the queue, from 1."""
     return 1 + sum(other.status is RunStatus.QUEUED and other.ordinal < run.ordinal for other in open_runs)
 
 
 def _unstored_turn_view(run_id: UUID, turns: Sequence[Turn]) -> TurnView:
-    """A run that is over but whose answer the session has not stored yet: shown as if it were at its last step."""
+    """Return a run that has ended, but whose answer is not stored yet, as it was at its last step."""
     transcript = agents.get_transcript(run_id)
     return open_turn_view(transcript.run, turns, transcript, markdown.render)
 
@@ -160,7 +162,7 @@ def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
 def _approvals(
     executions: Sequence[ExecutionView], allowed_decisions: Collection[Decision]
 ) -> dict[UUID, ApprovalCard]:
-    """The requests about these calls, by the execution's id. Two queries."""
+    """Return the requests for approval of these calls, by execution id. Two queries."""
     found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
     sessions = {approval.session_id for approval in found}
     names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
@@ -175,7 +177,7 @@ def _card_of(approval: ApprovalView, allowed_decisions: Collection[Decision], na
 
 
 def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:
-    """As `_html_of`; what was rendered now is stored for the next reader."""
+    """Return `_html_of` the turns, and store new renderings for the next reader."""
     html, fresh = _html_of(turns)
     if fresh:
         _store(fresh)
@@ -183,13 +185,13 @@ def _stored_html(turns: Sequence[Turn]) -> dict[UUID, SafeString]:
 
 
 def _html_of(turns: Sequence[Turn]) -> tuple[dict[UUID, SafeString], list[Turn]]:
-    """The rendering of each assistant turn, by its id, and the turns that had none by the present rules."""
-    said = [turn for turn in turns if turn.role == "assistant" and turn.content]
-    fresh = [turn for turn in said if not turn.html.startswith(markdown.VERSION)]
+    """Return the HTML of each assistant turn by id, and the turns that had no rendering by the current rules."""
+    answers = [turn for turn in turns if turn.role == "assistant" and turn.content]
+    fresh = [turn for turn in answers if not turn.html.startswith(markdown.VERSION)]
     for turn in fresh:
         names = {citation.id: str(citation.number) for citation in selectors.citations_of(turn)}
         turn.html = markdown.VERSION + markdown.render(turn.content, {"cited": names.get})
-    return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in said}, fresh  # noqa: S308 - sanitised
+    return {turn.pk: mark_safe(turn.html.removeprefix(markdown.VERSION)) for turn in answers}, fresh  # noqa: S308 - sanitised
 
 
 def _store(turns: Sequence[Turn]) -> None:
@@ -197,4 +199,4 @@ def _store(turns: Sequence[Turn]) -> None:
         with transaction.atomic():
             Turn.objects.exclude(html__startswith=markdown.VERSION).bulk_update(turns, ["html"])
     except DatabaseError as error:
-        logger.warning("renderings of %d turns were not stored: %s", len(turns), error)
+        logger.warning("cannot store the renderings of %d turns: %s", len(turns), error)

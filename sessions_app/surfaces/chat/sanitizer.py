@@ -1,4 +1,4 @@
-"""The allow-list through which every rendered answer passes: the last wall against script in a page. Pure."""
+"""The allow-list that every rendered answer passes: the last defence against scripts in the page."""
 
 import nh3
 
@@ -66,5 +66,5 @@ _cleaner = nh3.Cleaner(
 
 
 def sanitised(html: str) -> str:
-    """The HTML without any tag, attribute, class or address that our renderer does not use."""
+    """Return the HTML without tags, attributes, classes and URL schemes that the renderer does not use."""
     return _cleaner.clean(html)

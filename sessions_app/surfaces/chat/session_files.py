@@ -1,4 +1,4 @@
-"""The files of a session as the page lists them: newest first, each with where it came from."""
+"""The list of a session's files, newest first, each with its origin."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ Writers = dict[tuple[UUID, str], UUID]
 
 @dataclass(frozen=True)
 class FileEntry:
-    """size, ago: in words; call: the execution that wrote it, if the run's record tells; run_id: None when a person
-    put it there."""
+    """A file in the list. run_id: None for an upload; call: the execution that wrote the file, if known."""
 
     id: UUID
     name: str
@@ -31,15 +30,15 @@ class FileEntry:
 
 
 def read_files(session_id: UUID) -> tuple[FileEntry, ...]:
-    """Two queries, one when there is nothing."""
+    """Return the files of a session. Two queries, one if there are no files."""
     rows = sorted(artifacts.list_artifacts(session_id), key=lambda row: (row.updated_at, row.path), reverse=True)
     runs = {row.run_id for row in rows if row.run_id}
-    writers = tools.find_calls(labels.FILE_WRITER, "path", runs) if runs else {}
+    writers = tools.find_calls(labels.WRITE_ARTIFACT, "path", runs) if runs else {}
     return entries(rows, writers, timezone.now())
 
 
 def entries(rows: Iterable[ArtifactView], writers: Writers, now: datetime) -> tuple[FileEntry, ...]:
-    """writers: the execution that wrote it, by run and path."""
+    """Return the entries of the list. writers: ids of executions, by run and path."""
     return tuple(_entry(row, writers, now) for row in rows)
 
 

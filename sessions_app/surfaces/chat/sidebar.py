@@ -1,4 +1,4 @@
-"""The list of a person's sessions, grouped by day."""
+"""The list of a user's sessions, grouped by day."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ _ZONE_COOKIE = "komand_zone"
 
 @dataclass(frozen=True)
 class Entry:
-    """One session in the list. ago: relative time in words; is_running: it has an open run."""
+    """One session in the list. ago: relative time; is_running: it has an open run."""
 
     id: UUID
     title: str
@@ -37,8 +37,8 @@ class Day:
 
 
 def read_days(request: HttpRequest, *, current: UUID | None = None, query: str = "") -> tuple[Day, ...]:
-    """The newest sessions of whoever asks, by day in their own time zone. Two queries."""
-    assert request.user.is_authenticated  # noqa: S101 - the views see to it
+    """Return the user's newest sessions, by day in their time zone. Two queries."""
+    assert request.user.is_authenticated  # noqa: S101 - required by the views
     sessions = selectors.list_sessions(request.user, limit=SESSIONS_SHOWN, query=query.strip())
     busy = agents.list_busy([session.id for session in sessions])
     now = timezone.now().astimezone(_zone_of(request))
@@ -57,8 +57,8 @@ def title_of(session: Session) -> str:
 
 
 def _zone_of(request: HttpRequest) -> ZoneInfo:
-    """The time zone that the browser told us, else UTC."""
+    """Return the time zone in the browser's cookie, else UTC."""
     try:
         return ZoneInfo(request.COOKIES.get(_ZONE_COOKIE, "UTC"))
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # no such zone, or no name of one at all
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # an unknown zone, or not the name of one
         return ZoneInfo("UTC")

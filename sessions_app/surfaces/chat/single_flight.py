@@ -1,4 +1,4 @@
-"""What is the same for all viewers of this process: whoever needs it first has it made, the others wait for that."""
+"""Single flight: concurrent requests for one value of this process wait for one computation."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Keeps the newest `kept` values by key. What is empty is told to those who wait, and not kept."""
+    """A cache of the newest `kept` values, with single flight by key. Empty values are returned, but not kept."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
@@ -17,13 +17,13 @@ class SingleFlight(Generic[T]):
         self._making: dict[Hashable, asyncio.Future[T]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
-        """The value of that key. Raises what `make` raises, to everybody who waits for it."""
+        """Return the value of the key, from `make` if it is not kept. An error of `make` is raised to all who wait."""
         if key in self._made:
             return self._made[key]
         making = self._making.get(key)
         if making is None or making.get_loop() is not asyncio.get_running_loop():
             making = self._making[key] = asyncio.ensure_future(self._make(key, make))
-        # Whoever leaves must not take it from the others.
+        # A cancelled caller must not cancel it for the others.
         return await asyncio.shield(making)
 
     async def _make(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:

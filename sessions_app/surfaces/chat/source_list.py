@@ -1,4 +1,4 @@
-"""The list of sources under an answer: what was cited, each with an address that is safe to open. Pure."""
+"""The list of sources below an answer, with links only to addresses that are safe to open. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _LONGEST_QUOTE = 200
 
 @dataclass(frozen=True)
 class ShownSource:
-    """href, host: of a web page; both empty for what has no address that a browser should open. kind: what it is."""
+    """A source. href, host: empty if it has no address that a browser should open; kind: label of such a source."""
 
     number: int
     title: str
@@ -23,7 +23,7 @@ class ShownSource:
 
 
 def shown_sources(citations: Iterable[Citation]) -> tuple[ShownSource, ...]:
-    """Each source once, by its number."""
+    """Return each source once, by number."""
     return tuple(_shown(citation) for citation in listed(citations))
 
 
@@ -40,7 +40,7 @@ _KINDS = {"memory": "memory", "artifact": "file", "attachment": "attached file"}
 
 
 def _host(uri: str) -> str:
-    """The host of a web address; empty for anything else, and for an address that hides another one."""
+    """Return the host of a web address, "" for other addresses and for those that disguise their host."""
     try:
         parts = urlsplit(uri)
         host = parts.hostname or ""

@@ -1,6 +1,6 @@
-"""What the page shows of one run: the person's words, the answer's parts in order, and how it stands. Pure.
+"""The view of one run on the page: the user turn, the parts of the answer in order, and the status.
 
-An exchange is built from stored turns once the run is over, and from the run's own record while it is open.
+It is built from stored turns once the run has ended, and from the run's own record while it is open.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from sessions_app.selectors import citations_of
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.source_list import ShownSource, shown_sources
-from sessions_app.surfaces.chat.tool_cards import ASK_USER, Call, call_of
+from sessions_app.surfaces.chat.tool_cards import ToolCard, tool_card_of
 from tools_app.types import ExecutionView
 
 THINKING = "Thinking…"
@@ -34,8 +34,7 @@ _WAITS = {
 
 @dataclass(frozen=True)
 class TextPart:
-    """Text of one step. source: its Markdown, with numbers for what it cites; html: sanitised; length: in code
-    points."""
+    """Text of one step. source: its Markdown, with numbers in place of citations; html: sanitised."""
 
     step: int
     source: str
@@ -43,14 +42,15 @@ class TextPart:
 
     @property
     def length(self) -> int:
+        """Return the number of code points."""
         return len(self.source)
 
 
 @dataclass(frozen=True)
 class Status:
-    """How an open run stands. until: when it goes on by itself, if that is known; detail: why it waits."""
+    """The status of an open run. until: time of the next retry, if known; detail: reason for waiting."""
 
-    words: str
+    text: str
     until: datetime | None = None
     detail: str = ""
     is_queued: bool = False
@@ -58,13 +58,16 @@ class Status:
 
 @dataclass(frozen=True)
 class TurnView:
-    """key: names its elements in the page; status: None once it is over; problem: why the answer is not whole."""
+    """One run on the page.
+
+    key: part of the ids of its elements; status: None once the run has ended; problem: why the answer is incomplete.
+    """
 
     key: str
     run_id: UUID | None
     ordinal: int
     question: str = ""
-    parts: tuple[TextPart | Call, ...] = ()
+    parts: tuple[TextPart | ToolCard, ...] = ()
     status: Status | None = None
     state: str = "complete"
     problem: str = ""
@@ -78,9 +81,9 @@ class TurnView:
 
     @property
     def source(self) -> str:
-        """The Markdown of everything that was said, and what it cites."""
-        said = [part.source for part in self.parts if isinstance(part, TextPart)]
-        return "\n\n".join([*said, as_lines(self.citations)] if self.citations else said)
+        """Return the Markdown of the whole answer, with its citations."""
+        texts = [part.source for part in self.parts if isinstance(part, TextPart)]
+        return "\n\n".join([*texts, as_lines(self.citations)] if self.citations else texts)
 
     @property
     def sources(self) -> tuple[ShownSource, ...]:
@@ -93,28 +96,32 @@ def stored_turn_view(
     html_of: Callable[[Turn], SafeString],
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
 ) -> TurnView:
-    """The exchange of a run that is over. turns: all of its run, in order; executions: those they name, by id;
-    approvals: requests about them, by the execution's id."""
+    """Return the view of a run that has ended.
+
+    turns: all of the run, in order.
+    executions: those that the turns name, by id.
+    html_of: returns the rendered text of a turn.
+    approvals: of the executions, by execution id.
+    """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
-    parts: list[TextPart | Call] = []
+    parts: list[TextPart | ToolCard] = []
     for step, turn in enumerate(turn for turn in turns if turn.role == "assistant"):
         if turn.content:
             parts.append(TextPart(step, numbered(turn.content, citations_of(turn)), html_of(turn)))
         if not turn.is_answer:
             named = (executions.get(execution_id) for execution_id in turn.tool_call_ids or [])
-            parts += [call_of(execution, approvals.get(execution.id)) for execution in named if execution]
+            parts += [tool_card_of(execution, approvals.get(execution.id)) for execution in named if execution]
     cited = tuple(citation for turn in turns for citation in citations_of(turn))
-    shown = TurnView(
-        _key(first.run_id, first.ordinal), first.run_id, first.ordinal, parts=tuple(parts), citations=cited
+    view = TurnView(
+        _key(first.run_id, first.ordinal), first.run_id, first.ordinal, _question(turns), tuple(parts), citations=cited
     )
-    turn_view = _asked(turns, shown)
     if answer is None or answer.state == "complete":
-        return turn_view
+        return view
     is_stopped = answer.error_code == "cancelled"
     return replace(
-        turn_view,
+        view,
         state=answer.state,
-        problem="" if is_stopped else answer.error_message or "The answer broke off.",
+        problem="" if is_stopped else answer.error_message or "The answer is incomplete.",
         is_stopped=is_stopped,
         can_retry=is_stopped or answer.state == "error",
     )
@@ -129,44 +136,49 @@ def open_turn_view(
     place: int = 1,
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
 ) -> TurnView:
-    """The exchange of a run that is not over. turns: what is stored of it (the person's words); transcript: None while
-    it is queued; place: in the queue, from 1; approvals: requests about its calls, by the execution's id."""
-    parts: list[TextPart | Call] = []
+    """Return the view of an open run.
+
+    turns: those stored so far, which are user turns.
+    transcript: None while the run is queued.
+    render: returns the HTML of a text.
+    place: in the queue, from 1.
+    approvals: of its calls, by execution id.
+    """
+    parts: list[TextPart | ToolCard] = []
     for step in transcript.steps if transcript else ():
         if step.text:
             parts.append(TextPart(step.index, step.text, render(step.text)))
         own = [item for item in transcript.executions if item.step == step.index] if transcript else []
-        parts += [call_of(item, approvals.get(item.id)) for item in own]
+        parts += [tool_card_of(item, approvals.get(item.id)) for item in own]
     status = status_of(run, parts, place)
-    return _asked(turns, TurnView(_key(run.id, run.ordinal), run.id, run.ordinal, parts=tuple(parts), status=status))
+    return TurnView(_key(run.id, run.ordinal), run.id, run.ordinal, _question(turns), tuple(parts), status)
 
 
-def status_of(run: RunView, parts: Iterable[TextPart | Call] = (), place: int = 1) -> Status:
-    """What to say of an open run."""
+def status_of(run: RunView, parts: Iterable[TextPart | ToolCard] = (), place: int = 1) -> Status:
+    """Return the status to show for an open run. place: in the queue, from 1."""
     if run.status is RunStatus.QUEUED:
         return Status(labels.in_line(place), is_queued=True)
     if run.waiting_on is WaitingOn.RETRY:
         return Status(RETRYING, until=run.retry_at, detail=run.error_message)
     if run.waiting_on is WaitingOn.APPROVAL:
-        asked = [part.approval for part in parts if isinstance(part, Call) and part.approval]
-        return Status(next((card.waits for card in asked if card.is_pending), _WAITS[WaitingOn.APPROVAL]))
+        cards = [part.approval for part in parts if isinstance(part, ToolCard) and part.approval]
+        return Status(next((card.waiting_label for card in cards if card.is_pending), _WAITS[WaitingOn.APPROVAL]))
     if run.waiting_on is WaitingOn.TOOLS:
-        tools = [part.tool for part in parts if isinstance(part, Call) and part.result is None]
+        tools = [part.tool for part in parts if isinstance(part, ToolCard) and part.result is None]
         return Status(using(tools))
     return Status(_WAITS.get(run.waiting_on, THINKING) if run.waiting_on else THINKING)
 
 
 def using(tools: Iterable[str]) -> str:
-    """What to say while tools run."""
-    asked = list(tools)
-    names = ", ".join(dict.fromkeys(tool for tool in asked if tool != ASK_USER))
-    return f"Using {names}…" if names else ASKING if asked else THINKING
+    """Return the text of the status while these tools run."""
+    running = dict.fromkeys(tools)
+    names = ", ".join(tool for tool in running if tool != labels.ASK_USER)
+    return f"Using {names}…" if names else ASKING if running else THINKING
 
 
-def _asked(turns: Sequence[Turn], turn_view: TurnView) -> TurnView:
-    # What was said in answer to a question stands with the question.
-    said = [turn.content for turn in turns if turn.role == "user" and not turn.tool_call_ids]
-    return replace(turn_view, question="\n\n".join(said))
+def _question(turns: Sequence[Turn]) -> str:
+    # An answer to a question of the agent has tool_call_ids: it is shown on the card of that question.
+    return "\n\n".join(turn.content for turn in turns if turn.role == "user" and not turn.tool_call_ids)
 
 
 def _key(run_id: UUID | None, ordinal: int) -> str:

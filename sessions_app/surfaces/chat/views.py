@@ -1,4 +1,4 @@
-"""The pages that are read: a session, a new chat, older turns, the list of sessions."""
+"""The pages: a session, a new chat; and fragments: older turns, files, the list of sessions."""
 
 from collections.abc import Mapping
 from uuid import UUID
@@ -36,7 +36,7 @@ _DEFAULT_AGENT = "default"
 @page
 @require_GET
 def home(request: PageRequest) -> HttpResponse:
-    """To the newest session, or to a new chat when there is none."""
+    """Redirect to the newest session, or to a new chat if there is none."""
     newest = selectors.list_sessions(request.user, limit=1)
     return HttpResponseRedirect(f"/chat/{newest[0].id}" if newest else "/chat/new")
 
@@ -44,7 +44,7 @@ def home(request: PageRequest) -> HttpResponse:
 @page
 @require_GET
 def new_chat(request: PageRequest) -> HttpResponse:
-    """An empty chat. Its session is made with the first message, so that looking leaves nothing behind."""
+    """Show an empty chat. Its session is created with the first message."""
     wanted = request.GET.get("agent", _DEFAULT_AGENT)
     context = {"starters": STARTERS, "agent_id": wanted, "title": "New chat"}
     return _chat(request, context, None)
@@ -53,9 +53,9 @@ def new_chat(request: PageRequest) -> HttpResponse:
 @page
 @require_GET
 def session(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """One session: its newest turns, and what is going on."""
+    """Show one session with its newest turns and open runs."""
     found = access_session(request.user, session_id)
-    # The cursor first: what happens while the rest is read is told again, which changes nothing.
+    # The cursor first: events during the reads below are then sent again, which changes nothing.
     cursor = cursor_now(found.id)
     newest = queries.read_newest(found, allowed_decisions=permissions.allowed_decisions(request.user, found.owner_id))
     context = {
@@ -73,12 +73,12 @@ def session(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_GET
 def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """A fragment: the turns before those that are shown."""
+    """Return a fragment with the turns before those shown."""
     found = access_session(request.user, session_id)
     try:
         before = int(request.GET["before"])
     except (KeyError, ValueError):
-        raise InvalidInput("Say before which place older messages are wanted.") from None
+        raise InvalidInput("`before` must be a number: the ordinal of the oldest turn shown.") from None
     page_of = queries.read_older(found, max(0, min(before, 2**31 - 1)))
     return render(request, "chat/_turns.html", {"session": found, "page": page_of})
 
@@ -86,14 +86,14 @@ def older_turns(request: PageRequest, session_id: UUID) -> HttpResponse:
 @page
 @require_GET
 def files(request: PageRequest, session_id: UUID) -> HttpResponse:
-    """A fragment: the files of a session."""
+    """Return a fragment with the files of a session."""
     return render(request, "chat/_files.html", {"files": read_files(access_session(request.user, session_id).id)})
 
 
 @page
 @require_GET
 def sessions(request: PageRequest) -> HttpResponse:
-    """A fragment: the list of sessions, perhaps only those whose title holds some words."""
+    """Return a fragment with the list of sessions, filtered by `q` in their titles."""
     days = read_days(request, current=_current(request), query=request.GET.get("q", ""))
     return render(request, "chat/_sessions.html", {"days": days, "query": request.GET.get("q", "").strip()})
 
@@ -104,13 +104,13 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
         "agents": _agents(current.agent if current else None),
         "longest_text": LONGEST_TEXT,
         "user_name": display_name(request.user),
-        "message_key": new_id(),  # of what is sent before the page's scripts are there, which give each message its own
+        "message_key": new_id(),  # for a message sent before the scripts are loaded
     }
     return render(request, "chat/chat.html", {**context, **shared})
 
 
 def _agents(bound: Agent | None) -> list[Agent]:
-    """Those who may answer here, and whoever answers now."""
+    """Return the agents that can be chosen, and the current one."""
     serving = [
         agent for agent in agents.list_agents() if not agent.allowed_channels or WEB_CHAT in agent.allowed_channels
     ]

@@ -253,7 +253,7 @@ async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
-    look, looks = consumers._gate, 0
+    look, looks = consumers._check_access, 0
 
     def away_at_second_look(*arguments: Any) -> Any:
         nonlocal looks
@@ -262,7 +262,7 @@ async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
             raise OperationalError("server closed the connection unexpectedly")
         return look(*arguments)
 
-    monkeypatch.setattr(consumers, "_gate", away_at_second_look)
+    monkeypatch.setattr(consumers, "_check_access", away_at_second_look)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
@@ -288,4 +288,4 @@ async def test_a_fault_asks_the_page_to_come_back(
     monkeypatch.setattr(Viewer, "frames", broken)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert await _closed(tab) == consumers.FAILED
-    assert "was not served" in caplog.text
+    assert "the socket of a viewer" in caplog.text

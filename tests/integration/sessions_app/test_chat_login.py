@@ -55,7 +55,7 @@ def test_too_many_tries_are_told_apart(browser: Client, settings) -> None:
     _log_in(browser, "wrong")
     response = _log_in(browser)
     assert response.status_code == 429
-    assert b"Too many tries from your address." in response.content
+    assert b"Too many attempts from your address." in response.content
 
 
 @pytest.mark.parametrize(

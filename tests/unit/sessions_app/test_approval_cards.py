@@ -66,7 +66,7 @@ def test_the_calls_state_follows_the_request() -> None:
     refused = card_of(
         replace(APPROVAL, status=ApprovalStatus.EXPIRED), None, allowed_decisions=tuple(Decision), name="system"
     )
-    assert [waiting_state(card).words for card in (pending, refused)] == ["needs approval", "denied"]
+    assert [waiting_state(card).label for card in (pending, refused)] == ["needs approval", "denied"]
 
 
 def test_the_frame_says_what_listeners_need() -> None:

@@ -8,9 +8,9 @@ import pytest
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import (
-    Act,
     ChangeCall,
-    ForgetText,
+    DiscardText,
+    PageUpdate,
     Projection,
     ShowAgent,
     ShowAnswer,
@@ -46,62 +46,64 @@ def projection() -> Projection:
     return Projection(LiveTexts())
 
 
-def _texts(acts: list[Act]) -> list[tuple[int, str, list[str]]]:
+def _texts(acts: list[PageUpdate]) -> list[tuple[int, str, list[str]]]:
     shown = [act for act in acts if isinstance(act, ShowText)]
     return [(act.offset, act.text, [block.html for block in act.blocks]) for act in shown]
 
 
 def test_text_of_one_batch_is_told_at_once(projection: Projection) -> None:
-    acts = projection.acts([_delta(0, "one "), _delta(4, "two"), _delta(0, "later", step=1)])
+    acts = projection.updates([_delta(0, "one "), _delta(4, "two"), _delta(0, "later", step=1)])
     assert _texts(acts) == [(0, "one two", []), (0, "later", [])]
 
 
 def test_a_file_that_was_written_is_told_once_a_batch() -> None:
     ended = {"status": "Completed", "output": "{}", "error": "", "duration_ms": 5, "call_id": "c"}
     facts = [_seen("tool.completed", 0, execution_id=str(uuid4()), tool="write_artifact", **ended) for _ in "ab"]
-    assert Projection(LiveTexts()).acts(facts)[-2:].count(ShowFiles()) == 1
+    assert Projection(LiveTexts()).updates(facts)[-2:].count(ShowFiles()) == 1
     for name, how in (("echo", "completed"), ("write_artifact", "failed")):
         other = _seen(f"tool.{how}", 0, execution_id=str(uuid4()), tool=name, **{**ended, "status": how.title()})
-        assert ShowFiles() not in Projection(LiveTexts()).acts([other])
+        assert ShowFiles() not in Projection(LiveTexts()).updates([other])
 
 
 def test_finished_blocks_take_the_place_of_their_text(projection: Projection) -> None:
-    assert _texts(projection.acts([_delta(0, "one\n\ntw")])) == [(4, "\ntw", ["<p>one</p>\n"])]
-    assert _texts(projection.acts([_delta(7, "o")])) == [(7, "o", [])]
-    assert _texts(projection.acts([_delta(8, "\n\n")])) == [(9, "\n", ["<p>two</p>\n"])]
+    assert _texts(projection.updates([_delta(0, "one\n\ntw")])) == [(4, "\ntw", ["<p>one</p>\n"])]
+    assert _texts(projection.updates([_delta(7, "o")])) == [(7, "o", [])]
+    assert _texts(projection.updates([_delta(8, "\n\n")])) == [(9, "\n", ["<p>two</p>\n"])]
 
 
 def test_a_second_viewer_gets_the_same_blocks_without_rendering_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = LiveTexts()
-    Projection(texts).acts([_delta(0, "one\n\ntwo")])
+    Projection(texts).updates([_delta(0, "one\n\ntwo")])
     monkeypatch.setattr("sessions_app.surfaces.chat.live_text.render", None)
-    assert _texts(Projection(texts).acts([_delta(0, "one\n\n")])) == [(4, "\n", ["<p>one</p>\n"])]
+    assert _texts(Projection(texts).updates([_delta(0, "one\n\n")])) == [(4, "\n", ["<p>one</p>\n"])]
 
 
 def test_a_viewer_is_not_told_more_than_it_has_seen() -> None:
     texts = LiveTexts()
-    Projection(texts).acts([_delta(0, "one\n\ntwo\n\nthree")])
-    assert _texts(Projection(texts).acts([_delta(0, "on")])) == [(0, "on", [])]
+    Projection(texts).updates([_delta(0, "one\n\ntwo\n\nthree")])
+    assert _texts(Projection(texts).updates([_delta(0, "on")])) == [(0, "on", [])]
 
 
 def test_a_draft_is_told_once(projection: Projection) -> None:
-    first, second = (projection.acts([_delta(at, text)])[0] for at, text in ((0, "- a\n"), (4, "- b")))
+    first, second = (projection.updates([_delta(at, text)])[0] for at, text in ((0, "- a\n"), (4, "- b")))
     assert isinstance(first, ShowText) and first.draft and first.draft.html == "<ul>\n<li>a</li>\n</ul>\n"
     assert isinstance(second, ShowText) and second.draft is None
 
 
 def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
-    projection.acts([_delta(0, "old\n\n")])
-    acts = projection.acts([_seen("message.reset", 0, "5.2-1", reason="crash"), _delta(0, "new\n\n", cursor="5.2-2")])
-    assert acts[0] == ForgetText(RUN, 0)
+    projection.updates([_delta(0, "old\n\n")])
+    acts = projection.updates(
+        [_seen("message.reset", 0, "5.2-1", reason="crash"), _delta(0, "new\n\n", cursor="5.2-2")]
+    )
+    assert acts[0] == DiscardText(RUN, 0)
     assert _texts(acts) == [(4, "\n", ["<p>new</p>\n"])]
 
 
-def _page_text(acts: list[Act]) -> str:
+def _page_text(acts: list[PageUpdate]) -> str:
     """What the page's open text is after the acts, by its own rules."""
     text = ""
     for act in acts:
-        if isinstance(act, ForgetText):
+        if isinstance(act, DiscardText):
             text = ""
         if isinstance(act, ShowText):
             text += act.text[len(text) - act.offset :]
@@ -111,63 +113,66 @@ def _page_text(acts: list[Act]) -> str:
 @pytest.mark.parametrize("kind", ["message.reset", "snapshot"])
 def test_a_second_try_of_the_same_claim_shares_nothing_with_the_first(projection: Projection, kind: str) -> None:
     """Its pieces are compared with no other try's, however alike the two are at some offset."""
-    acts = projection.acts([_delta(0, "Hello Alice!\n\nOld")])
-    acts += projection.acts([_seen(kind, 0, "5.1-4", text="", reason="retry"), _delta(0, "Hello "), _delta(6, "Bobbi")])
-    acts += projection.acts([_delta(11, "!")])
+    acts = projection.updates([_delta(0, "Hello Alice!\n\nOld")])
+    acts += projection.updates(
+        [_seen(kind, 0, "5.1-4", text="", reason="retry"), _delta(0, "Hello "), _delta(6, "Bobbi")]
+    )
+    acts += projection.updates([_delta(11, "!")])
     assert _page_text(acts) == "Hello Bobbi!"
-    assert _texts(projection.acts([_delta(12, "\n\n")])) == [(13, "\n", ["<p>Hello Bobbi!</p>\n"])]
+    assert _texts(projection.updates([_delta(12, "\n\n")])) == [(13, "\n", ["<p>Hello Bobbi!</p>\n"])]
 
 
 def test_who_sees_another_text_than_others_has_one_of_its_own() -> None:
     texts = LiveTexts()
-    Projection(texts).acts([_delta(0, "Hello Alice! More")])
+    Projection(texts).updates([_delta(0, "Hello Alice! More")])
     mine = Projection(texts)
-    acts = mine.acts([_delta(0, "Hello "), _delta(6, "Bobbi"), _delta(11, "! M")])
+    acts = mine.updates([_delta(0, "Hello "), _delta(6, "Bobbi"), _delta(11, "! M")])
     assert _page_text(acts) == "Hello Bobbi! M"
 
 
 def test_a_snapshot_replaces_the_text(projection: Projection) -> None:
-    projection.acts([_delta(0, "one")])
-    acts = projection.acts([_seen("snapshot", 0, text="one\n\ntwo"), _delta(8, "!")])
-    assert acts[0] == ForgetText(RUN, 0)
+    projection.updates([_delta(0, "one")])
+    acts = projection.updates([_seen("snapshot", 0, text="one\n\ntwo"), _delta(8, "!")])
+    assert acts[0] == DiscardText(RUN, 0)
     assert _texts(acts) == [(4, "\ntwo", ["<p>one</p>\n"]), (8, "!", [])]
 
 
 def test_text_that_does_not_fit_is_told_as_it_is(projection: Projection) -> None:
-    projection.acts([_delta(0, "one")])
-    assert _texts(projection.acts([_delta(9, "far")])) == [(9, "far", [])]
+    projection.updates([_delta(0, "one")])
+    assert _texts(projection.updates([_delta(9, "far")])) == [(9, "far", [])]
 
 
 def test_a_message_shows_its_turn_with_the_senders_id(projection: Projection) -> None:
-    acts = projection.acts([_seen("message.received", message_id="m-1", turn_id="t"), _seen("run.queued", ordinal=0)])
+    acts = projection.updates(
+        [_seen("message.received", message_id="m-1", turn_id="t"), _seen("run.queued", ordinal=0)]
+    )
     assert acts == [ShowTurn(RUN, "m-1")]
 
 
 def test_words_added_to_a_running_message_show_its_question_anew(projection: Projection) -> None:
-    projection.acts([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
-    assert projection.acts([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
+    projection.updates([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
+    assert projection.updates([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
 
 
 def test_a_retry_shows_a_turn_without_a_message(projection: Projection) -> None:
-    assert projection.acts([_seen("run.queued", ordinal=3)]) == [ShowTurn(RUN)]
+    assert projection.updates([_seen("run.queued", ordinal=3)]) == [ShowTurn(RUN)]
 
 
 def test_a_call_is_shown_run_and_ended(projection: Projection) -> None:
-    shown, status = projection.acts([_requested()])
+    shown, status = projection.updates([_requested()])
     assert isinstance(shown, ShowCall) and shown.call.state.name == "waiting" and shown.call.brief == "a"
     assert status == ShowStatus(RUN, Status("Using echo…"))
-    (running,) = projection.acts([_seen("tool.started", execution_id=str(CALL), tool="echo")])
+    (running,) = projection.updates([_seen("tool.started", execution_id=str(CALL), tool="echo")])
     assert isinstance(running, ChangeCall) and running.state.name == "running" and running.result is None
-    done, status = projection.acts(
-        [_seen("tool.completed", 0, execution_id=str(CALL), status="Completed", output='"a"', duration_ms=1200)]
-    )
+    ended = {"execution_id": str(CALL), "tool": "echo", "status": "Completed", "output": '"a"', "duration_ms": 1200}
+    done, status = projection.updates([_seen("tool.completed", 0, **ended)])
     assert isinstance(done, ChangeCall) and done.state.duration == "1.2 s" and done.result
     assert status == ShowStatus(RUN, Status("Thinking…"))
 
 
 def test_calls_that_still_run_are_named(projection: Projection) -> None:
-    projection.acts([_requested("echo"), _requested("date_time", uuid4())])
-    acts = projection.acts(
+    projection.updates([_requested("echo"), _requested("date_time", uuid4())])
+    acts = projection.updates(
         [_seen("tool.failed", 0, execution_id=str(CALL), status="Failed", error="no", duration_ms=None)]
     )
     assert acts[-1] == ShowStatus(RUN, Status("Using date_time…"))
@@ -175,9 +180,11 @@ def test_calls_that_still_run_are_named(projection: Projection) -> None:
 
 def test_waiting_for_the_model_says_until_when(projection: Projection) -> None:
     until = "2026-01-02T03:04:05+00:00"
-    (act,) = projection.acts([_seen("run.waiting", waiting_on="retry", reason="The model answered 429.", until=until)])
-    assert isinstance(act, ShowStatus) and act.is_news
-    assert act.status.words == "The model is busy, trying again"
+    (act,) = projection.updates(
+        [_seen("run.waiting", waiting_on="retry", reason="The model answered 429.", until=until)]
+    )
+    assert isinstance(act, ShowStatus) and act.is_announced
+    assert act.status.text == "The model is busy, trying again"
     assert act.status.until and act.status.until.isoformat() == until
     assert act.status.detail == "The model answered 429."
 
@@ -189,22 +196,22 @@ def test_those_behind_move_up_once_a_batch_and_only_if_there_are_any() -> None:
         _seen("run.completed"),
         _seen("run.started", run=CALL),
     ]
-    shown: list[Act] = [ShowAnswer(RUN), ShowStatus(CALL, Status("Thinking…"), is_news=True)]
-    assert Projection(LiveTexts(), [CALL, behind]).acts(batch) == [*shown, ShowQueue()]
-    assert Projection(LiveTexts(), [CALL]).acts(batch[:1]) == [ShowAnswer(RUN), ShowQueue()]
-    assert Projection(LiveTexts(), [CALL]).acts(batch) == [*shown, ShowQueue()]
-    assert Projection(LiveTexts()).acts(batch) == shown
+    shown: list[PageUpdate] = [ShowAnswer(RUN), ShowStatus(CALL, Status("Thinking…"), is_announced=True)]
+    assert Projection(LiveTexts(), [CALL, behind]).updates(batch) == [*shown, ShowQueue()]
+    assert Projection(LiveTexts(), [CALL]).updates(batch[:1]) == [ShowAnswer(RUN), ShowQueue()]
+    assert Projection(LiveTexts(), [CALL]).updates(batch) == [*shown, ShowQueue()]
+    assert Projection(LiveTexts()).updates(batch) == shown
 
 
 def test_another_agent_is_shown(projection: Projection) -> None:
-    assert projection.acts([_seen("session.bound", run=None, agent_id="writer")]) == [ShowAgent("writer")]
+    assert projection.updates([_seen("session.bound", run=None, agent_id="writer")]) == [ShowAgent("writer")]
 
 
 @pytest.mark.parametrize(
     "kind", ["session.created", "reasoning.delta", "tool.progress", "run.completed", "something.new"]
 )
 def test_what_the_page_does_not_show_is_passed_over(projection: Projection, kind: str) -> None:
-    assert projection.acts([_seen(kind, 0, offset=0, text="x")]) == []
+    assert projection.updates([_seen(kind, 0, offset=0, text="x")]) == []
 
 
 def _approval_fact(status: str = "") -> SessionEvent:
@@ -215,10 +222,10 @@ def _approval_fact(status: str = "") -> SessionEvent:
 
 
 def test_a_request_for_approval_is_shown_with_who_is_waited_for() -> None:
-    shown, status = Projection(LiveTexts(), may_decide=True).acts([_approval_fact()])
+    shown, status = Projection(LiveTexts(), may_decide=True).updates([_approval_fact()])
     assert isinstance(status, ShowStatus)
-    assert (shown, status.status.words) == (ShowApproval(RUN, RUN), "Waiting for your decision")
-    assert ShowStatus(RUN, Status("Waiting for an operator"), is_news=True) in Projection(LiveTexts()).acts(
+    assert (shown, status.status.text) == (ShowApproval(RUN, RUN), "Waiting for your decision")
+    assert ShowStatus(RUN, Status("Waiting for an operator"), is_announced=True) in Projection(LiveTexts()).updates(
         [_approval_fact()]
     )
 
@@ -232,5 +239,5 @@ def test_a_denied_call_ends_as_denied_and_another_as_failed() -> None:
         "duration_ms": None,
     }
     for status, name in (("denied", "denied"), ("expired", "denied"), ("approved", "failed")):
-        acts = Projection(LiveTexts()).acts([_approval_fact(status), _seen("tool.failed", 0, **failed)])
+        acts = Projection(LiveTexts()).updates([_approval_fact(status), _seen("tool.failed", 0, **failed)])
         assert [act.state.name for act in acts if isinstance(act, ChangeCall)] == [name]

@@ -12,7 +12,7 @@ from sessions_app.events import MESSAGE_COMPLETED
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
 from sessions_app.surfaces.chat.markdown import render
-from sessions_app.surfaces.chat.projection import Act, ForgetText, Projection, ShowText
+from sessions_app.surfaces.chat.projection import DiscardText, PageUpdate, Projection, ShowText
 from tests.unit.sessions_app.test_watch_properties import watch_live, write_world
 
 _TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
@@ -51,15 +51,15 @@ class Page:
         self.told: dict[Place, str] = {}
 
     def see(self, batch: list[SessionEvent]) -> None:
-        for act in self._projection.acts(batch):
+        for act in self._projection.updates(batch):
             self._apply(act)
         for fact in batch:
             if fact.type in _TEXT:
                 before = self.told.get((fact.run_id, fact.step), "") if fact.type == TEXT_DELTA.name else ""
                 self.told[fact.run_id, fact.step] = before + fact.payload.get("text", "")
 
-    def _apply(self, act: Act) -> None:
-        if isinstance(act, ForgetText):
+    def _apply(self, act: PageUpdate) -> None:
+        if isinstance(act, DiscardText):
             self.steps.pop((act.run_id, act.step), None)
         if isinstance(act, ShowText):
             self.steps.setdefault((act.run_id, act.step), Step()).take(act)

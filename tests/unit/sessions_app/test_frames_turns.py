@@ -10,7 +10,7 @@ from django.utils.safestring import mark_safe
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat import labels
-from sessions_app.surfaces.chat.tool_cards import Call, call_ended, call_of, call_requested, pretty
+from sessions_app.surfaces.chat.tool_cards import ToolCard, ended_state, pretty, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import TextPart, TurnView, open_turn_view, status_of, stored_turn_view
 from tools_app.types import ExecutionStatus, ExecutionView
 
@@ -117,7 +117,7 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
     transcript = RunTranscript(run, steps, (_execution(ExecutionStatus.RUNNING),), "")
     turn_view = open_turn_view(run, [_turn("user", "q")], transcript, mark_safe)
     assert _shape(turn_view) == ["let me see", "echo"]
-    assert turn_view.is_open and turn_view.status and turn_view.status.words == "Using echo…"
+    assert turn_view.is_open and turn_view.status and turn_view.status.text == "Using echo…"
 
 
 @pytest.mark.parametrize(
@@ -130,24 +130,24 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
     ],
 )
 def test_how_an_open_run_stands(run: RunView, said: str) -> None:
-    assert status_of(run, place=2).words == said
+    assert status_of(run, place=2).text == said
 
 
 def test_a_card_is_the_same_from_facts_and_from_the_record() -> None:
-    requested = call_requested(0, {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}})
-    state, result = call_ended(
+    requested = requested_card(0, {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}})
+    state, result = ended_state(
         {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
     )
-    assert call_of(_execution()) == Call(CALL, 0, "echo", requested.arguments, state, result, "a")
+    assert tool_card_of(_execution()) == ToolCard(CALL, 0, "echo", requested.arguments, state, result, "a")
 
 
 @pytest.mark.parametrize("status", list(ExecutionStatus))
 def test_every_state_of_a_call_has_words(status: ExecutionStatus) -> None:
-    assert call_of(_execution(status)).state.words
+    assert tool_card_of(_execution(status)).state.label
 
 
 def test_secrets_in_arguments_and_results_are_masked() -> None:
-    call = call_of(
+    call = tool_card_of(
         _execution(arguments={"password": "hunter2"}, output='{"token":"abc","text":"sk-0123456789abcdef0123"}')
     )
     shown = call.arguments.head + call.brief + (call.result.output.head if call.result else "")

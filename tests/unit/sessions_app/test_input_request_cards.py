@@ -12,7 +12,7 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import Projection, ShowStatus
-from sessions_app.surfaces.chat.tool_cards import Asked, call_of, call_requested
+from sessions_app.surfaces.chat.tool_cards import InputRequest, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import ASKING, THINKING, stored_turn_view, using
 from tools_app.types import ExecutionStatus, ExecutionView
 
@@ -48,8 +48,8 @@ def html_of(call: Any) -> str:
 
 
 def test_an_open_question_is_shown_with_its_options_to_press() -> None:
-    call = call_of(execution({"question": "Which?", "options": ["Red", "Blue"]}))
-    assert call.asked == Asked("Which?", ("Red", "Blue"))
+    call = tool_card_of(execution({"question": "Which?", "options": ["Red", "Blue"]}))
+    assert call.input_request == InputRequest("Which?", ("Red", "Blue"))
     html = html_of(call)
     assert html.count('class="answer-option"') == 2 and " open>" in html.split("\n")[0]
 
@@ -57,30 +57,30 @@ def test_an_open_question_is_shown_with_its_options_to_press() -> None:
 def test_live_and_reloaded_it_is_the_same_card() -> None:
     arguments = {"question": "Which?", "options": ["Red"]}
     payload = {"execution_id": str(EXECUTION), "tool": "ask_user", "arguments": arguments}
-    assert html_of(call_requested(0, payload)) == html_of(call_of(execution(arguments)))
+    assert html_of(requested_card(0, payload)) == html_of(tool_card_of(execution(arguments)))
 
 
 def test_an_answered_question_shows_the_answer_and_nothing_to_press() -> None:
-    html = html_of(call_of(execution({"question": "Which?", "options": ["Red"]}, json.dumps({"answer": "Teal"}))))
+    html = html_of(tool_card_of(execution({"question": "Which?", "options": ["Red"]}, json.dumps({"answer": "Teal"}))))
     assert "Teal" in html and "answer-option" not in html
 
 
 def test_everything_in_it_is_text() -> None:
-    html = html_of(call_of(execution({"question": HOSTILE, "options": [HOSTILE]})))
+    html = html_of(tool_card_of(execution({"question": HOSTILE, "options": [HOSTILE]})))
     assert "<img" not in html
-    html = html_of(call_of(execution({"question": HOSTILE}, json.dumps({"answer": HOSTILE}))))
+    html = html_of(tool_card_of(execution({"question": HOSTILE}, json.dumps({"answer": HOSTILE}))))
     assert "<img" not in html
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": 7}, {"question": "Q", "options": "no list"}, {"options": [1]}])
 def test_arguments_of_another_shape_break_no_page(arguments: dict[str, Any]) -> None:
-    assert html_of(call_of(execution(arguments)))
+    assert html_of(tool_card_of(execution(arguments)))
 
 
 def test_the_status_says_who_is_waited_for() -> None:
     seen = SessionEvent("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
-    (act,) = Projection(LiveTexts()).acts([seen])
-    assert isinstance(act, ShowStatus) and act.status.words == ASKING and act.is_news
+    (act,) = Projection(LiveTexts()).updates([seen])
+    assert isinstance(act, ShowStatus) and act.status.text == ASKING and act.is_announced
     assert (using(["ask_user"]), using(["ask_user", "echo"]), using([])) == (ASKING, "Using echo…", THINKING)
 
 
