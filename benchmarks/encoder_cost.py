@@ -68,7 +68,7 @@ def threads() -> Encoder:
 def agent_runs() -> Encoder:
     live = LiveText()
     return lambda fact: "".join(
-        f"id: {said['ts']}\ndata: {as_json(said)}\n\n" for said in live.see(fact, 1_772_357_400_000)
+        f"id: {said['ts']}\ndata: {as_json(said)}\n\n" for said in live.chunks(fact, 1_772_357_400_000)
     ).encode()
 
 

@@ -16,9 +16,9 @@ from django.test import Client
 from audit_app.kernel.database import in_db
 from sessions_app.identity import access_tokens
 from sessions_app.surfaces.agent_messages.consumers import MessageSocket, routes
-from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 
-RESTS = (MessageType.COMPLETE, MessageType.IDLE, MessageType.REQUEST_INPUT, MessageType.TERMINATED)
+RESTS = (AgentMessageType.COMPLETE, AgentMessageType.IDLE, AgentMessageType.REQUEST_INPUT, AgentMessageType.TERMINATED)
 _HTTP = URLRouter([route for route in routes if route.callback.consumer_class is not MessageSocket])
 _SOCKETS = URLRouter([route for route in routes if route.callback.consumer_class is MessageSocket])
 

@@ -1,4 +1,4 @@
-"""Agent runs as they stand: a session, what this surface keeps beside it, and how its last turn is doing."""
+"""Agent runs: a session, the metadata of this surface, and the state of the session's last run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,18 +18,19 @@ from sessions_app.conversation.sessions import lock
 from sessions_app.models import Session
 from sessions_app.surfaces.base.timestamps import iso
 
-NAME = "agents"  # of what this surface keeps beside sessions
-WORKFLOW = "agent-"  # before the id of a run: its workflow's
+NAME = "agents"  # key of this surface in Session.metadata
+WORKFLOW = "agent-"  # prefix of a workflow's id, before the id of its run
 ACCOUNT, PROJECT = "komand", "default"
 TERMINAL = ("completed", "failed", "cancelled")
+STATUSES = ("created", "running", *TERMINAL)
 _OPEN = (RunStatus.QUEUED.value, RunStatus.RUNNING.value, RunStatus.WAITING.value)
 _FAILED = (RunStatus.FAILED.value, RunStatus.TIMED_OUT.value)
-_ON_PERSON = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
+_WAITING_ON_USER = (WaitingOn.APPROVAL.value, WaitingOn.INPUT.value)
 
 
 @dataclass(frozen=True)
 class AgentRun:
-    """One agent run of the protocol. last_status and what follows: of its last turn, if there was one."""
+    """An agent run of the protocol. The fields after `session` describe its last turn, if it has one."""
 
     session: Session
     last_status: str | None = None
@@ -38,28 +39,36 @@ class AgentRun:
     error_message: str = ""
 
     @property
-    def kept(self) -> Mapping[str, Any]:
-        """What this surface keeps. A session that was opened elsewhere is an interactive run of its agent."""
-        kept: Mapping[str, Any] = self.session.metadata.get(NAME) or {}
-        return kept
+    def metadata(self) -> Mapping[str, Any]:
+        """The metadata of this surface. Empty for a session opened elsewhere: an interactive run of its agent."""
+        return self.session.metadata.get(NAME) or {}
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The fields of the start request that the run repeats."""
+        return self.metadata.get("request") or {}
 
     @property
     def id(self) -> str:
         return str(self.session.id)
 
     @property
+    def workflow_id(self) -> str:
+        return f"{WORKFLOW}{self.id}"
+
+    @property
     def interaction(self) -> str:
-        return str(self.kept.get("interaction") or self.session.agent.agent_id)
+        return str(self.metadata.get("interaction") or self.session.agent.agent_id)
 
     @property
     def is_interactive(self) -> bool:
-        return bool(self.kept.get("interactive", True))
+        return bool(self.metadata.get("interactive", True))
 
     @property
     def status(self) -> str:
-        """created | running | completed | failed | cancelled. One that was stopped, not ended, can be used on."""
-        if said := self.kept.get("status"):
-            return str(said)
+        """One of STATUSES. A run whose turn was cancelled is still "running": it accepts messages."""
+        if stored := self.metadata.get("status"):
+            return str(stored)
         if self.is_interactive or self.last_status in (*_OPEN, RunStatus.CANCELLED.value):
             return "running"
         if self.last_status is None:
@@ -71,18 +80,19 @@ class AgentRun:
         return self.status in TERMINAL
 
     @property
-    def is_working(self) -> bool:
-        return not self.is_terminal and self.last_status in _OPEN and self.waiting_on not in _ON_PERSON
+    def activity(self) -> str:
+        is_working = not self.is_terminal and self.last_status in _OPEN and self.waiting_on not in _WAITING_ON_USER
+        return "working" if is_working else "idle"
 
     @property
     def completed_at(self) -> str | None:
         if not self.is_terminal:
             return None
-        return str(self.kept.get("ended_at") or "") or iso(self.ended_at or self.session.last_active_at)
+        return str(self.metadata.get("ended_at") or "") or iso(self.ended_at or self.session.last_active_at)
 
 
 def agent_runs() -> QuerySet[Session]:
-    """Sessions with how their last turn is doing."""
+    """Return all sessions, annotated with the state of their last run."""
     last = Run.objects.filter(conversation_id=OuterRef("pk")).order_by("-ordinal")
     return Session.objects.select_related("agent").annotate(
         run_status=Subquery(last.values("status")[:1]),
@@ -92,13 +102,13 @@ def agent_runs() -> QuerySet[Session]:
     )
 
 
-def of_row(row: Any) -> AgentRun:
-    """Of a row of `agent_runs`."""
+def from_row(row: Any) -> AgentRun:
+    """Return the run of a row of `agent_runs`."""
     return AgentRun(row, row.run_status, row.run_waiting_on or "", row.run_ended_at, row.run_error or "")
 
 
 def access_run(user: User, run_id: str, workflow_id: str = "") -> AgentRun:
-    """A run of the user, by its id or its workflow's, or by both. Raises NotFound."""
+    """Return a run of the user by its id or its workflow's, or by both. Raises NotFound."""
     try:
         session = access_session(user, run_id.removeprefix(WORKFLOW))
     except NotFound:
@@ -109,37 +119,32 @@ def access_run(user: User, run_id: str, workflow_id: str = "") -> AgentRun:
 
 
 def load(session: Session) -> AgentRun:
-    """The run as it stands now."""
-    return of_row(agent_runs().get(pk=session.pk))
+    """Return the session's run with its present state."""
+    return from_row(agent_runs().get(pk=session.pk))
 
 
-def has_status(status: str) -> Q:
-    """The rows of `agent_runs` that have this status, as `AgentRun.status` says it."""
+def status_filter(status: str) -> Q:
+    """Return a filter of `agent_runs` for the rows whose `AgentRun.status` is this one."""
     key = f"metadata__{NAME}__"
-    unsaid = Q(**{f"{key}status": ""})
     interactive = Q(**{f"{key}interactive": True})
-    if status == "created":
-        derived = Q(run_status=None) & ~interactive
-    elif status == "running":
-        derived = Q(run_status__in=[*_OPEN, RunStatus.CANCELLED.value]) | interactive
-    elif status == "failed":
-        derived = Q(run_status__in=_FAILED) & ~interactive
-    elif status == "completed":
-        derived = Q(run_status=RunStatus.COMPLETED.value) & ~interactive
-    else:
-        derived = Q(pk__in=[])
-    return Q(**{f"{key}status": status}) | (unsaid & derived)
+    derived = {
+        "created": Q(run_status=None) & ~interactive,
+        "running": Q(run_status__in=[*_OPEN, RunStatus.CANCELLED.value]) | interactive,
+        "failed": Q(run_status__in=_FAILED) & ~interactive,
+        "completed": Q(run_status=RunStatus.COMPLETED.value) & ~interactive,
+    }.get(status, Q(pk__in=[]))
+    return Q(**{f"{key}status": status}) | (Q(**{f"{key}status": ""}) & derived)
 
 
-def change(session: Session, **changes: Any) -> None:
-    """Change what is kept beside a session, in the caller's transaction or one of its own."""
+def update_metadata(session: Session, **changes: Any) -> None:
+    """Change the metadata of this surface, in the caller's transaction or one of its own."""
     with transaction.atomic():
         row = lock(session.id)
-        kept = {"interaction": row.agent.agent_id, "interactive": True, "status": ""}
-        row.metadata[NAME] = {**kept, **row.metadata.get(NAME, {}), **changes}
+        default = {"interaction": row.agent.agent_id, "interactive": True, "status": ""}
+        row.metadata[NAME] = {**default, **row.metadata.get(NAME, {}), **changes}
         Session.objects.filter(pk=row.pk).update(metadata=row.metadata)
         session.metadata = row.metadata
 
 
-def end(session: Session, status: str) -> None:
-    change(session, status=status, ended_at=iso(timezone.now()))
+def store_end(session: Session, status: str) -> None:
+    update_metadata(session, status=status, ended_at=iso(timezone.now()))

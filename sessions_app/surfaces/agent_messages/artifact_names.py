@@ -1,21 +1,19 @@
-"""What clients call an artifact: by its path in the run, or with the run's folder before it. Pure."""
+"""The two names of an artifact: its path in the run, and its storage path, which begins with the run's folder. Pure."""
 
 from uuid import UUID
 
 
 def storage_path(run_id: UUID | str, path: str) -> str:
-    """The path with the run's folder."""
     return f"agents/{run_id}/{path}"
 
 
 def own_path(run_id: UUID | str, path: str) -> str:
-    """The path in the run, however it was spelled."""
-    path = path.lstrip("/")
-    return path.removeprefix(f"agents/{run_id}/")
+    """Return the path in the run, for either name."""
+    return path.lstrip("/").removeprefix(storage_path(run_id, ""))
 
 
 def split_storage_path(path: str) -> tuple[str, str]:
-    """(run, path in it) of a path with the run's folder; empty when it is none."""
+    """Return (run id, path in the run) of a storage path, or ("", "") if it is none."""
     folder, _, rest = path.lstrip("/").partition("/")
     run_id, _, own = rest.partition("/")
     return (run_id, own) if folder == "agents" and own else ("", "")

@@ -1,9 +1,10 @@
-"""Starts agent runs, takes ended ones up again, and makes a new one of what was said in another. Synchronous."""
+"""Starts, restarts and forks agent runs. Synchronous."""
 
 import hashlib
 import json
 import time
 from typing import Any
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -23,28 +24,28 @@ from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
 from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
-_BUILT_IN = "sys:"  # before the names of agents that the protocol's own server brings along
+_BUILT_IN = "sys:"  # prefix of the agents that every server of the protocol has
 _DEFAULT = "default"
 _LONGEST_WAIT_SECONDS = 0.1
 
 
 def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRun:
-    """A new agent run, at work on the request's text if it has one. Under the same key, the same run again.
+    """Start an agent run and send it the request's text, if there is one. Idempotent for a key.
 
     Raises InvalidInput, NotFound (interaction_not_found), IdempotencyMismatch, and what `receive` raises.
     """
-    wanted = requests.read_start(body)
-    agent = _agent_of(principal.user, wanted.interaction)
+    request = requests.read_start(body)
+    agent = _agent_of(principal.user, request.interaction)
     thread_id = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32] if idempotency_key else ""
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     if thread_id and (found := _find(principal.user, thread_id, digest)):
         return agent_runs.load(found)
-    kept = {
-        "interaction": wanted.interaction,
-        "interactive": wanted.is_interactive,
+    metadata = {
+        "interaction": request.interaction,
+        "interactive": request.is_interactive,
         "status": "",
-        "request": dict(wanted.shown),
-        "topic": wanted.shown.get("topic"),
+        "request": dict(request.shown),
+        "topic": request.shown.get("topic"),
         "digest": digest,
     }
     try:
@@ -52,15 +53,15 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
             session = services.open_session(
                 owner=principal.user,
                 agent_id=agent.agent_id,
-                title=wanted.title,
+                title=request.title,
                 thread_id=thread_id,
-                metadata={NAME: kept},
+                metadata={NAME: metadata},
             )
-            if wanted.text:
-                session_writes.say(principal, session, wanted.text)
+            if request.text:
+                session_writes.send_user_message(principal, session, request.text)
             else:
-                session_writes.post(session, message_types.idle())
-    except IntegrityError:  # the same request at the same time
+                session_writes.post_message(session, message_types.idle())
+    except IntegrityError:  # a concurrent request with the same key
         found = _find(principal.user, thread_id, digest) if thread_id else None
         if found is None:
             raise
@@ -69,44 +70,44 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
 
 
 def restart(principal: Principal, run: AgentRun) -> AgentRun:
-    """An ended run is usable again, its history kept; one that was not interactive and failed tries its work again. A
-    run that has not ended stays as it is."""
+    """Reopen an ended run with its history. A run that is not interactive and failed is retried. Idempotent."""
     session = run.session
     if not run.is_terminal:
         return run
-    failed = _last_failed(session) if not run.is_interactive else None
+    failed = None if run.is_interactive else _last_failed(session)
     with transaction.atomic():
-        agent_runs.change(session, status="" if failed or run.is_interactive else "running", ended_at=None)
+        status = "" if failed or run.is_interactive else "running"
+        agent_runs.update_metadata(session, status=status, ended_at=None)
         if failed is not None:
             services.retry_run(session, failed, actor=principal.actor)
-        session_writes.post(session, message_types.restarting())
+        session_writes.post_message(session, message_types.restarting())
         if failed is None:
-            session_writes.post(session, message_types.idle())
+            session_writes.post_message(session, message_types.idle())
     return agent_runs.load(session)
 
 
 def fork(principal: Principal, run: AgentRun) -> AgentRun:
-    """A new run that knows what was said in the other one until now, and has its files. Work under way stays there."""
+    """Return a new run with the history and files of another one, without the turns that are still open there."""
     source = run.session
-    seq, ts, ordinal = _settled(source)
+    seq, ts, ordinal = _settled_position(source)
     _wait_until_after(ts)
-    kept = {**run.kept, "interaction": run.interaction, "interactive": True, "status": "", "ended_at": None}
-    kept |= {"forked_from": run.id, "fork": {"id": run.id, "seq": seq}, "files": {}}
+    metadata = {**run.metadata, "interaction": run.interaction, "interactive": True, "status": "", "ended_at": None}
+    metadata |= {"forked_from": run.id, "fork": {"id": run.id, "seq": seq}, "files": {}}
     with transaction.atomic():
         session = services.open_session(
             owner=principal.user,
             agent_id=source.agent.agent_id,
             title=source.title,
-            metadata={NAME: kept},
-            history=_said(source, ordinal),
+            metadata={NAME: metadata},
+            history=_history(source, before=ordinal),
         )
-        session_writes.post(session, message_types.idle())
+        session_writes.post_message(session, message_types.idle())
     _copy_files(source, session)
     return agent_runs.load(session)
 
 
 def _agent_of(user: User, interaction: str) -> Agent:
-    """The agent of that name; the default one in place of those that the protocol's own server brings along."""
+    """Return the agent of that name, or the default agent for names of built-in agents. Raises NotFound."""
     try:
         return access_agent(user, interaction)
     except NotFound:
@@ -116,7 +117,7 @@ def _agent_of(user: User, interaction: str) -> Agent:
 
 
 def _find(user: User, thread_id: str, digest: str) -> Session | None:
-    """What was started under the key before. Raises IdempotencyMismatch when that was by another request."""
+    """Return the session that was started with the key. Raises IdempotencyMismatch if its request was another one."""
     rows = Session.objects.select_related("agent").filter(owner=user, channel=services.WEB_CHAT, deleted_at=None)
     found = rows.filter(key__endswith=f":{thread_id}").first()
     if found is not None and (found.metadata.get(NAME) or {}).get("digest", digest) != digest:
@@ -124,27 +125,27 @@ def _find(user: User, thread_id: str, digest: str) -> Session | None:
     return found
 
 
-def _last_failed(session: Session) -> Any:
-    """The last run of ours, if it failed or was stopped."""
+def _last_failed(session: Session) -> UUID | None:
+    """Return the id of the session's last run if it failed, timed out or was cancelled."""
     last = agents.find_last_run(session.id)
-    badly = (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED)
-    return last.id if last is not None and last.status in badly else None
+    unsuccessful = (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED)
+    return last.id if last is not None and last.status in unsuccessful else None
 
 
-def _settled(session: Session) -> tuple[int, int, int]:
-    """(`seq`, `ts`, ordinal) up to which nothing is under way: before the first open run, if there is one."""
+def _settled_position(session: Session) -> tuple[int, int, int]:
+    """Return (`seq`, `ts`, ordinal) before the session's first open run, or its present end."""
     open_runs = agents.list_open_runs(session.id)
     head = timeline.find_head(session.id)
     if not open_runs:
-        return *timeline.find_place(session.id, ts=queries.FOR_EVER), session.next_ordinal
+        return *timeline.find_place(session.id, ts=queries.END_OF_TIME), session.next_ordinal
     first = timeline.list_events_of_run(open_runs[0].id, until=head)
     seq = (first[0].seq if first else head + 1) - 1
     return seq, first[0].ts if first else 0, open_runs[0].ordinal
 
 
-def _said(session: Session, before: int) -> list[Message]:
+def _history(session: Session, before: int) -> list[Message]:
     turns = Turn.objects.filter(session=session, ordinal__lt=before).exclude(state="error")
-    # The model knows answers to its questions as results of its calls.
+    # Answers to the agent's questions are part of the history as results of its tool calls.
     turns = turns.exclude(role="user", tool_call_ids__isnull=False).order_by("ordinal", "part")
     return [
         Message(
@@ -159,21 +160,17 @@ def _said(session: Session, before: int) -> list[Message]:
 
 
 def _copy_files(source: Session, session: Session) -> None:
+    agent_id = session.agent.agent_id
     for file in artifacts.list_artifacts(source.id):
         try:
             _, data = artifacts.read_artifact(source.id, file.path)
             artifacts.write_artifact(
-                session.id,
-                file.path,
-                data,
-                run_id=file.run_id,
-                agent_id=session.agent.agent_id,
-                media_type=file.media_type,
+                session.id, file.path, data, run_id=file.run_id, agent_id=agent_id, media_type=file.media_type
             )
-        except AppError:  # its bytes are gone: the new run does without
+        except AppError:  # the bytes are missing: the copy goes without the file
             continue
 
 
 def _wait_until_after(ts: int) -> None:
-    """The new run's own messages come after those that it begins with. Events of one moment have times ahead of it."""
+    """Wait until new messages get a later `ts`. Events of one moment get times ahead of the clock."""
     time.sleep(min(max(ts - time.time() * 1000 + 1, 0) / 1000, _LONGEST_WAIT_SECONDS))

@@ -1,7 +1,7 @@
-"""What streams: messages as server-sent events and over WebSockets, and the history of a run's record.
+"""Streams: messages as server-sent events and over WebSockets, and the history of a run's record.
 
-A stream first gives what a client lacks, then goes on live. Its credential may stand in the address, where clients that
-cannot send headers put it. Every event carries its `ts`, by which a client comes back.
+A stream first sends the messages that its client lacks, then continues live. The credential may be in the query, for
+clients that cannot send headers. Each message carries its `ts`, with which a client resumes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from sessions_app.identity.request_admission import admit_bearer, check_again
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.surfaces.agent_messages import agent_runs, queries, requests, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
-from sessions_app.surfaces.agent_messages.message_stream import Telling, is_closing
+from sessions_app.surfaces.agent_messages.message_stream import MessageStream, is_closing
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.base.bodies import parse_json
 from sessions_app.surfaces.base.consumers import ClientGone
@@ -36,8 +36,7 @@ from sessions_app.surfaces.base.sse import EventStreamConsumer
 
 logger = logging.getLogger(__name__)
 
-# How a socket is closed: at its end, by a fault of ours, because its client may not watch any longer.
-NORMAL, FAILED, REFUSED = 1000, 1011, 4401
+NORMAL, FAILED, REFUSED = 1000, 1011, 4401  # close codes of sockets
 _LONGEST_FRAME = 256 * 1024
 
 
@@ -45,7 +44,7 @@ def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
     return admit_bearer(request, limit, from_query=True)
 
 
-class _Stream(EventStreamConsumer):
+class _StreamConsumer(EventStreamConsumer):
     admit = staticmethod(_admit)
     is_endless = True
     methods: ClassVar[tuple[str, ...]] = ("GET",)
@@ -55,58 +54,57 @@ class _Stream(EventStreamConsumer):
         self.agent_run()
 
     def agent_run(self) -> AgentRun:
-        """Synchronous."""
-        named = self.scope["url_route"]["kwargs"]
-        return agent_runs.access_run(self.principal.user, named["run_id"], named.get("workflow_id", ""))
+        """Return the run of the URL. Synchronous. Raises NotFound."""
+        kwargs = self.scope["url_route"]["kwargs"]
+        return agent_runs.access_run(self.principal.user, kwargs["run_id"], kwargs.get("workflow_id", ""))
 
 
-class MessageStream(_Stream):
-    """`since`: after that time; without one the whole history comes first, unless `skipHistory` is true."""
+class MessageStreamConsumer(_StreamConsumer):
+    """The messages after `since`; without it the whole history first, unless `skipHistory` is true."""
 
     async def respond(self, body: bytes) -> None:
-        asked = self.request.GET
-        since = requests.read_since(asked.get("since", "") or self._headers.get("last-event-id", ""))
-        skips = asked.get("skipHistory", "") in ("true", "1")
-        telling, begun = await in_db(self._begin, since, skips)
+        query = self.request.GET
+        since = requests.read_since(query.get("since", "") or self._headers.get("last-event-id", ""))
+        skips_history = query.get("skipHistory", "") in ("true", "1")
+        stream, messages = await in_db(self._open, since, skips_history)
         await self.open_stream()
         await self.send_text(": connected\n\n")
-        await self._tell(begun)
-        if not (begun and await self._is_over(telling, begun)):
-            async for frame in self.watch(telling.session_id, telling.cursor):
-                said = await telling.tell(frame)
-                await self._tell(said)
-                if said and await self._is_over(telling, said):
+        await self._send_messages(messages)
+        if not (messages and await self._is_over(stream, messages)):
+            async for frame in self.watch(stream.session_id, stream.cursor):
+                messages = await stream.messages(frame)
+                await self._send_messages(messages)
+                if messages and await self._is_over(stream, messages):
                     break
         await self.close_stream()
 
-    def _begin(self, since: float, skips: bool) -> tuple[Telling, list[Compact]]:
-        return begin(self.principal, self.agent_run(), since, with_history=bool(since) or not skips)
+    def _open(self, since: float, skips_history: bool) -> tuple[MessageStream, list[Compact]]:
+        return open_message_stream(
+            self.principal, self.agent_run(), since, with_history=bool(since) or not skips_history
+        )
 
-    async def _tell(self, said: Iterable[Compact]) -> None:
-        """All there is at once, as one write."""
-        text = "".join(f"id: {message['ts']}\ndata: {as_json(message)}\n\n" for message in said)
+    async def _send_messages(self, messages: Iterable[Compact]) -> None:
+        """Send all messages in one write."""
+        text = "".join(f"id: {message['ts']}\ndata: {as_json(message)}\n\n" for message in messages)
         if text:
             await self.send_text(text)
 
-    async def _is_over(self, telling: Telling, said: list[Compact]) -> bool:
-        """Whether the run has ended with what was said last, so that nothing more is to come."""
-        if not is_closing(said[-1]):
-            return False
-        run = await in_db(agent_runs.load, telling.session)
-        return run.is_terminal
+    async def _is_over(self, stream: MessageStream, messages: list[Compact]) -> bool:
+        """Return whether the run has ended with the last of these messages."""
+        return is_closing(messages[-1]) and (await in_db(agent_runs.load, stream.session)).is_terminal
 
 
-class DetailStream(_Stream):
-    """The kept events of the run as named events: `history` each, `control` at the end."""
+class DetailStreamConsumer(_StreamConsumer):
+    """The kept events of the run, each as a `history` event, then a `control` event at its end."""
 
     async def respond(self, body: bytes) -> None:
         run = await in_db(self.agent_run)
         await self.open_stream()
         await self.send_text(": connected\n\n")
         async for frame in self.watch(run.session.id, ""):
-            kept = [fact for fact in frame if fact.ts is not None]
-            for fact in kept:
-                shown = {"runId": run.id, "event": run_details.event(fact)}
+            kept = [event for event in frame if event.ts is not None]
+            for event in kept:
+                shown = {"runId": run.id, "event": run_details.history_event(event)}
                 await self.send_event(as_json(shown), event="history")
             if kept and (await in_db(agent_runs.load, run.session)).is_terminal:
                 await self.send_event(as_json({"type": "done"}), event="control")
@@ -115,38 +113,38 @@ class DetailStream(_Stream):
 
 
 class MessageSocket(AsyncWebsocketConsumer):
-    """Messages in the wire form; signals from the client, each answered by its `requestId`."""
+    """Messages in the wire form, and signals of the client, each answered with its `requestId`."""
 
     _tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def connect(self) -> None:
-        named = self.scope["url_route"]["kwargs"]
+        kwargs = self.scope["url_route"]["kwargs"]
         try:
             query = parse_qs(self.scope["query_string"].decode("latin-1"))
             self._principal = await in_db(_principal_of, self.scope)
             context.actor.set(self._principal.actor)
-            self._names = named["run_id"], named.get("workflow_id", "")
+            self._ids = kwargs["run_id"], kwargs.get("workflow_id", "")
             since = requests.read_since(query.get("since", [""])[0])
-            telling, begun = await in_db(self._begin, since)
+            stream, messages = await in_db(self._open, since)
         except (AppError, UnicodeDecodeError):
-            await self.close()  # before it is accepted: the client sees 403
+            await self.close()  # before `accept`: the client receives 403
             return
         await self.accept()
-        work = (self._follow(telling, begun), self._keep_checking())
+        work = (self._follow(stream, messages), self._keep_checking())
         self._tasks = tuple(asyncio.create_task(self._then_close(part)) for part in work)
 
-    def _begin(self, since: float) -> tuple[Telling, list[Compact]]:
-        return begin(self._principal, self._agent_run(), since, with_history=True)
+    def _open(self, since: float) -> tuple[MessageStream, list[Compact]]:
+        return open_message_stream(self._principal, self._agent_run(), since, with_history=True)
 
     def _agent_run(self) -> AgentRun:
-        return agent_runs.access_run(self._principal.user, *self._names)
+        return agent_runs.access_run(self._principal.user, *self._ids)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         request_id: Any = None
         try:
             frame = _read_frame(text_data)
             request_id = frame.get("requestId")
-            answer = await self._obey(frame, request_id)
+            answer = await self._handle(frame, request_id)
         except Exception as error:
             answer = {"type": "error", "error": http_error_of(error).message}
             if request_id is not None:
@@ -159,24 +157,24 @@ class MessageSocket(AsyncWebsocketConsumer):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _obey(self, frame: Mapping[str, Any], request_id: Any) -> dict[str, Any]:
+    async def _handle(self, frame: Mapping[str, Any], request_id: Any) -> dict[str, Any]:
         if frame.get("type") == "ping":
             return {"type": "pong"}
         if frame.get("type") != "signal":
-            raise InvalidInput("A frame is a signal or a ping.", code="unknown_frame")
+            raise InvalidInput("`type` must be signal or ping.", code="unknown_frame")
         await in_db(self._signal, str(frame.get("signalName")), frame.get("data"))
         return {"type": "ack", "requestId": request_id}
 
     async def _then_close(self, work: Coroutine[Any, Any, int]) -> None:
-        """Do the work, then close with the code it returns: whatever ends it, no client is left to wait for more."""
+        """Run the work, then close with the code that it returns; an exception closes the socket, too."""
         try:
             code = await work
         except ClientGone:
             return
         except Exception:
-            logger.exception("a viewer of agent run %s was not served", self._names[0])
+            logger.exception("cannot send messages of agent run %s to a client", self._ids[0])
             code = FAILED
-        with suppress(Exception):  # each server has its own for a connection that is closed by now
+        with suppress(Exception):  # servers raise different exceptions for a closed connection
             await self.close(code)
 
     async def _keep_checking(self) -> int:
@@ -191,36 +189,35 @@ class MessageSocket(AsyncWebsocketConsumer):
         rate_limits.take(rate_limits.api_limit(), self._principal.actor)
         signals.send(self._principal, self._agent_run(), name, body)
 
-    async def _follow(self, telling: Telling, begun: list[Compact]) -> int:
-        await self._tell(begun)
-        cursor = telling.cursor
+    async def _follow(self, stream: MessageStream, messages: list[Compact]) -> int:
+        await self._send(*messages)
+        cursor = stream.cursor
         while True:
-            async with Viewer(telling.session_id, cursor) as viewer:
+            async with Viewer(stream.session_id, cursor) as viewer:
                 async for frame in viewer.frames():
                     cursor = frame[-1].cursor
-                    await self._tell(await telling.tell(frame))
+                    await self._send(*await stream.messages(frame))
                 if not viewer.overflowed:
                     return NORMAL
 
-    async def _tell(self, said: Iterable[Compact]) -> None:
-        for message in said:
-            await self._send(message)
-
-    async def _send(self, value: Mapping[str, Any]) -> None:
-        try:
-            await self.send(text_data=as_json(value))
-        except Exception as error:  # each server has its own for a connection that is closed by now
-            raise ClientGone from error
+    async def _send(self, *values: Mapping[str, Any]) -> None:
+        for value in values:
+            try:
+                await self.send(text_data=as_json(value))
+            except Exception as error:  # servers raise different exceptions for a closed connection
+                raise ClientGone from error
 
 
-def begin(principal: Principal, run: AgentRun, since: float, *, with_history: bool) -> tuple[Telling, list[Compact]]:
-    """What a client is to be told at once, and who tells it the rest. Synchronous."""
+def open_message_stream(
+    principal: Principal, run: AgentRun, since: float, *, with_history: bool
+) -> tuple[MessageStream, list[Compact]]:
+    """Return a stream and the stored messages that precede it. Synchronous."""
     if not with_history:
-        return Telling(run.session, queries.open_at_end(principal, run), came_back=False), []
-    place = queries.open_reading(principal, run, since)
-    told = [] if since else queries.read_beginning(principal, run)
-    told += queries.read_on(run.session, place)
-    return Telling(run.session, place, came_back=bool(since)), told
+        return MessageStream(run.session, queries.open_reader_at_end(principal, run), has_resumed=False), []
+    reader = queries.open_reader(principal, run, since)
+    messages = [] if since else queries.read_forked_history(principal, run)
+    messages += queries.read_messages(run.session, reader)
+    return MessageStream(run.session, reader, has_resumed=bool(since)), messages
 
 
 def as_json(value: Any) -> str:
@@ -233,7 +230,7 @@ def _principal_of(scope: Mapping[str, Any]) -> Principal:
 
 def _read_frame(text: str | None) -> dict[str, Any]:
     if text is None or len(text) > _LONGEST_FRAME:
-        raise InvalidInput("A frame is a text of at most 256 KB.", code="invalid_frame")
+        raise InvalidInput("A frame must be a text of at most 256 KB.", code="invalid_frame")
     return requests.as_object(parse_json(text.encode()))
 
 
@@ -241,9 +238,9 @@ _RUN = "api/v1/agents/<str:run_id>"
 _WORKFLOW = "api/v1/workflows/runs/<str:workflow_id>/<str:run_id>"
 
 routes = [
-    path(f"{_RUN}/stream", MessageStream.as_asgi()),
-    path(f"{_RUN}/details/stream", DetailStream.as_asgi()),
-    path(f"{_WORKFLOW}/stream", MessageStream.as_asgi()),
+    path(f"{_RUN}/stream", MessageStreamConsumer.as_asgi()),
+    path(f"{_RUN}/details/stream", DetailStreamConsumer.as_asgi()),
+    path(f"{_WORKFLOW}/stream", MessageStreamConsumer.as_asgi()),
     path(f"{_RUN}/ws", MessageSocket.as_asgi()),
     path(f"{_WORKFLOW}/ws", MessageSocket.as_asgi()),
 ]

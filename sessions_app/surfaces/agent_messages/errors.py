@@ -1,4 +1,4 @@
-"""The shape of errors of this surface, for views and consumers alike: clients show `message`, and `details` with it."""
+"""The error shape of this surface, for views and consumers: clients show `message` and `details`."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from rest_framework.exceptions import APIException
 
 from sessions_app.surfaces.base.http_errors import HttpError
 
-_PACED_SECONDS = 3  # what clients wait out by themselves
+_PACED_SECONDS = 3  # longest delay after which clients retry by themselves
 
 
-class NotHere(APIException):
-    """A part of the protocol that is understood, and not offered here."""
+class NotOffered(APIException):
+    """A part of the protocol that this server does not implement."""
 
     status_code = 501
     default_code = "not_implemented"
@@ -20,14 +20,12 @@ class NotHere(APIException):
 
 
 def error_body(error: HttpError) -> dict[str, Any]:
-    shown: dict[str, Any] = {"message": error.message, "code": error.code, "status": error.status}
-    if error.extra:
-        shown["details"] = dict(error.extra)
-    return shown
+    body: dict[str, Any] = {"message": error.message, "code": error.code, "status": error.status}
+    return {**body, "details": dict(error.extra)} if error.extra else body
 
 
 def error_headers(error: HttpError) -> dict[str, str]:
-    """With the pace, which clients look for before they give up at a 429."""
+    """Return the error's headers; a 429 also carries the pacing headers that clients read before they give up."""
     headers = dict(error.headers)
     seconds = headers.get("Retry-After", "")
     if error.status == 429 and seconds.isdecimal():

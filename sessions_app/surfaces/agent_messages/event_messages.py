@@ -1,108 +1,103 @@
-"""Events of tools, plans, batches and workstreams that each become one message. Pure."""
+"""Messages of events that need no other event and no stored text."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 from audit_app.kernel.shorten import one_line
+from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.agent_messages import message_types
+from sessions_app.surfaces.agent_messages import input_requests, message_types
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
-from sessions_app.surfaces.agent_messages.wire_format import Compact
+from sessions_app.surfaces.agent_messages.wire_format import Compact, create
 from tools_app import events as tools
 
-# Events whose producers are not there yet, by name: what they are shown as is settled.
+# Events that no part of this server emits yet.
 LAUNCHED, ENDED, PLANNED = "workstream.launched", "workstream.ended", "plan.updated"
 BATCH, CITED = "batch.progress", "citations.added"
 _LONGEST_LINE = 160
 
 
-def started(fact: SessionEvent) -> Compact:
-    payload = fact.payload
-    line = json.dumps(payload["arguments"], ensure_ascii=False) if payload.get("arguments") else ""
-    text = f"Using {payload['tool']}" + (f": {one_line(line, _LONGEST_LINE)}" if line else "")
-    return _tool("started", fact, text, input=payload.get("arguments"))
+def tool_started(event: SessionEvent) -> Compact:
+    payload = event.payload
+    arguments = payload.get("arguments")
+    line = f": {one_line(json.dumps(arguments, ensure_ascii=False), _LONGEST_LINE)}" if arguments else ""
+    return _tool("started", event, f"Using {payload['tool']}{line}", input=arguments)
 
 
-def progress(fact: SessionEvent, requested: SessionEvent) -> Compact:
-    """Of a call that is under way. Not stored. requested: the event with which the call began."""
-    text = str(fact.payload.get("text") or "Working")
-    return _tool("progress", requested, text, percent=_percent(fact.payload.get("fraction")))
+def tool_progress(event: SessionEvent, requested: SessionEvent) -> Compact:
+    """Return the progress of a running call, which is not stored. requested: the event with which the call began."""
+    fraction = event.payload.get("fraction")
+    percent = round(fraction * 100) if isinstance(fraction, int | float) else None
+    return _tool("progress", requested, str(event.payload.get("text") or "Working"), percent=percent)
 
 
-def _completed(fact: SessionEvent) -> Compact:
-    payload = fact.payload
-    files = _written(payload["tool"], payload.get("output"))
+def _tool_completed(event: SessionEvent) -> Compact:
+    payload = event.payload
     return _tool(
         "completed",
-        fact,
+        event,
         f"{payload['tool']} is done",
         output=payload.get("output"),
         duration_ms=payload.get("duration_ms"),
-        outputFiles=files or None,
+        outputFiles=_written_files(payload["tool"], payload.get("output")) or None,
     )
 
 
-def _failed(fact: SessionEvent) -> Compact:
-    payload = fact.payload
-    text = f"{payload['tool']}: {one_line(payload.get('error') or payload.get('status') or 'failed', _LONGEST_LINE)}"
-    return _tool(
-        "failed",
-        fact,
-        text,
-        error=payload.get("error"),
-        status=payload.get("status"),
-        duration_ms=payload.get("duration_ms"),
-    )
+def _tool_failed(event: SessionEvent) -> Compact:
+    payload = event.payload
+    reason = one_line(payload.get("error") or payload.get("status") or "failed", _LONGEST_LINE)
+    details = {key: payload.get(key) for key in ("error", "status", "duration_ms")}
+    return _tool("failed", event, f"{payload['tool']}: {reason}", **details)
 
 
-def _tool(event: str, fact: SessionEvent, text: str, **more: Any) -> Compact:
-    payload = fact.payload
+def _tool(phase: str, event: SessionEvent, text: str, **details: Any) -> Compact:
+    payload = event.payload
     return message_types.tool(
-        event,
+        phase,
         payload.get("tool", ""),
         text,
-        execution_id=payload["execution_id"],
-        call_id=payload.get("call_id") or payload["execution_id"],
-        group=activity_of(fact.run_id, fact.step),
-        step=fact.step or 0,
-        **more,
+        tool_run_id=payload["execution_id"],
+        tool_use_id=payload.get("call_id") or payload["execution_id"],
+        tool_iteration=event.step or 0,
+        activity_group_id=activity_of(event.run_id, event.step),
+        **details,
     )
 
 
-def _warned(fact: SessionEvent) -> Compact:
-    payload = fact.payload
+def _warning(event: SessionEvent) -> Compact:
+    payload = event.payload
     text = f"What {payload.get('tool', 'a tool')} returned looks like orders to the agent."
     return message_types.warning(text, **{key: payload[key] for key in ("kind", "tool", "action") if key in payload})
 
 
-def _planned(fact: SessionEvent) -> Compact:
-    return message_types.plan(fact.payload.get("tasks", []), fact.payload.get("comment", ""))
+def _plan(event: SessionEvent) -> Compact:
+    return message_types.plan(event.payload.get("tasks", []), event.payload.get("comment", ""))
 
 
-def _batch(fact: SessionEvent) -> Compact:
-    payload = fact.payload
+def _batch_progress(event: SessionEvent) -> Compact:
+    payload = event.payload
     return message_types.batch_progress(
         payload["batch_id"], payload.get("tool", ""), payload.get("items", []), payload.get("started_at", 0)
     )
 
 
-def _launched(fact: SessionEvent) -> Compact:
-    return _workstream("launched", fact, f"Started {fact.payload['workstream_id']}", "running")
+def _workstream_launched(event: SessionEvent) -> Compact:
+    return _workstream("launched", event, f"Started {event.payload['workstream_id']}", "running")
 
 
-def _ended(fact: SessionEvent) -> Compact:
-    status = str(fact.payload.get("status", "completed"))
-    return _workstream("completed", fact, fact.payload.get("summary") or f"Ended: {status}", status)
+def _workstream_ended(event: SessionEvent) -> Compact:
+    status = str(event.payload.get("status", "completed"))
+    return _workstream("completed", event, event.payload.get("summary") or f"Ended: {status}", status)
 
 
-def _workstream(event: str, fact: SessionEvent, text: str, status: str) -> Compact:
-    payload, child = fact.payload, fact.payload.get("run_id")
+def _workstream(phase: str, event: SessionEvent, text: str, status: str) -> Compact:
+    payload, child = event.payload, event.payload.get("run_id")
     return message_types.workstream(
-        event,
+        phase,
         text,
         payload["workstream_id"],
-        payload.get("launch_id", payload["workstream_id"]),
+        launch_id=payload.get("launch_id", payload["workstream_id"]),
         status=status,
         kind="agent",
         interaction=payload.get("agent_id"),
@@ -111,25 +106,34 @@ def _workstream(event: str, fact: SessionEvent, text: str, status: str) -> Compa
     )
 
 
-def _cited(fact: SessionEvent) -> Compact:
-    sources = list(fact.payload.get("citations") or fact.payload.get("sources") or ())
+def _citations(event: SessionEvent) -> Compact:
+    sources = list(event.payload.get("citations") or event.payload.get("sources") or ())
     return message_types.update(f"{len(sources)} sources", "citations", citations=sources)
 
 
-PLAIN: dict[str, Callable[[SessionEvent], Compact]] = {
-    tools.TOOL_COMPLETED.name: _completed,
-    tools.TOOL_FAILED.name: _failed,
-    tools.WARNING_RAISED.name: _warned,
-    PLANNED: _planned,
-    BATCH: _batch,
-    LAUNCHED: _launched,
-    ENDED: _ended,
-    CITED: _cited,
+def _posted(event: SessionEvent) -> Compact:
+    kind, text, workstream = event.payload["kind"], event.payload.get("text", ""), event.payload.get("workstream", "")
+    return create(kind, message=text, workstream=workstream, details=event.payload.get("details"))
+
+
+# Events whose message depends on nothing else.
+MESSAGES: dict[str, Callable[[SessionEvent], Compact]] = {
+    tools.TOOL_COMPLETED.name: _tool_completed,
+    tools.TOOL_FAILED.name: _tool_failed,
+    tools.WARNING_RAISED.name: _warning,
+    tools.APPROVAL_DECIDED.name: lambda event: input_requests.approval_outcome(event.payload),
+    tools.INPUT_REQUESTED.name: lambda event: input_requests.question(event.payload),
+    sessions.UPDATE_POSTED.name: _posted,
+    PLANNED: _plan,
+    BATCH: _batch_progress,
+    LAUNCHED: _workstream_launched,
+    ENDED: _workstream_ended,
+    CITED: _citations,
 }
 
 
-def _written(tool_name: str, output: Any) -> list[str]:
-    """The file that a call wrote."""
+def _written_files(tool_name: str, output: Any) -> list[str]:
+    """Return the path that a call of `write_artifact` wrote, from its output."""
     if tool_name != "write_artifact" or not isinstance(output, str):
         return []
     try:
@@ -138,7 +142,3 @@ def _written(tool_name: str, output: Any) -> list[str]:
         return []
     path = value.get("path") if isinstance(value, dict) else None
     return [path] if isinstance(path, str) else []
-
-
-def _percent(fraction: Any) -> int | None:
-    return round(fraction * 100) if isinstance(fraction, int | float) else None

@@ -1,4 +1,4 @@
-"""What a run asks its person, and what came of it, as messages. Pure."""
+"""Approval requests, their decisions, and questions to the user, as messages. Pure."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from tools_app.types import Decision
 _LONGEST_TARGET = 160
 WITH_FEEDBACK = "deny_with_feedback"
 
-# What an option of a prompt is called by clients, and what it means here.
+# Decisions by the id of the option that clients send.
 DECISIONS = {
     "allow_once": Decision.ALLOW_ONCE,
     "allow_for_run": Decision.ALLOW_RUN,
@@ -20,76 +20,78 @@ DECISIONS = {
     "deny": Decision.DENY,
     WITH_FEEDBACK: Decision.DENY,
 }
-_LABELS = {
+_OPTION_LABELS = {
     "allow_once": "Allow once",
     "allow_for_run": "Allow for this turn",
     "allow_always": "Always allow",
     "deny": "Deny",
 }
-_SETTLED = {"expired": "timeout", "cancelled": "cancelled_after_denial"}
-_SAID = {
-    "allow_once": "allowed once",
-    "allow_run": "allowed for this turn",
-    "allow_always": "always allowed",
-    "deny": "denied",
+_DECISION_LABELS = {
+    Decision.ALLOW_ONCE.value: "allowed once",
+    Decision.ALLOW_RUN.value: "allowed for this turn",
+    Decision.ALLOW_ALWAYS.value: "always allowed",
+    Decision.DENY.value: "denied",
 }
+# Clients read `auto_approved` as settled without an answer of theirs.
+_OUTCOMES = {"approved": "auto_approved", "expired": "timeout", "cancelled": "cancelled_after_denial"}
 
 
 def approval_request(payload: Mapping[str, Any], *, allowed_decisions: Collection[Decision]) -> Compact:
-    """Of `approval.requested`. may_say: all that the reader may say; where that is nothing, somebody else has to."""
+    """Return the message of `approval.requested`: without options if the viewer has no allowed decision."""
     request = _request(payload["tool"], payload["arguments"], payload["approval_id"])
     request_id = payload["approval_id"]
-    why = f" {payload['reason']}" if payload.get("reason") else ""
+    reason = f" {payload['reason']}" if payload.get("reason") else ""
     if not allowed_decisions:
-        text = f"Waiting for an operator to allow {payload['tool']}.{why}"
+        text = f"Waiting for an operator to allow {payload['tool']}.{reason}"
         return message_types.update(text, message_types.ACTIVITY, approval_request=request, request_id=request_id)
     options = [
         {"id": name, "label": label}
-        for name, label in _LABELS.items()
-        if DECISIONS[name] in allowed_decisions and DECISIONS[name].value in payload.get("choices", list(_SAID))
+        for name, label in _OPTION_LABELS.items()
+        if DECISIONS[name] in allowed_decisions and DECISIONS[name].value in payload.get("choices", list(Decision))
     ]
-    asked = message_types.request_input(
-        f"May I use {payload['tool']}?{why}", request_id, options=options, variant="warning", tool_approval=request
-    )
     response = {"decision": WITH_FEEDBACK, "approval_key": request["approval_key"]}
-    asked["d"]["ux"]["free_response"] = {
-        "placeholder": "Why not?",
-        "submit_label": "Deny with this reason",
-        "metadata": {"tool_approval_response": response},
-    }
-    return asked
+    return message_types.request_input(
+        f"May I use {payload['tool']}?{reason}",
+        request_id,
+        options=options,
+        free_response={
+            "placeholder": "Why not?",
+            "submit_label": "Deny with this reason",
+            "metadata": {"tool_approval_response": response},
+        },
+        variant="warning",
+        tool_approval=request,
+    )
 
 
 def approval_outcome(payload: Mapping[str, Any]) -> Compact:
-    """Of `approval.decided`."""
-    status, request_id = payload["status"], payload["approval_id"]
-    request = _request(payload["tool"], {}, request_id)
-    if status == "approved":
-        outcome = "auto_approved"
-    elif status == "denied":
-        outcome = "denied_with_feedback" if payload.get("note") else "denied"
-    else:
-        outcome = _SETTLED.get(status, "denied")
-    said = _SAID.get(payload.get("decision", ""), status)
-    more = {key: payload[key] for key in ("decided_by", "decision") if payload.get(key)}
-    return message_types.approval_decided(f"{payload['tool']}: {said}", outcome, request_id, request, **more)
+    """Return the message of `approval.decided`."""
+    tool, status, request_id = payload["tool"], payload["status"], payload["approval_id"]
+    is_with_feedback = status == "denied" and payload.get("note")
+    decided = {key: payload[key] for key in ("decided_by", "decision") if payload.get(key)}
+    return message_types.update(
+        f"{tool}: {_DECISION_LABELS.get(payload.get('decision', ''), status)}",
+        message_types.ACTIVITY,
+        approval_decision="denied_with_feedback" if is_with_feedback else _OUTCOMES.get(status, "denied"),
+        approval_request=_request(tool, {}, request_id),
+        request_id=request_id,
+        **decided,
+    )
 
 
 def question(payload: Mapping[str, Any]) -> Compact:
-    """Of `input.requested`. An option's id is its text: what clients send back is what the agent reads."""
-    options = [{"id": option, "label": option} for option in payload.get("options", ())]
-    placeholder = "Your answer" if payload.get("allows_text", True) else None
+    """Return the message of `input.requested`. An option's id is its text: clients send it back as the answer."""
     return message_types.request_input(
         payload["question"],
         payload["request_id"],
-        options=options,
-        placeholder=placeholder,
+        options=[{"id": option, "label": option} for option in payload.get("options", ())],
+        free_response={"placeholder": "Your answer"} if payload.get("allows_text", True) else None,
         tool_use_id=payload["execution_id"],
     )
 
 
 def approval_key(tool: str, approval_id: str) -> str:
-    """Clients take whatever has the key of a request that was denied for settled, so it names this request alone."""
+    """Return a key of this request alone: clients treat every request with the key of a denied one as settled."""
     return f"{tool}:{approval_id}"
 
 
@@ -106,9 +108,7 @@ def _request(tool: str, arguments: Mapping[str, Any], approval_id: str) -> dict[
 
 
 def _target(arguments: Mapping[str, Any]) -> str:
-    """What the call is about, on one short line."""
+    """Return a summary of the call's arguments on one short line."""
     if len(arguments) == 1 and isinstance(only := next(iter(arguments.values())), str):
-        line = only
-    else:
-        line = json.dumps(dict(arguments), ensure_ascii=False) if arguments else ""
-    return one_line(line, _LONGEST_TARGET)
+        return one_line(only, _LONGEST_TARGET)
+    return one_line(json.dumps(dict(arguments), ensure_ascii=False) if arguments else "", _LONGEST_TARGET)

@@ -1,12 +1,10 @@
-"""Every type of message, as this server writes it, without its time. Pure.
+"""Builders of messages in the wire form, one for each type, without `ts`. Pure."""
 
-What is only described by its details here (plans, batches, workstreams, files) has its one spelling in this module.
-"""
-
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, create
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact, create, without_none
 
 CONTENT, ACTIVITY = "user_content", "activity"
 
@@ -14,52 +12,44 @@ CONTENT, ACTIVITY = "user_content", "activity"
 def question(
     text: str, *, ack: str = "", metadata: Mapping[str, Any] | None = None, request_id: str = "", more: Any = None
 ) -> Compact:
-    """What the person said. ack: their client's id of it; request_id: what it answers; more: further details."""
-    details: dict[str, Any] = {"event_class": CONTENT}
-    if ack:
-        details["ack"] = ack
-    if metadata:
-        details["metadata"] = dict(metadata)
-    if request_id:
-        details["request_input_response"] = {"request_id": request_id}
-    return create(MessageType.QUESTION, message=text, details={**details, **(more or {})})
+    """Return a message of the user.
+
+    ack: the client's id of the message.
+    request_id: the input request that the message answers.
+    more: additional details.
+    """
+    details = {
+        "event_class": CONTENT,
+        "ack": ack or None,
+        "metadata": dict(metadata) if metadata else None,
+        "request_input_response": {"request_id": request_id} if request_id else None,
+    }
+    return create(AgentMessageType.QUESTION, message=text, details={**without_none(details), **(more or {})})
 
 
 def answer(text: str, activity: str, *, is_partial: bool = False) -> Compact:
     details: dict[str, Any] = {"event_class": CONTENT, "activity_id": activity, "streamed": True}
     if is_partial:
         details["partial"] = True
-    return create(MessageType.ANSWER, message=text, details=details)
+    return create(AgentMessageType.ANSWER, message=text, details=details)
 
 
 def thinking(text: str, activity: str) -> Compact:
     details = {"display_role": "thinking", "activity_id": activity, "streamed": True}
-    return create(MessageType.THOUGHT, message=text, details=details)
+    return create(AgentMessageType.THOUGHT, message=text, details=details)
 
 
 def preamble(text: str, activity: str, tools: Sequence[str]) -> Compact:
-    """What is said before a tool is called."""
+    """Return the text that precedes a step's tool calls."""
     details = {"display_role": "tool_preamble", "tools": list(tools), "activity_id": activity, "streamed": True}
-    return create(MessageType.THOUGHT, message=text, details=details)
+    return create(AgentMessageType.THOUGHT, message=text, details=details)
 
 
-def tool(
-    event: str, tool_name: str, text: str, *, execution_id: str, call_id: str, group: str, step: int, **more: Any
-) -> Compact:
-    """One moment of a tool call. event: started | progress | completed | failed; more: input, output, error, …"""
-    status = {"started": "running", "progress": "running", "completed": "completed"}.get(event, "error")
-    details: dict[str, Any] = {
-        "event_class": ACTIVITY,
-        "tool": tool_name,
-        "tool_event": event,
-        "tool_status": status,
-        "tool_run_id": execution_id,
-        "tool_use_id": call_id,
-        "tool_iteration": step,
-        "activity_group_id": group,
-        **{name: value for name, value in more.items() if value is not None},
-    }
-    return create(MessageType.THOUGHT, message=text, details=details)
+def tool(phase: str, tool_name: str, text: str, **details: Any) -> Compact:
+    """Return one phase of a tool call. phase: started | progress | completed | failed."""
+    status = {"started": "running", "progress": "running", "completed": "completed"}.get(phase, "error")
+    shown = {"event_class": ACTIVITY, "tool": tool_name, "tool_event": phase, "tool_status": status, **details}
+    return create(AgentMessageType.THOUGHT, message=text, details=without_none(shown))
 
 
 def request_input(
@@ -67,117 +57,108 @@ def request_input(
     request_id: str,
     *,
     options: Sequence[Mapping[str, str]] = (),
+    free_response: Mapping[str, Any] | None = None,
     variant: str = "default",
-    placeholder: str | None = None,
     **more: Any,
 ) -> Compact:
-    """A question to the person. options: {id, label, description?}; placeholder: of the field for own words, None for
-    no such field beside options."""
-    ux: dict[str, Any] = {"variant": variant}
-    if options:
-        ux["options"] = [dict(option) for option in options]
-    if placeholder is not None:
-        ux["free_response"] = {"placeholder": placeholder} if placeholder else {}
-    return create(MessageType.REQUEST_INPUT, message=text, details={"request_id": request_id, "ux": ux, **more})
+    """Return a question to the user.
+
+    options: {id, label, description?}.
+    free_response: the field for a text answer, None for no such field.
+    """
+    ux = {"variant": variant, "options": [dict(option) for option in options] or None, "free_response": free_response}
+    details = {"request_id": request_id, "ux": without_none(ux), **more}
+    return create(AgentMessageType.REQUEST_INPUT, message=text, details=details)
 
 
 def idle(text: str = "", *, token_usage: Mapping[str, int] | None = None) -> Compact:
-    return create(MessageType.IDLE, message=text, details={"token_usage": dict(token_usage)} if token_usage else None)
+    details = {"token_usage": dict(token_usage)} if token_usage else None
+    return create(AgentMessageType.IDLE, message=text, details=details)
 
 
 def stopped(text: str, *, ack: str = "") -> Compact:
-    """The person stopped the turn. ack: their client's id of the stop."""
+    """Return the end of a turn that the user stopped. ack: the client's id of the stop."""
     details = {"status_reason": "user_stopped", "display_role": "user_stopped", **({"ack": ack} if ack else {})}
-    return create(MessageType.IDLE, message=text or "Stopped.", details=details)
+    return create(AgentMessageType.IDLE, message=text or "Stopped.", details=details)
 
 
 def complete(text: str, *, token_usage: Mapping[str, int] | None = None) -> Compact:
-    details: dict[str, Any] = {"event_class": CONTENT}
-    if token_usage:
-        details["token_usage"] = dict(token_usage)
-    return create(MessageType.COMPLETE, message=text, details=details)
+    details = {"event_class": CONTENT, "token_usage": dict(token_usage) if token_usage else None}
+    return create(AgentMessageType.COMPLETE, message=text, details=without_none(details))
 
 
 def terminated(reason: str = "") -> Compact:
-    return create(MessageType.TERMINATED, message=reason or "Ended from outside.")
+    return create(AgentMessageType.TERMINATED, message=reason or "Ended from outside.")
 
 
 def restarting() -> Compact:
-    return create(MessageType.RESTARTING, message="Going on where it was left off.")
+    return create(AgentMessageType.RESTARTING, message="Going on where it was left off.")
 
 
 def error(text: str, code: str = "") -> Compact:
-    return create(MessageType.ERROR, message=text, details={"error_code": code} if code else None)
+    return create(AgentMessageType.ERROR, message=text, details={"error_code": code} if code else None)
 
 
 def warning(text: str, **details: Any) -> Compact:
-    return create(MessageType.WARNING, message=text, details=details or None)
-
-
-def approval_decided(text: str, outcome: str, request_id: str, request: Mapping[str, Any], **more: Any) -> Compact:
-    """outcome: denied | denied_with_feedback | timeout | cancelled_after_denial | auto_approved (which clients read as
-    settled without an answer of theirs)."""
-    details = {
-        "event_class": ACTIVITY,
-        "approval_decision": outcome,
-        "approval_request": dict(request),
-        "request_id": request_id,
-        **more,
-    }
-    return create(MessageType.UPDATE, message=text, details=details)
+    return create(AgentMessageType.WARNING, message=text, details=details or None)
 
 
 def update(text: str, event_class: str, workstream: str = "", **details: Any) -> Compact:
-    shown = {"event_class": event_class, **details}
-    return create(MessageType.UPDATE, message=text, details=shown, workstream=workstream)
+    details = {"event_class": event_class, **details}
+    return create(AgentMessageType.UPDATE, message=text, details=details, workstream=workstream)
 
 
 def plan(tasks: Sequence[Mapping[str, Any]], comment: str = "") -> Compact:
-    """A whole revision. tasks: {id, goal, instructions?, comment?, status?}; ids count from 1: clients keep no status
-    of a task whose id is 0."""
+    """Return a whole revision of a plan.
+
+    tasks: {id, goal, instructions?, comment?, status?}; ids count from 1: clients do not keep the status of a task
+    whose id is 0.
+    """
     shown = [
         {**task, "id": number if isinstance(number := task.get("id"), int) and number > 0 else at}
         for at, task in enumerate(tasks, 1)
     ]
-    return create(MessageType.PLAN, message=comment or "The plan has changed.", details={"plan": shown})
+    return create(AgentMessageType.PLAN, message=comment or "The plan has changed.", details={"plan": shown})
 
 
 def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, Any]], started_at: int) -> Compact:
-    """items: {id, status: pending | running | success | error, message?, duration_ms?}; started_at: milliseconds."""
-    done = {name: sum(item.get("status") == name for item in items) for name in ("success", "error")}
+    """Return the state of a batch.
+
+    items: {id, status: pending | running | success | error, message?, duration_ms?}.
+    started_at: milliseconds since 1970.
+    """
+    count = Counter(item.get("status") for item in items)
     details = {
         "batch_id": batch_id,
         "tool_name": tool_name,
         "total": len(items),
-        "completed": done["success"] + done["error"],
-        "succeeded": done["success"],
-        "failed": done["error"],
+        "completed": count["success"] + count["error"],
+        "succeeded": count["success"],
+        "failed": count["error"],
         "items": [dict(item) for item in items],
         "started_at": started_at,
     }
-    return create(MessageType.BATCH_PROGRESS, message=tool_name, details=details)
+    return create(AgentMessageType.BATCH_PROGRESS, message=tool_name, details=details)
 
 
-def workstream(event: str, text: str, workstream_id: str, launch_id: str, **more: Any) -> Compact:
-    """event: launched | completed. Never TERMINATED, which would close the streams of the whole run."""
-    details = {
-        "event_class": ACTIVITY,
-        "workstream_event": event,
-        "workstream_id": workstream_id,
-        "launch_id": launch_id,
-        **{name: value for name, value in more.items() if value is not None},
-    }
-    return create(MessageType.UPDATE, message=text, details=details, workstream=workstream_id)
+def workstream(phase: str, text: str, workstream_id: str, **details: Any) -> Compact:
+    """Return the start or end of a workstream. phase: launched | completed.
+
+    An UPDATE and never TERMINATED, which would close the streams of the whole run.
+    """
+    shown = without_none({"workstream_event": phase, "workstream_id": workstream_id, **details})
+    return update(text, ACTIVITY, workstream_id, **shown)
 
 
 def file_snapshot(files: Sequence[Mapping[str, Any]], batch_id: str = "") -> Compact:
-    """All files of the conversation as they are now: clients put it in the place of what they had."""
-    counts = {
-        "pending_count": sum(file["status"] in ("uploading", "processing") for file in files),
-        "ready_count": sum(file["status"] == "ready" for file in files),
-        "error_count": sum(file["status"] == "error" for file in files),
+    """Return the present state of all files of the conversation, which replaces the state that clients have."""
+    count = Counter(file["status"] for file in files)
+    details = {
+        "system_type": "file_processing",
+        "files": [dict(file) for file in files],
+        "pending_count": count["uploading"] + count["processing"],
+        "ready_count": count["ready"],
+        "error_count": count["error"],
+        "batch_id": batch_id or None,
     }
-    details: dict[str, Any] = {"system_type": "file_processing", "files": [dict(file) for file in files], **counts}
-    if batch_id:
-        details["batch_id"] = batch_id
-    return create(MessageType.SYSTEM, details=details)
+    return create(AgentMessageType.SYSTEM, details=without_none(details))

@@ -1,11 +1,11 @@
-"""Kept events of a session as stored messages: which there are, in which order, at which time. Pure: facts in, messages
-out; the words of turns and steps are looked up by whoever calls.
+"""Projection of a session's kept events to stored messages, with their order and time.
 
-Each event has at most one message at its own millisecond; what belongs before it comes just below (see `marks`). A turn
-of the main agent ends with IDLE, REQUEST_INPUT, COMPLETE or TERMINATED: by that clients know that it does not work.
+Each event has at most one message at its own millisecond; messages that precede it have a `ts` just below (see
+`resume_timestamps`). A turn of the main agent ends with IDLE, REQUEST_INPUT, COMPLETE or TERMINATED, from which clients
+conclude that the agent is not working. The caller loads the texts of turns and steps.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -15,20 +15,20 @@ from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import event_messages, input_requests, message_types, resume_timestamps
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, reasoning_of
-from sessions_app.surfaces.agent_messages.wire_format import Compact, create
+from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app import events as tools
 from tools_app.types import Decision
 
-# Signals that end a run for good: what its last turn ends with then.
+# Signals that end a run for good, and select the last message of its open turn.
 TERMINATE, COMPLETE = "terminate", "complete"
 _CALL_ENDS = frozenset({tools.TOOL_COMPLETED.name, tools.TOOL_FAILED.name})
-# What has to be known of the events before a place to go on from there; see `Projection.prime`.
+# Events that a projection needs of the time before it starts; see `Projection.prime`.
 PRIMING = frozenset({*runs.RUN_ENDS, runs.RUN_QUEUED.name, sessions.SIGNAL_RECEIVED.name, event_messages.LAUNCHED})
 
 
 @dataclass(frozen=True)
-class TurnWords:
-    """One turn. answers: the question that it answers, if it does."""
+class TurnText:
+    """The text of a turn. answers: id of the question that a user turn answers, or empty."""
 
     content: str
     error_message: str = ""
@@ -44,24 +44,24 @@ class StepTextRecord:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What events only refer to. turns: by id; steps: by run and index; answers: of ended runs, by run."""
+class StoredText:
+    """Texts to which events refer. turns: by id; steps: by run and index; answers: of ended runs, by run."""
 
-    turns: Mapping[str, TurnWords] = field(default_factory=dict)
+    turns: Mapping[str, TurnText] = field(default_factory=dict)
     steps: Mapping[tuple[UUID, int], StepTextRecord] = field(default_factory=dict)
     answers: Mapping[UUID, str] = field(default_factory=dict)
 
 
-NO_WORDS = Words()
+NO_TEXT = StoredText()
 _NO_STEP = StepTextRecord()
 _Messages = list[Compact]
 
 
 class Projection:
-    """One reading of one session, in the order of its events.
+    """The messages of one session, in the order of its events.
 
-    is_interactive: the conversation goes on after an answer; may_say: all that the reader may say to requests for
-    approval.
+    is_interactive: whether the run stays open after an answer.
+    allowed_decisions: decisions on approval requests that the viewer may make.
     """
 
     def __init__(self, *, is_interactive: bool, allowed_decisions: Collection[Decision]) -> None:
@@ -72,48 +72,51 @@ class Projection:
         self._workstreams: dict[str, str] = {}
         self._calls: dict[str, SessionEvent] = {}
 
-    def prime(self, fact: SessionEvent) -> None:
-        """Take note of an event that the reader has seen already."""
-        if fact.type == runs.RUN_QUEUED.name and fact.run_id:
-            self._open.add(fact.run_id)
-        elif fact.type == sessions.SIGNAL_RECEIVED.name and fact.run_id:
-            self._signals[fact.run_id] = fact.payload
-        elif fact.type == event_messages.LAUNCHED and fact.payload.get("run_id"):
-            self._workstreams[str(fact.payload["run_id"])] = fact.payload["workstream_id"]
-        elif fact.type in runs.RUN_ENDS and fact.run_id:
-            self._open.discard(fact.run_id)
+    def prime(self, event: SessionEvent) -> None:
+        """Record an event of PRIMING that the client has already seen."""
+        if event.type == event_messages.LAUNCHED and event.payload.get("run_id"):
+            self._workstreams[str(event.payload["run_id"])] = event.payload["workstream_id"]
+        elif event.run_id is None:
+            return
+        elif event.type == runs.RUN_QUEUED.name:
+            self._open.add(event.run_id)
+        elif event.type == sessions.SIGNAL_RECEIVED.name:
+            self._signals[event.run_id] = event.payload
+        elif event.type in runs.RUN_ENDS:
+            self._open.discard(event.run_id)
 
-    def see(self, fact: SessionEvent, words: Words = NO_WORDS) -> _Messages:
-        """The messages of a kept event, in order, each with its time."""
-        was_open = fact.run_id in self._open
-        self.prime(fact)
-        make = _MAKERS.get(fact.type)
-        if make is not None:
-            found = make(self, fact, words)
-        elif fact.type in runs.RUN_ENDS:
-            found = self._close(fact, words)
-        elif fact.type == sessions.MESSAGE_COMPLETED.name:
-            found = self._say_end(fact, words)
-            if not was_open:  # it came late: the turn must not seem to go on
-                found += self._close(fact, words)
+    def messages(self, event: SessionEvent, texts: StoredText = NO_TEXT) -> _Messages:
+        """Return the messages of a kept event, in order, with their time."""
+        was_open = event.run_id in self._open
+        self.prime(event)
+        if event.type in event_messages.MESSAGES:
+            if event.type in _CALL_ENDS:
+                self._calls.pop(event.payload["execution_id"], None)
+            found = [event_messages.MESSAGES[event.type](event)]
+        elif event.type in _BUILDERS:
+            found = _BUILDERS[event.type](self, event, texts)
+        elif event.type in runs.RUN_ENDS:
+            found = self._turn_end(event, texts)
         else:
             found = []
-        return self._timed(found, fact)
+        if event.type == sessions.MESSAGE_COMPLETED.name and not was_open:
+            found += self._turn_end(event, texts)  # an answer stored after the end: the agent is still not working
+        return self._timed(found, event)
 
-    def pass_by(self, fact: SessionEvent) -> Compact | None:
-        """What a tool call says meanwhile, without its time; nothing of one whose beginning was not seen."""
-        requested = self._calls.get(fact.payload["execution_id"])
+    def progress(self, event: SessionEvent) -> Compact | None:
+        """Return the message of `tool.progress`, without its time; None if the start of the call was not seen."""
+        requested = self._calls.get(event.payload["execution_id"])
         if requested is None:
             return None
-        message, workstream = event_messages.progress(fact, requested), self.workstream_of(requested.run_id)
+        message, workstream = event_messages.tool_progress(event, requested), self.workstream_of(requested.run_id)
         return {**message, "w": workstream} if workstream else message
 
     def workstream_of(self, run_id: UUID | None) -> str:
-        """The workstream of a child run, empty for the main agent's."""
+        """Return the workstream of a child run, empty for the main agent's runs."""
         return self._workstreams.get(str(run_id), "")
 
-    def _timed(self, found: _Messages, fact: SessionEvent) -> _Messages:
-        ts, workstream = fact.ts or 0, self.workstream_of(fact.run_id)
+    def _timed(self, found: _Messages, event: SessionEvent) -> _Messages:
+        ts, workstream = event.ts or 0, self.workstream_of(event.run_id)
         count = len(found) - 1
         timed = []
         for index, message in enumerate(found):
@@ -121,128 +124,88 @@ class Projection:
             timed.append({**message, "w": workstream} if workstream and "w" not in message else message)
         return timed
 
-    # The makers, one for each type of event.
-
-    def _say_question(self, fact: SessionEvent, words: Words) -> _Messages:
-        turn_id, ack = fact.payload["turn_id"], fact.payload.get("message_id", "")
-        turn, note = words.turns.get(turn_id), fact.payload.get("note") or {}
+    def _question(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        turn_id, ack = event.payload["turn_id"], event.payload.get("message_id", "")
+        turn, note = texts.turns.get(turn_id), event.payload.get("note") or {}
         if turn is None:
             return []
         more = {key: note[key] for key in ("tool_approval_response", "editing_action") if key in note}
-        return [
-            message_types.question(
-                turn.content,
-                ack="" if ack == turn_id else ack,
-                metadata=note.get("metadata"),
-                request_id=turn.answers,
-                more=more,
-            )
-        ]
+        ack = "" if ack == turn_id else ack
+        metadata = note.get("metadata")
+        return [message_types.question(turn.content, ack=ack, metadata=metadata, request_id=turn.answers, more=more)]
 
-    def _say_tool_requested(self, fact: SessionEvent, words: Words) -> _Messages:
-        found: _Messages = []
-        if fact.payload.get("call_index", 0) == 0:
-            found = self._say_step(fact, words, before_tools=True)
-        self._calls[fact.payload["execution_id"]] = fact
-        return [*found, event_messages.started(fact)]
+    def _tool_requested(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        self._calls[event.payload["execution_id"]] = event
+        is_first = event.payload.get("call_index", 0) == 0
+        return [*(self._step(event, texts) if is_first else []), event_messages.tool_started(event)]
 
-    def _say_step_completed(self, fact: SessionEvent, words: Words) -> _Messages:
-        return self._say_step(fact, words)
+    def _step(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        """Return the reasoning and text of a step, where the text of a step with tool calls is a preamble."""
+        step, activity = _step_of(event, texts), activity_of(event.run_id, event.step)
+        found = _reasoning(step, activity)
+        if not step.text.strip():
+            return found
+        if event.type == tools.TOOL_REQUESTED.name:
+            return [*found, message_types.preamble(step.text, activity, step.tools)]
+        return [*found, message_types.answer(step.text, activity)]
 
-    def _say_step(self, fact: SessionEvent, words: Words, *, before_tools: bool = False) -> _Messages:
-        """What was thought and said in a step that is recorded."""
-        step = words.steps.get((fact.run_id, fact.step or 0), _NO_STEP) if fact.run_id else _NO_STEP
-        activity, found = activity_of(fact.run_id, fact.step), []
-        if step.reasoning.strip():
-            found.append(message_types.thinking(step.reasoning, reasoning_of(activity)))
-        if before_tools and step.text.strip():
-            found.append(message_types.preamble(step.text, activity, step.tools))
-        elif step.text.strip():
-            found.append(message_types.answer(step.text, activity))
-        return found
-
-    def _say_end(self, fact: SessionEvent, words: Words) -> _Messages:
-        """The answer of a run, and why there is none or only a part."""
-        turn = words.turns.get(fact.payload["turn_id"])
-        step = words.steps.get((fact.run_id, fact.step or 0), _NO_STEP) if fact.run_id else _NO_STEP
-        activity, state, found = activity_of(fact.run_id, fact.step), fact.payload.get("state"), []
-        if step.reasoning.strip():
-            found.append(message_types.thinking(step.reasoning, reasoning_of(activity)))
+    def _answer(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        """Return the answer of a run, and its error if it failed."""
+        turn, state = texts.turns.get(event.payload["turn_id"]), event.payload.get("state")
+        activity = activity_of(event.run_id, event.step)
+        found = _reasoning(_step_of(event, texts), activity)
         if turn and turn.content.strip():
             found.append(message_types.answer(turn.content, activity, is_partial=state != "complete"))
         if turn and state == "error":
             found.append(message_types.error(turn.error_message or "The turn failed.", turn.error_code))
         return found
 
-    def _close(self, fact: SessionEvent, words: Words) -> _Messages:
-        """The message that says that the agent does not work any more."""
-        run_id = fact.run_id
+    def _turn_end(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        """Return the message that ends a turn of the main agent; nothing while another turn is open."""
+        run_id = event.run_id
         signal = self._signals.pop(run_id, {}) if run_id else {}
         others = [other for other in self._open if not self.workstream_of(other)]
         if run_id is None or others or self.workstream_of(run_id):
             return []
-        usage = _usage(fact.payload.get("usage") or {})
         if signal.get("signal") == TERMINATE:
             return [message_types.terminated(signal.get("reason", ""))]
         if signal.get("signal") == COMPLETE:
             return [message_types.complete("")]
-        if fact.type == runs.RUN_CANCELLED.name:
-            return [message_types.stopped(fact.payload.get("message", ""), ack=signal.get("ack", ""))]
+        if event.type == runs.RUN_CANCELLED.name:
+            return [message_types.stopped(event.payload.get("message", ""), ack=signal.get("ack", ""))]
+        usage = _token_usage(event.payload.get("usage") or {})
         if self._is_interactive:
             return [message_types.idle(token_usage=usage)]
-        return [message_types.complete(words.answers.get(run_id, ""), token_usage=usage)]
+        return [message_types.complete(texts.answers.get(run_id, ""), token_usage=usage)]
 
-    def _say_waiting(self, fact: SessionEvent, words: Words) -> _Messages:
-        if fact.payload.get("waiting_on") != "retry":
+    def _waiting(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        if event.payload.get("waiting_on") != "retry":
             return []
-        text = f"{fact.payload.get('reason') or 'The model did not answer.'} Trying again."
-        return [message_types.warning(text, until=fact.payload.get("until"))]
+        text = f"{event.payload.get('reason') or 'The model did not answer.'} Trying again."
+        return [message_types.warning(text, until=event.payload.get("until"))]
 
-    def _say_approval(self, fact: SessionEvent, words: Words) -> _Messages:
-        return [input_requests.approval_request(fact.payload, allowed_decisions=self._allowed_decisions)]
-
-    def _say_decision(self, fact: SessionEvent, words: Words) -> _Messages:
-        return [input_requests.approval_outcome(fact.payload)]
-
-    def _say_input(self, fact: SessionEvent, words: Words) -> _Messages:
-        return [input_requests.question(fact.payload)]
-
-    def _say_plain(self, fact: SessionEvent, words: Words) -> _Messages:
-        if fact.type in _CALL_ENDS:
-            self._calls.pop(fact.payload["execution_id"], None)
-        return [event_messages.PLAIN[fact.type](fact)]
-
-    def _say_posted(self, fact: SessionEvent, words: Words) -> _Messages:
-        kept = fact.payload
-        return [
-            create(
-                kept["kind"],
-                message=kept.get("text", ""),
-                workstream=kept.get("workstream", ""),
-                details=kept.get("details"),
-            )
-        ]
+    def _approval_request(self, event: SessionEvent, texts: StoredText) -> _Messages:
+        return [input_requests.approval_request(event.payload, allowed_decisions=self._allowed_decisions)]
 
 
-_Maker = Callable[[Projection, SessionEvent, Words], _Messages]
-_MAKERS: dict[str, _Maker] = {
-    sessions.MESSAGE_RECEIVED.name: Projection._say_question,
-    sessions.UPDATE_POSTED.name: Projection._say_posted,
-    runs.STEP_COMPLETED.name: Projection._say_step_completed,
-    runs.RUN_WAITING.name: Projection._say_waiting,
-    tools.TOOL_REQUESTED.name: Projection._say_tool_requested,
-    tools.APPROVAL_REQUESTED.name: Projection._say_approval,
-    tools.APPROVAL_DECIDED.name: Projection._say_decision,
-    tools.INPUT_REQUESTED.name: Projection._say_input,
-    **dict.fromkeys(event_messages.PLAIN, Projection._say_plain),
+_BUILDERS: dict[str, Callable[[Projection, SessionEvent, StoredText], _Messages]] = {
+    sessions.MESSAGE_RECEIVED.name: Projection._question,
+    sessions.MESSAGE_COMPLETED.name: Projection._answer,
+    runs.STEP_COMPLETED.name: Projection._step,
+    runs.RUN_WAITING.name: Projection._waiting,
+    tools.TOOL_REQUESTED.name: Projection._tool_requested,
+    tools.APPROVAL_REQUESTED.name: Projection._approval_request,
 }
 
 
-def is_stored(facts: Iterable[SessionEvent]) -> list[SessionEvent]:
-    """Those that are kept events, live ones left out."""
-    return [fact for fact in facts if fact.ts is not None]
+def _step_of(event: SessionEvent, texts: StoredText) -> StepTextRecord:
+    return texts.steps.get((event.run_id, event.step or 0), _NO_STEP) if event.run_id else _NO_STEP
 
 
-def _usage(usage: Mapping[str, int]) -> dict[str, int]:
+def _reasoning(step: StepTextRecord, activity: str) -> _Messages:
+    return [message_types.thinking(step.reasoning, reasoning_of(activity))] if step.reasoning.strip() else []
+
+
+def _token_usage(usage: Mapping[str, int]) -> dict[str, int]:
     read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
     return {"prompt": read, "result": written, "total": read + written} if read or written else {}

@@ -1,6 +1,6 @@
-"""Reads what is stored of a session as messages: its history, and the place where a client that comes back stands.
+"""Stored messages of a session: its history, and the position from which a client resumes. Synchronous.
 
-Synchronous. A run that was forked from another begins with that one's messages.
+A run that was forked begins with the messages of the run that it was forked from.
 """
 
 import time
@@ -19,120 +19,124 @@ from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import resume_timestamps
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
-from sessions_app.surfaces.agent_messages.projection import PRIMING, Projection, StepTextRecord, TurnWords, Words
-from sessions_app.surfaces.agent_messages.resume_timestamps import Mark
-from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, forget
+from sessions_app.surfaces.agent_messages.projection import PRIMING, Projection, StepTextRecord, StoredText, TurnText
+from sessions_app.surfaces.agent_messages.resume_timestamps import ReceivedText
+from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of, reset_text
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app import selectors as tools
 
-FOR_EVER = 10**15
-_A_PAGE = 500
+END_OF_TIME = 10**15
+_PAGE = 500
 _OF_TURNS = (MESSAGE_RECEIVED.name, MESSAGE_COMPLETED.name)
 _LOOK_BACK_MS = 10_000
-_DEEPEST = 20  # forks of forks whose beginnings are read
+_DEEPEST = 20  # generations of forks whose messages are read
 
 
 @dataclass
-class ResumePosition:
-    """Where a reading of a session stands: `seq` and `ts` of the last event it saw; after: what is told has a later
-    time; mark: of the open text."""
+class TimelineReader:
+    """A projection and its position in a session's timeline.
+
+    seq, ts: of the last event read.
+    after: messages up to this time are omitted.
+    received: the part of the open step's text that the client has.
+    """
 
     projection: Projection
     seq: int = 0
     ts: int = 0
     after: float = 0
-    mark: Mark | None = None
+    received: ReceivedText | None = None
 
 
-def open_reading(principal: Principal, run: AgentRun, since: float = 0) -> ResumePosition:
-    """A reading that has seen everything up to `since`."""
+def open_reader(principal: Principal, run: AgentRun, since: float = 0) -> TimelineReader:
+    """Return a reader of the messages after `since`."""
     session = run.session
     allowed_decisions = permissions.allowed_decisions(principal.user, session.owner_id) if principal.can_write else ()
-    place = ResumePosition(Projection(is_interactive=run.is_interactive, allowed_decisions=allowed_decisions))
+    reader = TimelineReader(Projection(is_interactive=run.is_interactive, allowed_decisions=allowed_decisions))
     if since:
-        place.after = since
-        whole, place.mark = resume_timestamps.read(since)
-        place.seq, place.ts = timeline.find_place(session.id, ts=whole)
-        if whole > max(time.time() * 1000, place.ts):  # by a clock that is ahead of ours
-            place.after = int(time.time() * 1000) - _LOOK_BACK_MS
-            place.seq, place.ts = timeline.find_place(session.id, ts=int(place.after))
-        if place.ts != whole:  # the mark is of another event's time
-            place.mark = None
-        for event in timeline.list_events_of_types(session.id, PRIMING, until=place.seq):
-            place.projection.prime(SessionEvent.of(event))
-    return place
+        reader.after = since
+        whole, reader.received = resume_timestamps.read(since)
+        reader.seq, reader.ts = timeline.find_place(session.id, ts=whole)
+        if whole > max(time.time() * 1000, reader.ts):  # from a clock that is ahead of this server's
+            reader.after = int(time.time() * 1000) - _LOOK_BACK_MS
+            reader.seq, reader.ts = timeline.find_place(session.id, ts=int(reader.after))
+        if reader.ts != whole:  # the received text belongs to another event
+            reader.received = None
+        for event in timeline.list_events_of_types(session.id, PRIMING, until=reader.seq):
+            reader.projection.prime(SessionEvent.of(event))
+    return reader
 
 
-def open_at_end(principal: Principal, run: AgentRun) -> ResumePosition:
-    """A reading that has seen everything there is."""
-    seq, ts = timeline.find_place(run.session.id, ts=FOR_EVER)
-    place = open_reading(principal, run, ts)
-    place.seq, place.ts = seq, ts
-    return place
+def open_reader_at_end(principal: Principal, run: AgentRun) -> TimelineReader:
+    """Return a reader of the messages from now on."""
+    seq, ts = timeline.find_place(run.session.id, ts=END_OF_TIME)
+    reader = open_reader(principal, run, ts)
+    reader.seq, reader.ts = seq, ts
+    return reader
 
 
-def read_on(session: Session, place: ResumePosition, *, until: int | None = None) -> list[Compact]:
-    """The messages that follow the place, which moves to the last event there is. until: the last event to read."""
+def read_messages(session: Session, reader: TimelineReader, *, until: int | None = None) -> list[Compact]:
+    """Return the messages after the reader's position, and move it to the last event. until: the last `seq` to read."""
     found: list[Compact] = []
-    for page in _pages(session.id, place, until):
-        words = load_words(page)
-        for fact in page:
-            said = place.projection.see(fact, words)
-            if fact.type in STEP_CLOSING and place.mark is not None:
-                found += _withdrawn(fact, said)
-                place.mark = None
-            found += said
-        place.seq, place.ts = page[-1].seq or 0, page[-1].ts or 0
-    return [message for message in found if message["ts"] > place.after]
+    for page in _pages(session.id, reader, until):
+        texts = load_texts(page)
+        for event in page:
+            messages = reader.projection.messages(event, texts)
+            if event.type in STEP_CLOSING and reader.received is not None:
+                found += _reset_if_replaced(event, messages)
+                reader.received = None
+            found += messages
+        reader.seq, reader.ts = page[-1].seq or 0, page[-1].ts or 0
+    return [message for message in found if message["ts"] > reader.after]
 
 
 def read_history(principal: Principal, run: AgentRun, since: float = 0) -> list[Compact]:
-    """All stored messages of a time after `since`, by time."""
-    place = open_reading(principal, run, since)
-    return [*read_beginning(principal, run, since), *read_on(run.session, place)]
+    """Return all stored messages after `since`, by time."""
+    reader = open_reader(principal, run, since)
+    return [*read_forked_history(principal, run, since), *read_messages(run.session, reader)]
 
 
-def read_beginning(principal: Principal, run: AgentRun, since: float = 0) -> list[Compact]:
-    """What a forked run has from the one that it was forked from, and that one from its own."""
+def read_forked_history(principal: Principal, run: AgentRun, since: float = 0) -> list[Compact]:
+    """Return the messages that the run has from the runs that it was forked from."""
     found: list[Compact] = []
-    fork = run.kept.get("fork")
+    fork = run.metadata.get("fork")
     for _ in range(_DEEPEST):
         if not fork:
             break
         source = Session.objects.select_related("agent").filter(pk=fork["id"], owner=run.session.owner_id).first()
         if source is None:
             break
-        place = open_reading(principal, AgentRun(source))
-        place.after = since
-        found = [*read_on(source, place, until=fork["seq"]), *found]
+        reader = open_reader(principal, AgentRun(source))
+        reader.after = since
+        found = [*read_messages(source, reader, until=fork["seq"]), *found]
         fork = (source.metadata.get(NAME) or {}).get("fork")
     return found
 
 
-def load_words(facts: Iterable[SessionEvent]) -> Words:
-    """What these kept facts refer to: a query for each kind, whatever their number."""
-    facts = list(facts)
-    turn_ids = [fact.payload["turn_id"] for fact in facts if fact.type in _OF_TURNS]
-    run_ids = {fact.run_id for fact in facts if fact.run_id and fact.type in STEP_CLOSING}
-    ended = {fact.run_id for fact in facts if fact.run_id and fact.type in PRIMING}
+def load_texts(events: Iterable[SessionEvent]) -> StoredText:
+    """Return the texts to which these kept events refer, with one query for each kind."""
+    events = list(events)
+    turn_ids = [event.payload["turn_id"] for event in events if event.type in _OF_TURNS]
+    run_ids = {event.run_id for event in events if event.run_id and event.type in STEP_CLOSING}
+    ended = {event.run_id for event in events if event.run_id and event.type in PRIMING}
     if not (turn_ids or run_ids or ended):
-        return Words()
+        return StoredText()
     turns, answers = _load_turns(turn_ids, ended)
     steps = {
         (run_id, step.index): StepTextRecord(step.text, step.reasoning, tuple(call.name for call in step.tool_calls))
         for run_id, step in agents.list_steps_of(run_ids)
     }
-    return Words(turns, steps, answers)
+    return StoredText(turns, steps, answers)
 
 
-def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnWords], dict[UUID, str]]:
+def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnText], dict[UUID, str]]:
     if not (turn_ids or ended):
         return {}, {}
     rows = list(Turn.objects.filter(Q(pk__in=turn_ids) | Q(run_id__in=ended, is_answer=True)))
-    asked = [row.tool_call_ids[0] for row in rows if row.role == "user" and row.tool_call_ids]
-    questions = tools.find_question_ids(asked) if asked else {}
+    call_ids = [row.tool_call_ids[0] for row in rows if row.role == "user" and row.tool_call_ids]
+    questions = tools.find_question_ids(call_ids) if call_ids else {}
     turns = {
-        str(row.pk): TurnWords(
+        str(row.pk): TurnText(
             row.content,
             row.error_message,
             row.error_code,
@@ -143,21 +147,24 @@ def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnWo
     return turns, {row.run_id: row.content for row in rows if row.is_answer and row.run_id}
 
 
-def _withdrawn(fact: SessionEvent, said: list[Compact]) -> list[Compact]:
-    """The end of live text that turned out to be none: a second attempt at its step said nothing, so that no stored
-    message takes its place."""
-    activity = activity_of(fact.run_id, fact.step)
-    if any(message.get("d", {}).get("activity_id") == activity for message in said):
+def _reset_if_replaced(event: SessionEvent, messages: list[Compact]) -> list[Compact]:
+    """Return a reset of the text that the client received, unless one of the messages replaces it.
+
+    None does if the step was repeated after a crash and has no text this time.
+    """
+    activity = activity_of(event.run_id, event.step)
+    if any(message.get("d", {}).get("activity_id") == activity for message in messages):
         return []
-    return [forget(activity, "resumed", resume_timestamps.before(fact.ts or 0, resume_timestamps.MOST_BEFORE, 0))]
+    ts = resume_timestamps.before(event.ts or 0, resume_timestamps.MOST_BEFORE, 0)
+    return [reset_text(activity, "resumed", ts)]
 
 
-def _pages(session_id: UUID, place: ResumePosition, until: int | None) -> Iterator[list[SessionEvent]]:
+def _pages(session_id: UUID, reader: TimelineReader, until: int | None) -> Iterator[list[SessionEvent]]:
     while True:
-        events = timeline.list_events(session_id, after=place.seq, limit=_A_PAGE)
+        events = timeline.list_events(session_id, after=reader.seq, limit=_PAGE)
         if until is not None:
             events = [event for event in events if event.seq <= until]
         if events:
             yield [SessionEvent.of(event) for event in events]
-        if len(events) < _A_PAGE:
+        if len(events) < _PAGE:
             return

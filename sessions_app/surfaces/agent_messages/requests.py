@@ -1,7 +1,6 @@
-"""Request bodies of the protocol, checked, in our own terms. Pure.
+"""Request bodies of the protocol: validation, and their fields in the terms of this server. Pure.
 
-Keys that the protocol does not have are refused. What would promise something that nobody here does is refused too,
-in clear words, instead of being read over.
+Unknown keys are refused, and so are options that this server does not implement.
 """
 
 import json
@@ -18,70 +17,65 @@ _LONGEST_LINE = 200
 _TEXT_KEYS = ("task", "user_prompt", "prompt", "message", "question", "query", "text", "input", "instruction")
 _TOOL_NAME = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "flag": (bool,),
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
     "number": (int, float),
     "object": (dict,),
-    "list": (list,),
+    "array": (list,),
 }
-# Of a request to start: what it may hold, and whether the run is shown with it later.
+# Fields of a start request, with their JSON types: those that the run repeats, and the others.
 _SHOWN = {
     "data": "object",
     "config": "object",
-    "tool_approval_mode": "text",
-    "tool_names": "list",
-    "initial_skills": "list",
-    "excluded_tools": "list",
-    "collection_id": "text",
-    "disabled_mcp_collections": "list",
-    "visibility": "text",
-    "tags": "list",
-    "categories": "list",
+    "tool_approval_mode": "string",
+    "tool_names": "array",
+    "initial_skills": "array",
+    "excluded_tools": "array",
+    "collection_id": "string",
+    "disabled_mcp_collections": "array",
+    "visibility": "string",
+    "tags": "array",
+    "categories": "array",
     "properties": "object",
     "source": "object",
-    "source_type": "text",
-    "type": "text",
-    "topic": "text",
-    "generate_topic": "flag",
-    "generate_lessons": "flag",
+    "source_type": "string",
+    "type": "string",
+    "topic": "string",
+    "generate_topic": "boolean",
+    "generate_lessons": "boolean",
 }
-_TAKEN = {
-    "interaction": "text",
-    "interactive": "flag",
-    "title": "text",
-    "search_scope": "text",
-    "checkpoint_tokens": "number",
-    "checkpoint": "object",
-    "max_iterations": "number",
-    "debug_mode": "flag",
-    "started_by": "text",
-    "user_channels": "list",
-    "notify_endpoints": "list",
-    "initial_tool_calls": "list",
-    "schedule_id": "text",
-    "content_type": "object",
+_OTHERS = {
+    **dict.fromkeys(("interaction", "title", "search_scope", "started_by", "schedule_id"), "string"),
+    **dict.fromkeys(("interactive", "debug_mode"), "boolean"),
+    **dict.fromkeys(("checkpoint_tokens", "max_iterations"), "number"),
+    **dict.fromkeys(("checkpoint", "content_type"), "object"),
+    **dict.fromkeys(("user_channels", "notify_endpoints", "initial_tool_calls"), "array"),
 }
-_PROMISES = {
-    "notify_endpoints": "Nobody is notified of an agent run's end; watch its stream, or ask for it.",
-    "initial_tool_calls": "Tools are called by the agent alone, under its policy.",
-    "schedule_id": "Schedules are not started from here.",
-    "content_type": "There are no content types here.",
+_UNSUPPORTED = {
+    "notify_endpoints": "This server sends no notifications about agent runs. Watch the run's stream, or poll it.",
+    "initial_tool_calls": "Only the agent calls tools, under its policy.",
+    "schedule_id": "This server does not start agent runs on a schedule.",
+    "content_type": "This server has no content types.",
 }
 _MODES = ("ask", "auto_review", "full_control")
 _VISIBILITIES = ("private", "project")
 
 
 class UnknownKey(InvalidInput):
-    """The body has a key that is not known here."""
+    """The body has a key that this server does not know."""
 
     code = "unknown_key"
 
 
 @dataclass(frozen=True)
 class Start:
-    """interaction: the agent's name as the client gave it; text: the first message, empty for none yet; shown: what the
-    run repeats of the request."""
+    """A request to start an agent run.
+
+    interaction: the agent's name as the client gave it.
+    text: the first message, empty for none.
+    shown: the fields of the request that the run repeats.
+    """
 
     interaction: str
     text: str
@@ -92,7 +86,12 @@ class Start:
 
 @dataclass(frozen=True)
 class UserInput:
-    """ack: the client's id of the message; request_id: what it answers; decision: on a request for approval."""
+    """The signal of that name.
+
+    ack: the client's id of the message.
+    request_id: the input request that it answers.
+    decision: on an approval request.
+    """
 
     text: str
     ack: str = ""
@@ -102,110 +101,113 @@ class UserInput:
 
 
 def read_start(body: Any) -> Start:
-    """Of a request to start an agent run. Raises InvalidInput."""
-    body = checked(body, {**_SHOWN, **_TAKEN})
-    for name, why in _PROMISES.items():
+    """Return the validated request to start an agent run. Raises InvalidInput."""
+    body = checked(body, {**_SHOWN, **_OTHERS})
+    for name, why in _UNSUPPORTED.items():
         if body.get(name):
-            raise InvalidInput(f"{name}: {why}", code="unsupported_option", param=name)
+            raise InvalidInput(f"`{name}` is not supported. {why}", code="unsupported_option", param=name)
     if any(isinstance(channel, dict) and channel.get("type") == "email" for channel in body.get("user_channels", ())):
-        raise InvalidInput("user_channels: e-mail is a channel of its own here.", code="unsupported_option")
+        raise InvalidInput("`user_channels` cannot contain e-mail channels.", code="unsupported_option")
     interaction = body.get("interaction", "").strip()
     if not interaction:
-        raise InvalidInput("interaction names the agent.", code="interaction_required", param="interaction")
-    _one_of(body, "tool_approval_mode", _MODES)
-    _one_of(body, "visibility", _VISIBILITIES)
+        raise InvalidInput("`interaction` must name an agent.", code="interaction_required", param="interaction")
+    _check_choice(body, "tool_approval_mode", _MODES)
+    _check_choice(body, "visibility", _VISIBILITIES)
     text = text_of(body.get("data", {}))
     is_interactive = body.get("interactive", False)
     if not text and not is_interactive:
-        raise InvalidInput("data says nothing to work on, such as a task.", code="text_required", param="data")
+        raise InvalidInput("`data` must contain a task, for example `data.task`.", code="text_required", param="data")
     options_of(body)
     shown = {name: body[name] for name in _SHOWN if name in body}
     return Start(interaction, text, is_interactive, body.get("title", "").strip()[:_LONGEST_LINE], shown)
 
 
 def text_of(data: Mapping[str, Any]) -> str:
-    """What the agent is asked to do: the field that says it, else the whole of the data."""
+    """Return the task that `data` describes: the first of the known text fields, with the other data as JSON."""
     for name in _TEXT_KEYS:
-        said = data.get(name)
-        if isinstance(said, str) and said.strip():
+        text = data.get(name)
+        if isinstance(text, str) and text.strip():
             rest = {key: value for key, value in data.items() if key != name and value not in (None, "", [], {})}
-            return f"{said.strip()}\n\n{_as_json(rest)}" if rest else said.strip()
-    texts = [value for value in data.values() if isinstance(value, str) and value.strip()]
-    if len(data) == 1 and texts:
-        return texts[0].strip()
+            return f"{text.strip()}\n\n{_as_json(rest)}" if rest else text.strip()
+    if len(data) == 1 and isinstance(text := next(iter(data.values())), str) and text.strip():
+        return text.strip()
     return _as_json(data) if data else ""
 
 
-def denied_tools(shown: Mapping[str, Any], offered: Iterable[str]) -> list[str]:
-    """What the run must not call, as patterns. offered: names of all tools that the agent has.
+def denied_tools(request: Mapping[str, Any], offered: Iterable[str]) -> list[str]:
+    """Return the patterns of tools that a run must not call.
 
-    `tool_names` with a sign takes from those that the agent has, or adds to what is left; without one it is the whole
-    list. Nothing here gives an agent a tool that it has not.
+    Names in `tool_names` with "-" are removed from the agent's tools and those with "+" kept; names without a sign are
+    the whole list. A request cannot give an agent more tools than it has.
+
+    offered: names of all tools of the agent.
     """
-    names = [name for name in shown.get("tool_names", ()) if isinstance(name, str)]
-    denied = {name for name in shown.get("excluded_tools", ()) if isinstance(name, str)}
+    names = [name for name in request.get("tool_names", ()) if isinstance(name, str)]
+    denied = {name for name in request.get("excluded_tools", ()) if isinstance(name, str)}
     denied |= {name[1:] for name in names if name.startswith("-")}
     listed = {name for name in names if name[:1] not in ("+", "-")}
     if listed:
         denied |= set(offered) - listed - {name[1:] for name in names if name.startswith("+")}
-    for server in shown.get("disabled_mcp_collections", ()):
+    for server in request.get("disabled_mcp_collections", ()):
         denied.add(f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', str(server))}__*")
     return sorted(name for name in denied if _TOOL_NAME.fullmatch(name))
 
 
 def read_user_input(body: Any) -> UserInput:
-    """Of the signal `UserInput`. Raises InvalidInput."""
+    """Return the validated body of the signal `UserInput`. Raises InvalidInput."""
     body = as_object(body)
     text, ack = body.get("message"), body.get("client_message_id") or ""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput("message is a text.", code="text_required", param="message")
+        raise InvalidInput("`message` must be a non-empty string.", code="text_required", param="message")
     if not isinstance(ack, str) or len(ack) > _LONGEST_LINE:
-        raise InvalidInput(f"client_message_id has at most {_LONGEST_LINE} characters.", param="client_message_id")
-    metadata = body.get("metadata", {})
+        raise InvalidInput(
+            f"`client_message_id` must be a string of at most {_LONGEST_LINE} characters.", param="client_message_id"
+        )
+    metadata = body.get("metadata")
     metadata = {} if metadata is None else metadata
     if not isinstance(metadata, dict):
-        raise InvalidInput("metadata is an object.", param="metadata")
+        raise InvalidInput("`metadata` must be an object.", param="metadata")
     metadata = clean(metadata)
-    response, approval = metadata.get("request_input_response"), metadata.get("tool_approval_response")
-    request_id = response.get("request_id") if isinstance(response, dict) else ""
-    decision = approval.get("decision") if isinstance(approval, dict) else ""
-    return UserInput(
-        clean(text),
-        clean(ack),
-        request_id if isinstance(request_id, str) else "",
-        decision if isinstance(decision, str) else "",
-        metadata,
-    )
+    request_id = _text_in(metadata, "request_input_response", "request_id")
+    decision = _text_in(metadata, "tool_approval_response", "decision")
+    return UserInput(clean(text), clean(ack), request_id, decision, metadata)
 
 
-def checked(body: Any, known: Mapping[str, str]) -> dict[str, Any]:
-    """The body if it is an object of known keys with values of their kinds; those that are null are left out."""
+def _text_in(metadata: Mapping[str, Any], name: str, key: str) -> str:
+    """Return a string of an object in the metadata, empty if there is none."""
+    found = metadata.get(name)
+    text = found.get(key) if isinstance(found, dict) else ""
+    return text if isinstance(text, str) else ""
+
+
+def checked(body: Any, types: Mapping[str, str]) -> dict[str, Any]:
+    """Return the body without null values. types: JSON type of each key. Raises UnknownKey, InvalidInput."""
     body = clean(as_object(body))
     for name, value in body.items():
-        if name not in known:
-            raise UnknownKey(f"{name!r} is not known here.", param=name)
-        kinds = _KINDS[known[name]]
-        if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
-            raise InvalidInput(f"{name} has to be a {known[name]}.", code="invalid_value", param=name)
+        if name not in types:
+            raise UnknownKey(f"Unknown key {name!r}.", param=name)
+        allowed = _TYPES[types[name]]
+        if value is not None and (not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed)):
+            raise InvalidInput(f"`{name}` must be of type {types[name]}.", code="invalid_value", param=name)
     return {name: value for name, value in body.items() if value is not None}
 
 
 def as_object(body: Any) -> dict[str, Any]:
-    """An empty body says nothing, as an empty object does."""
+    """Return the body, an empty object for an empty body. Raises InvalidInput for any other JSON value."""
     if body is None or body == "":
         return {}
     if not isinstance(body, dict):
-        raise InvalidInput("The body is a JSON object.", code="invalid_body")
+        raise InvalidInput("The body must be a JSON object.", code="invalid_body")
     return dict(body)
 
 
 def clean(value: Any) -> Any:
-    """A JSON value as every database takes it. Raises InvalidInput for half a character."""
+    """Return a JSON value that every database can store: without NUL. Raises InvalidInput for unpaired surrogates."""
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidInput("A text has half a character.", code="invalid_text") from None
+            raise InvalidInput("A text contains an unpaired surrogate.", code="invalid_text") from None
         return value.replace("\0", "")
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
@@ -215,32 +217,32 @@ def clean(value: Any) -> Any:
 
 
 def read_since(text: str) -> float:
-    """A `since`, 0 for none. Raises InvalidInput."""
+    """Return the value of `since`, 0 if it is empty. Raises InvalidInput."""
     try:
         since = float(text) if text else 0.0
     except ValueError:
         since = -1.0
     if not 0 <= since < 1e15:
-        raise InvalidInput("since is a time in milliseconds since 1970.", code="invalid_since", param="since")
+        raise InvalidInput("`since` must be a time in milliseconds since 1970.", code="invalid_since", param="since")
     return since
 
 
 def options_of(request: Mapping[str, Any]) -> RunOptions:
-    """What a request to start asks of the model, in every turn of the run. Raises InvalidInput."""
-    wishes = (request.get("config") or {}).get("model_options")
-    wishes = wishes if isinstance(wishes, dict) else {}
-    temperature, most = wishes.get("temperature"), wishes.get("max_tokens")
+    """Return the model options of a start request, which hold for every turn of the run. Raises InvalidInput."""
+    options = (request.get("config") or {}).get("model_options")
+    options = options if isinstance(options, dict) else {}
+    temperature, most = options.get("temperature"), options.get("max_tokens")
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if temperature is not None and not (is_number and 0 <= temperature <= 2):
-        raise InvalidInput("config.model_options.temperature is a number from 0 to 2.", param="config")
+        raise InvalidInput("`config.model_options.temperature` must be a number from 0 to 2.", param="config")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
-        raise InvalidInput("config.model_options.max_tokens is a whole number of at least 1.", param="config")
+        raise InvalidInput("`config.model_options.max_tokens` must be an integer of at least 1.", param="config")
     return RunOptions(temperature=None if temperature is None else float(temperature), max_output_tokens=most)
 
 
-def _one_of(body: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> None:
+def _check_choice(body: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> None:
     if name in body and body[name] not in allowed:
-        raise InvalidInput(f"{name} is one of {', '.join(allowed)}.", code="invalid_value", param=name)
+        raise InvalidInput(f"`{name}` must be one of {', '.join(allowed)}.", code="invalid_value", param=name)
 
 
 def _as_json(value: Any) -> str:

@@ -1,54 +1,58 @@
-"""What a `ts` says besides the time: which message of an event it is, and how much of the open text came with it. Pure.
+"""The `ts` of messages, which also encodes the position from which a client resumes. Pure.
 
-A message that is stored has the millisecond of its event, which no other event of the session has. Clients come back
-with the highest `ts` they saw, and with nothing else; so what has no millisecond of its own lies between two of them,
-on a raster of 4096 steps, which a client's numbers keep exactly until the year 2039:
+A stored message has the millisecond of its event, which no other event of the session has. Clients resume with the
+highest `ts` that they received and send nothing else. Messages without a millisecond of their own therefore have a
+fraction of one, in steps of 1/4096, which a double represents exactly until the year 2039:
 
-- what comes before an event's own message (the words before a tool call) lies just below the event's millisecond, and
-  so does what passes by before the event that follows (the progress of a tool);
-- a piece of live text lies above the last event's, at a place that tells where in the step's text the piece ends.
-  Whoever comes back with it is sent the rest of the text, from that very letter on.
+- messages that precede the message of their event (the text before a tool call), and messages that are not stored
+  (the progress of a tool), lie just below the millisecond of an event;
+- a chunk of live text lies above the last event. Its fraction encodes the length of the step's text up to the end of
+  the chunk: a client that resumes from it is sent the rest of the text.
 """
 
 import math
 from dataclasses import dataclass
 
 STEPS = 4096
-MOST_BEFORE = 16  # messages of one event that come before its own
-_EXACT, _BY_8 = 1023, 1535  # positions up to which each letter, each eighth letter has one; then each 64th
+MOST_BEFORE = 16  # messages of one event that precede its own
+_EXACT, _BY_8 = 1023, 1535  # last positions that advance by one character and by eight; the others advance by 64
 _BY_64 = 2038
-_BEYOND = 2039  # the position of all text that is longer than can be told
-_CLAIM = 2040  # added for every other claim of a run: what an earlier claim wrote is not what the next one writes
+_BEYOND = 2039  # position of all text that is too long to encode
+_CLAIM = 2040  # added for every other claim of a run: its text may differ from that of the claim before
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How much of a step's text a client has. claim: 0 or 1; length: in code points, None for more than can be told."""
+class ReceivedText:
+    """The part of a step's text that a client has.
+
+    claim: parity of the fence of the claim that wrote it.
+    length: in code points, None if it is too long to encode.
+    """
 
     claim: int
     length: int | None
 
 
 def before(ts: int, count: int, index: int) -> float:
-    """The `ts` of the one at `index` of `count` messages that come before the message of the event at `ts`."""
+    """Return the `ts` of message `index` of the `count` messages that precede the message of the event at `ts`."""
     return ts - (count - index) / STEPS
 
 
 def of_text(ts: int, fence: int, position: int) -> float:
-    """The `ts` of a piece of text that ends at this position, after the event at `ts`, in the claim of that number."""
+    """Return the `ts` of a chunk that ends at this position, after the event at `ts`. fence: of the chunk's claim."""
     return ts + (position + (fence & 1) * _CLAIM) / STEPS if position else ts
 
 
-def of_passing(ts: int, count: int) -> float:
-    """The `ts` of what passes by after the event at `ts` and is not stored; count: of those since that event before it.
+def of_transient(ts: int, count: int) -> float:
+    """Return the `ts` of a message that is not stored, after the event at `ts` and `count` other such messages.
 
-    Clients throw away what has a time that they know. There is room for some: the last of many have the same one.
+    Clients drop messages whose `ts` they have seen. At most 16 distinct values fit; further messages share the last.
     """
     return ts + (STEPS - MOST_BEFORE + min(count, MOST_BEFORE - 1)) / STEPS
 
 
 def position_of(length: int) -> int:
-    """The last position that lies within the first `length` letters."""
+    """Return the last position within the first `length` characters."""
     if length <= _EXACT:
         return length
     if length <= length_at(_BY_8):
@@ -57,7 +61,7 @@ def position_of(length: int) -> int:
 
 
 def length_at(position: int) -> int:
-    """How many letters come before a position."""
+    """Return the number of characters before a position."""
     if position <= _EXACT:
         return position
     if position <= _BY_8:
@@ -65,19 +69,19 @@ def length_at(position: int) -> int:
     return length_at(_BY_8) + (position - _BY_8) * 64
 
 
-LONGEST = length_at(_BY_64)  # text of which a client can tell how much it has
+LONGEST = length_at(_BY_64)  # longest text whose length can be encoded
 
 
-def is_told(position: int) -> bool:
-    """Whether a client that comes back from this position can be sent exactly the rest."""
+def is_exact(position: int) -> bool:
+    """Return whether the position encodes a length, so that a client can resume from it."""
     return position < _BEYOND
 
 
-def read(ts: float) -> tuple[int, Mark | None]:
-    """(the millisecond, the mark of a text if it has one) of a `ts` that a client gives back."""
+def read(ts: float) -> tuple[int, ReceivedText | None]:
+    """Return (the millisecond, the received text that the fraction encodes) of a client's `ts`."""
     whole = math.floor(ts)
     code = round((ts - whole) * STEPS)
     if not 0 < code < STEPS - MOST_BEFORE:
         return whole, None
     claim, position = (1, code - _CLAIM) if code > _CLAIM else (0, code)
-    return whole, Mark(claim, length_at(position) if is_told(position) else None)
+    return whole, ReceivedText(claim, length_at(position) if is_exact(position) else None)

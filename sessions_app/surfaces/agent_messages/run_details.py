@@ -1,4 +1,4 @@
-"""An agent run as the record of a workflow: its status by number, and its history in three forms. Synchronous."""
+"""An agent run as the record of a workflow: its status by number, and its history in three formats. Synchronous."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,7 @@ from agents_app.types import StepView
 from audit_app import timeline
 from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.agent_messages.agent_runs import WORKFLOW, AgentRun
+from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.base.timestamps import iso
 from tools_app import selectors as tools
 from tools_app.types import ExecutionStatus, ExecutionView
@@ -29,32 +29,33 @@ _TASK_STATUS = {
 
 
 def workflow_run(run: AgentRun) -> dict[str, Any]:
-    session = run.session
-    closed_at = run.completed_at
-    shown: dict[str, Any] = {
+    session, closed_at = run.session, run.completed_at
+    duration = None
+    if closed_at:
+        seconds = (datetime.fromisoformat(closed_at) - session.created_at).total_seconds()
+        duration = max(round(seconds * 1000), 0)
+    shown = {
         "status": _NUMBERS[run.status],
         "type": "AgentConversation",
         "started_at": iso(session.created_at),
         "closed_at": closed_at,
         "run_id": run.id,
-        "workflow_id": f"{WORKFLOW}{run.id}",
+        "workflow_id": run.workflow_id,
         "initiated_by": f"user:{session.owner_id}",
         "interaction_name": run.interaction,
         "has_reported_errors": bool(run.error_message),
-        "topic": run.kept.get("topic") or session.title or None,
-        "visibility": run.kept.get("request", {}).get("visibility", "private"),
-        "activity_state": "working" if run.is_working else "idle",
+        "topic": run.metadata.get("topic") or session.title or None,
+        "visibility": run.request.get("visibility", "private"),
+        "activity_state": run.activity,
         "interactive": run.is_interactive,
+        "execution_duration": duration,
     }
-    if closed_at:
-        took = datetime.fromisoformat(closed_at) - session.created_at
-        shown["execution_duration"] = max(round(took.total_seconds() * 1000), 0)
     return {name: value for name, value in shown.items() if value is not None or name == "closed_at"}
 
 
 def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
-    """history: one of FORMATS, or empty for none."""
-    shown = {**workflow_run(run), "input": run.kept.get("request", {}).get("data"), "children": []}
+    """Return the record. history: one of FORMATS, or empty for none."""
+    shown = {**workflow_run(run), "input": run.request.get("data"), "children": []}
     if run.error_message and run.status == "failed":
         shown["error"] = {"message": run.error_message}
     shown["pendingActivities"] = [
@@ -65,10 +66,11 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
             "maximumAttempts": 1,
             "lastStartedTime": iso(execution.started_at),
         }
-        for execution in _executions(run, only_open=True)
+        for execution in _executions(run)
+        if not execution.status.is_terminal
     ]
     if history == "events":
-        shown["history"] = {"type": "events", "events": [event(kept) for kept in _events(run)]}
+        shown["history"] = {"type": "events", "events": [history_event(event) for event in _events(run)]}
     elif history == "tasks":
         shown["history"] = {"type": "tasks", "tasks": [_task(execution) for execution in _executions(run)]}
     elif history == "agent":
@@ -76,33 +78,32 @@ def run_details(run: AgentRun, history: str = "") -> dict[str, Any]:
     return shown
 
 
-def event(kept: KeptEvent | SessionEvent) -> dict[str, Any]:
-    """A kept event as one of a workflow's history."""
-    at = datetime.fromtimestamp((kept.ts or 0) / 1000, UTC)
-    shown: dict[str, Any] = {"event_id": kept.seq, "event_time": iso(at), "event_type": kept.type, "attempt": 1}
-    if "tool" in kept.payload:
-        shown["activity"] = {"name": kept.payload["tool"], "id": kept.payload.get("execution_id", "")}
-        shown["task_id"] = kept.payload.get("execution_id", "")
-    if kept.payload.get("error"):
-        shown["error"] = {"message": kept.payload["error"]}
-    elif kept.type in ("run.failed", "run.timed_out"):
-        shown["error"] = {"message": kept.payload.get("message", ""), "type": kept.payload.get("code", "")}
+def history_event(event: KeptEvent | SessionEvent) -> dict[str, Any]:
+    """Return a kept event in the format of a workflow's history."""
+    payload, at = event.payload, datetime.fromtimestamp((event.ts or 0) / 1000, UTC)
+    shown: dict[str, Any] = {"event_id": event.seq, "event_time": iso(at), "event_type": event.type, "attempt": 1}
+    if "tool" in payload:
+        shown["activity"] = {"name": payload["tool"], "id": payload.get("execution_id", "")}
+        shown["task_id"] = payload.get("execution_id", "")
+    if payload.get("error"):
+        shown["error"] = {"message": payload["error"]}
+    elif event.type in ("run.failed", "run.timed_out"):
+        shown["error"] = {"message": payload.get("message", ""), "type": payload.get("code", "")}
     return shown
 
 
 def interaction(run: AgentRun) -> dict[str, Any]:
-    request = run.kept.get("request", {})
-    told = ("tool_approval_mode", "data", "collection_id", "disabled_mcp_collections")
+    repeated = ("tool_approval_mode", "data", "collection_id", "disabled_mcp_collections")
     variables = {
         "type": "conversation",
         "interaction": run.interaction,
         "interactive": run.is_interactive,
-        "tool_names": request.get("tool_names", []),
-        "config": request.get("config", {}),
+        "tool_names": run.request.get("tool_names", []),
+        "config": run.request.get("config", {}),
         "agent_run_id": run.id,
-        **{name: request[name] for name in told if name in request},
+        **{name: run.request[name] for name in repeated if name in run.request},
     }
-    return {"workflow_id": f"{WORKFLOW}{run.id}", "run_id": run.id, "interaction": variables}
+    return {"workflow_id": run.workflow_id, "run_id": run.id, "interaction": variables}
 
 
 def _events(run: AgentRun) -> list[KeptEvent]:
@@ -117,9 +118,8 @@ def _run_ids(run: AgentRun) -> list[Any]:
     return list(reversed(rows[:_NEWEST_RUNS]))
 
 
-def _executions(run: AgentRun, *, only_open: bool = False) -> list[ExecutionView]:
-    found = [execution for run_id in _run_ids(run) for execution in tools.list_executions(run_id)]
-    return [execution for execution in found if not (only_open and execution.status.is_terminal)]
+def _executions(run: AgentRun) -> list[ExecutionView]:
+    return [execution for run_id in _run_ids(run) for execution in tools.list_executions(run_id)]
 
 
 def _task(execution: ExecutionView) -> dict[str, Any]:
@@ -140,22 +140,23 @@ def _task(execution: ExecutionView) -> dict[str, Any]:
 
 
 def _agent_tasks(run: AgentRun) -> list[dict[str, Any]]:
-    found = []
+    tasks = []
     for run_id in _run_ids(run):
         executions = tools.list_executions(run_id)
         for step in agents.list_steps(run_id):
-            found.append(_llm_call(str(run_id), step))
-            found += [_tool_call(execution) for execution in executions if execution.step == step.index]
-    return found
+            tasks.append(_llm_call(str(run_id), step))
+            tasks += [_tool_call(execution) for execution in executions if execution.step == step.index]
+    return tasks
 
 
 def _llm_call(run_id: str, step: StepView) -> dict[str, Any]:
-    nothing = {"scheduled_at": None, "started_at": None, "completed_at": None}
     return {
         "taskType": "llm_call",
         "toolName": "llm",
         "iteration": step.index,
-        **nothing,
+        "scheduled_at": None,
+        "started_at": None,
+        "completed_at": None,
         "status": "completed",
         "result": step.text,
         "finish_reason": step.finish_reason,
@@ -164,19 +165,18 @@ def _llm_call(run_id: str, step: StepView) -> dict[str, Any]:
 
 
 def _tool_call(execution: ExecutionView) -> dict[str, Any]:
-    is_open = not execution.status.is_terminal
-    status = "running" if is_open else "completed" if execution.status is ExecutionStatus.COMPLETED else "error"
-    shown: dict[str, Any] = {
+    tool, is_open = execution.tool, not execution.status.is_terminal
+    shown = {
         "taskType": "tool_call",
-        "toolName": execution.tool,
+        "toolName": tool,
         "toolUseId": execution.call_id,
         "toolRunId": str(execution.id),
-        "toolType": _kind_of(execution.tool),
+        "toolType": "remote" if tool.startswith("mcp__") else "skill" if tool.startswith("skill__") else "builtin",
         "iteration": execution.step,
         "scheduled_at": iso(execution.created_at),
         "started_at": iso(execution.started_at),
         "completed_at": iso(execution.completed_at),
-        "status": status,
+        "status": "running" if is_open else "completed" if execution.status is ExecutionStatus.COMPLETED else "error",
         "parameters": execution.arguments,
         "runId": str(execution.run_id),
     }
@@ -185,7 +185,3 @@ def _tool_call(execution: ExecutionView) -> dict[str, Any]:
     if execution.error:
         shown["error"] = {"type": execution.status.value, "message": execution.error}
     return shown
-
-
-def _kind_of(tool: str) -> str:
-    return "remote" if tool.startswith("mcp__") else "skill" if tool.startswith("skill__") else "builtin"

@@ -1,7 +1,7 @@
-"""Files that people add to an agent run: announced by signals, told to clients as snapshots of all. Synchronous.
+"""Files that the user adds to an agent run: announced by signals, sent to clients as snapshots of all. Synchronous.
 
-Their bytes are artifacts of the session, uploaded before. There is nothing to be extracted in the background: a file is
-ready, or it is not there.
+Their bytes are artifacts of the session, uploaded before the signal. Nothing is extracted in the background: a file is
+ready, or it is missing.
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ from tools_app.storage import artifacts
 
 MOST_FILES = 200
 _REFERENCE = "artifact:"
-_UPLOADED = {"id": "text", "name": "text", "content_type": "text", "reference": "text", "artifact_path": "text"}
-_CLOSED = {"batch_id": "text", "file_ids": "list", "failed_uploads": "list"}
+_UPLOADED = dict.fromkeys(("id", "name", "content_type", "reference", "artifact_path"), "string")
+_CLOSED = {"batch_id": "string", "file_ids": "array", "failed_uploads": "array"}
 
 
-def uploaded(principal: Principal, session: Session, body: Any) -> str:
-    """Signal `FileUploaded`."""
-    told = requests.checked(body, _UPLOADED)
-    if not told.get("id") or not told.get("name"):
-        raise InvalidInput("A file has an id and a name.", code="invalid_file")
+def file_uploaded(principal: Principal, session: Session, body: Any) -> str:
+    """Handle the signal `FileUploaded`: list the file. Return the outcome for people."""
+    fields = requests.checked(body, _UPLOADED)
+    if not fields.get("id") or not fields.get("name"):
+        raise InvalidInput("A file needs `id` and `name`.", code="invalid_file")
     files = _files(session)
-    if told["id"] not in files and len(files) >= MOST_FILES:
-        raise InvalidInput(f"A run has at most {MOST_FILES} files.", code="too_many_files")
-    path = told.get("artifact_path") or told.get("reference", "").removeprefix(_REFERENCE)
+    if fields["id"] not in files and len(files) >= MOST_FILES:
+        raise InvalidInput(f"A run can have at most {MOST_FILES} files.", code="too_many_files")
+    path = fields.get("artifact_path") or fields.get("reference", "").removeprefix(_REFERENCE)
     now = _now_ms()
     file: dict[str, Any] = {
-        "id": told["id"],
-        "name": told["name"],
-        "content_type": told.get("content_type", "application/octet-stream"),
+        "id": fields["id"],
+        "name": fields["name"],
+        "content_type": fields.get("content_type", "application/octet-stream"),
         "size": 0,
         "status": "ready",
         "started_at": now,
@@ -47,60 +47,63 @@ def uploaded(principal: Principal, session: Session, body: Any) -> str:
         file |= {"size": view.size_bytes, "artifact_path": view.path, "reference": f"{_REFERENCE}{view.path}"}
     except AppError as error:
         file |= {"status": "error", "error": error.message}
-    _keep(session, {**files, told["id"]: file})
-    return "The file is ready." if file["status"] == "ready" else f"The file is not there: {file['error']}"
+    _store(session, {**files, fields["id"]: file})
+    return "The file is ready." if file["status"] == "ready" else f"The file is missing: {file['error']}"
 
 
-def removed(principal: Principal, session: Session, body: Any) -> str:
-    """Signal `FileRemoved`: it is not told to the agent. Its bytes stay."""
-    told = requests.checked(body, {"id": "text"})
+def file_removed(principal: Principal, session: Session, body: Any) -> str:
+    """Handle the signal `FileRemoved`: remove the file from the list, but keep its bytes. The agent gets no message."""
+    fields = requests.checked(body, {"id": "string"})
     files = _files(session)
-    if files.pop(told.get("id", ""), None) is not None:
-        _keep(session, files)
-    return "The file is forgotten."
+    if files.pop(fields.get("id", ""), None) is not None:
+        _store(session, files)
+    return "The file was removed."
 
 
 def batch_closed(principal: Principal, session: Session, body: Any) -> str:
-    """Signal `FileBatchClosed`: tells the agent of the files, once for each batch."""
-    told = requests.checked(body, _CLOSED)
-    batch_id = told.get("batch_id", "")
+    """Handle the signal `FileBatchClosed`: send the agent a message with the files. Idempotent for each batch."""
+    fields = requests.checked(body, _CLOSED)
+    batch_id = fields.get("batch_id", "")
     if not batch_id:
-        raise InvalidInput("batch_id is missing.", code="invalid_batch")
-    files, wanted = _files(session), [str(name) for name in told.get("file_ids", ())]
-    lines = [_line(files[name]) for name in wanted if name in files]
-    for failed in told.get("failed_uploads", ()):
+        raise InvalidInput("`batch_id` is missing.", code="invalid_batch")
+    files, file_ids = _files(session), [str(name) for name in fields.get("file_ids", ())]
+    lines = [_line(files[name]) for name in file_ids if name in files]
+    for failed in fields.get("failed_uploads", ()):
         if isinstance(failed, Mapping):
-            why = failed.get("error") or "for a reason that was not told"
-            lines.append(f"- {failed.get('name', 'a file')}: could not be uploaded, {why}")
+            lines.append(
+                f"- {failed.get('name', 'a file')}: could not be uploaded, {failed.get('error') or 'no reason'}"
+            )
     if not lines:
-        return "There are no files to tell of."
+        return "The batch has no files."
     text = "\n".join(["[Files Ready]", *lines])
-    session_writes.say(
-        principal, session, text, key=f"batch:{batch_id}", act=partial(consume, session, wanted, batch_id)
-    )
-    return "The agent knows the files."
+    act = partial(mark_consumed, session, file_ids, batch_id)
+    session_writes.send_user_message(principal, session, text, key=f"batch:{batch_id}", act=act)
+    return "The agent has the list of files."
 
 
-def consume(session: Session, names: list[str] | None = None, batch_id: str = "") -> None:
-    """The agent was told of the files (all that are ready, without names): they wait for no message any more. To be
-    done in the transaction of that message: told later, it could come after the message that ends the turn."""
+def mark_consumed(session: Session, file_ids: list[str] | None = None, batch_id: str = "") -> None:
+    """Store that the agent has the list of these files, or of all that are ready.
+
+    Call it in the transaction of the agent's message: the snapshot could otherwise follow the message that ends the
+    turn, and clients would show the agent as working.
+    """
     files, now = _files(session), _now_ms()
     fresh = {
         name: {**file, "consumed_at": now}
         for name, file in files.items()
-        if (names is None or name in names) and file["status"] == "ready" and "consumed_at" not in file
+        if (file_ids is None or name in file_ids) and file["status"] == "ready" and "consumed_at" not in file
     }
     if fresh:
-        _keep(session, {**files, **fresh}, batch_id)
+        _store(session, {**files, **fresh}, batch_id)
 
 
 def _files(session: Session) -> dict[str, dict[str, Any]]:
     return dict((session.metadata.get(NAME) or {}).get("files") or {})
 
 
-def _keep(session: Session, files: Mapping[str, Mapping[str, Any]], batch_id: str = "") -> None:
-    agent_runs.change(session, files=files)
-    session_writes.post(session, message_types.file_snapshot(list(files.values()), batch_id))
+def _store(session: Session, files: Mapping[str, Mapping[str, Any]], batch_id: str = "") -> None:
+    agent_runs.update_metadata(session, files=files)
+    session_writes.post_message(session, message_types.file_snapshot(list(files.values()), batch_id))
 
 
 def _line(file: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""Writes what this surface adds to a session: messages of its own, notes of signals, words of the person."""
+"""Writes of this surface to a session: messages of its own, notes of signals, and messages of the user."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -19,8 +20,8 @@ from sessions_app.surfaces.agent_messages.wire_format import Compact
 from tools_app import services as tools
 
 
-def post(session: Session, message: Compact) -> int:
-    """Store a message; returns its `ts`."""
+def post_message(session: Session, message: Compact) -> None:
+    """Store a message, in the caller's transaction or one of its own."""
     payload: events.UpdatePosted = {
         "kind": message["t"],
         "text": message.get("m", ""),
@@ -28,22 +29,28 @@ def post(session: Session, message: Compact) -> int:
         "details": message.get("d"),
     }
     with transaction.atomic():
-        (event,) = audit.emit([event_about(session, events.UPDATE_POSTED, payload)])
-        return event.ts
+        audit.emit([event_about(session, events.UPDATE_POSTED, payload)])
+
+
+def note_signal(session: Session, run_id: UUID, signal: str, *, ack: str = "", reason: str = "") -> None:
+    """Store the reason for which a run is about to end, so that its last message can give it."""
+    payload: events.SignalReceived = {"signal": signal, "ack": ack, "reason": reason}
+    with transaction.atomic():
+        audit.emit([event_about(session, events.SIGNAL_RECEIVED, payload, run_id=run_id)])
 
 
 def is_acknowledged(session: Session, ack: str) -> bool:
-    """Whether a stored message of this surface carries the client's id of a message."""
+    """Return whether a posted message carries this client's id of a message."""
     posted = Event.objects.filter(session_id=session.id, type=events.UPDATE_POSTED.name)
     return posted.filter(payload__details__ack=ack).exists()
 
 
 def is_signalled(session: Session, ack: str) -> bool:
-    """Whether a signal with that id of the client's was carried out."""
+    """Return whether a noted signal carries this client's id."""
     return Event.objects.filter(session_id=session.id, type=events.SIGNAL_RECEIVED.name, payload__ack=ack).exists()
 
 
-def say(
+def send_user_message(
     principal: Principal,
     session: Session,
     text: str,
@@ -53,11 +60,19 @@ def say(
     note: Mapping[str, Any] | None = None,
     act: Callable[[], None] | None = None,
 ) -> Accepted:
-    """Take words of the person in: they interrupt what runs, unless they answer what it asks. key: the same words of
-    the same key count once; act: done with them, in one transaction. Raises what `receive` raises."""
+    """Store a message of the user. It interrupts what runs, unless it answers an input request of the run.
+
+    ack: the client's id of the message.
+    key: makes the call idempotent for this session.
+    note: stored beside the message, for its viewers.
+    act: called in the transaction that stores the message.
+
+    Raises what `receive` raises.
+    """
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
-    shown = (session.metadata.get(agent_runs.NAME) or {}).get("request", {})
-    offered = [spec.name for spec in tools.specs_for(policy_of_agent(session.agent))] if shown.get("tool_names") else []
+    request = (session.metadata.get(agent_runs.NAME) or {}).get("request", {})
+    policy = policy_of_agent(session.agent)
+    offered = [spec.name for spec in tools.specs_for(policy)] if request.get("tool_names") else []
     return services.receive(
         NewMessage.into(session, text, message_id=ack, note=note),
         owner=principal.user,
@@ -65,9 +80,9 @@ def say(
         idempotency_key=f"{session.id}:{key}" if key else "",
         options=services.ReceiveOptions(
             busy="interrupt",
-            run=requests.options_of(shown),
+            run=requests.options_of(request),
             longest_text=requests.LONGEST_TEXT,
-            denied_tools=requests.denied_tools(shown, offered),
+            denied_tools=requests.denied_tools(request, offered),
             act=act,
         ),
     )

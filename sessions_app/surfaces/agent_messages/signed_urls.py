@@ -1,7 +1,4 @@
-"""Addresses of artifacts that carry their own credential: for one file, one purpose, and some minutes.
-
-Whoever has such an address may use it, so it is short-lived and says no more than it has to.
-"""
+"""Signed URLs of artifacts: each carries the permission to read or write one file, for 15 minutes."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -17,14 +14,14 @@ _SALT = "komand.agents.artifact"
 
 
 class UrlRefused(Forbidden):
-    """This address is not valid (any more). Ask for a new one."""
+    """This URL is invalid or has expired. Request a new one."""
 
     code = "url_refused"
 
 
 @dataclass(frozen=True)
-class Grant:
-    """What an address allows. filename: to save it as, for reading."""
+class FileAccess:
+    """The access that a URL gives. disposition, filename: of the download, for `get`."""
 
     use: Literal["get", "put"]
     session_id: str
@@ -34,16 +31,16 @@ class Grant:
     filename: str = ""
 
 
-def sign(base_url: str, grant: Grant) -> str:
-    """An absolute address. base_url: scheme and host, without a slash at the end."""
-    token = signing.dumps(asdict(grant), salt=_SALT, compress=True)
-    name = quote(grant.path.rpartition("/")[2], safe="")
+def sign(base_url: str, access: FileAccess) -> str:
+    """Return an absolute URL. base_url: scheme and host, without a trailing slash."""
+    token = signing.dumps(asdict(access), salt=_SALT, compress=True)
+    name = quote(access.path.rpartition("/")[2], safe="")
     return f"{base_url}/{PREFIX}/{token}/{name}"
 
 
-def read(token: str) -> Grant:
-    """Raises UrlRefused."""
+def read(token: str) -> FileAccess:
+    """Return the access of a token. Raises UrlRefused."""
     try:
-        return Grant(**signing.loads(token, salt=_SALT, max_age=SECONDS))
+        return FileAccess(**signing.loads(token, salt=_SALT, max_age=SECONDS))
     except (signing.BadSignature, TypeError):
         raise UrlRefused from None

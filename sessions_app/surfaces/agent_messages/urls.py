@@ -1,18 +1,18 @@
-"""Routes of plain requests of this protocol, without a trailing slash. What streams is in live.py."""
+"""Routes of views, without a trailing slash. Routes of streams are in `consumers`."""
 
 from django.urls import path, re_path
 
 from sessions_app.surfaces.agent_messages.views import artifacts, messages, runs, tokens, workflows
-from sessions_app.surfaces.agent_messages.views.base import Refused
+from sessions_app.surfaces.agent_messages.views.base import NotOfferedView
 from sessions_app.surfaces.base.views import UnknownRoute
 
 app_name = "agents"
 
 _RUN = "api/v1/agents/<str:run_id>"
 _WORKFLOW = "api/v1/workflows/runs/<str:workflow_id>/<str:run_id>"
-_PROCESSES = Refused.as_view(what="The process engine")
-_ANALYTICS = Refused.as_view(what="Analytics")
-_OUTSIDE = Refused.as_view(what="Running agents in an outside workflow engine")
+_PROCESSES = NotOfferedView.as_view(what="The process engine")
+_ANALYTICS = NotOfferedView.as_view(what="Analytics")
+_OUTSIDE = NotOfferedView.as_view(what="Running agents in an outside workflow engine")
 
 urlpatterns = [
     path("token/issue", tokens.TokenIssue.as_view(), name="token-issue"),
@@ -23,7 +23,7 @@ urlpatterns = [
     path(_RUN, runs.RunDetail.as_view(), name="run-detail"),
     path(f"{_RUN}/restart", runs.RunRestart.as_view(), name="run-restart"),
     path(f"{_RUN}/fork", runs.RunFork.as_view(), name="run-fork"),
-    path(f"{_RUN}/status", runs.RunStatus.as_view(), name="run-status"),
+    path(f"{_RUN}/status", runs.RunStatusUpdate.as_view(), name="run-status"),
     path(f"{_RUN}/workflow", _OUTSIDE, name="run-workflow"),
     path(f"{_RUN}/internals", runs.RunInternals.as_view(), name="run-internals"),
     path(f"{_RUN}/details", runs.RunDetails.as_view(), name="run-details"),
@@ -34,7 +34,7 @@ urlpatterns = [
     path(f"{_RUN}/updates", messages.RunUpdates.as_view(), name="run-updates"),
     path(f"{_RUN}/events", messages.RunEvents.as_view(), name="run-events"),
     path(f"{_RUN}/artifacts", artifacts.ArtifactList.as_view(), name="artifact-list"),
-    path(f"{_RUN}/artifacts/<path:path>", artifacts.Artifact.as_view(), name="artifact"),
+    path(f"{_RUN}/artifacts/<path:path>", artifacts.ArtifactDetail.as_view(), name="artifact"),
     path(f"{_RUN}/artifact-content/<path:path>", artifacts.ArtifactContent.as_view(), name="artifact-content"),
     re_path(r"^api/v1/agents/[^/]+/(?:context|history|advance|retry-node|answer-task)$", _PROCESSES, name="processes"),
     path("api/v1/artifact-blobs/<str:token>/<path:name>", artifacts.Blob.as_view(), name="artifact-blob"),
@@ -54,8 +54,10 @@ urlpatterns = [
     path(f"{_WORKFLOW}/interaction", workflows.RunInteraction.as_view(), name="workflow-interaction"),
     path(f"{_WORKFLOW}/actions/<str:action>", workflows.RunAction.as_view(), name="workflow-action"),
     re_path(r"^api/v1/workflows/(?:activity-catalog|rules|definitions)(?:/.*)?$", _OUTSIDE, name="definitions"),
-    re_path(r"^api/v1/pending-asks(?:/.*)?$", Refused.as_view(what="The inbox of questions"), name="pending-asks"),
-    re_path(r"^api/v1/tasks(?:/.*)?$", Refused.as_view(what="The list of tasks"), name="tasks"),
-    re_path(r"^api/v1/rendering(?:/.*)?$", Refused.as_view(what="Rendering of documents"), name="rendering"),
+    re_path(
+        r"^api/v1/pending-asks(?:/.*)?$", NotOfferedView.as_view(what="The inbox of questions"), name="pending-asks"
+    ),
+    re_path(r"^api/v1/tasks(?:/.*)?$", NotOfferedView.as_view(what="The list of tasks"), name="tasks"),
+    re_path(r"^api/v1/rendering(?:/.*)?$", NotOfferedView.as_view(what="Rendering of documents"), name="rendering"),
     re_path(r"^api/v1/", UnknownRoute.as_view(), name="unknown"),
 ]

@@ -1,6 +1,6 @@
-"""JSON Schemas of what goes over the wire, for tests and for whoever writes a client. Data only.
+"""JSON Schemas of messages, for tests and the OpenAPI document. Data only.
 
-The wire form is a closed set of keys; details are open, so that clients can be told more than they know.
+The wire form has a closed set of keys; `details` is open, so that new keys do not break older clients.
 """
 
 from typing import Any
@@ -106,3 +106,4 @@ POSTED_MESSAGE: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
+POSTED_TYPES = {name: schema.get("type", "number") for name, schema in POSTED_MESSAGE["properties"].items()}

@@ -1,4 +1,4 @@
-"""Queries of a run's state, by name. Synchronous."""
+"""Named queries of a run's state. Synchronous."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,21 +12,19 @@ from tools_app import services as tools
 
 
 def answer(run: AgentRun, name: str) -> Any:
-    """Raises NotFound for a query that there is not."""
-    work = _QUERIES.get(name)
-    if work is None:
-        raise NotFound(f"There is no query {name!r}. Known: {', '.join(_QUERIES)}.", code="unknown_query")
-    return work(run)
+    """Return the result of a query. Raises NotFound (unknown_query)."""
+    if name not in _QUERIES:
+        raise NotFound(f"There is no query {name!r}. Available: {', '.join(_QUERIES)}.", code="unknown_query")
+    return _QUERIES[name](run)
 
 
 def _active_workstreams(run: AgentRun) -> dict[str, Any]:
-    """None, as long as agents launch none."""
+    """Return empty lists: agents cannot launch workstreams yet."""
     return {"running": [], "completed": []}
 
 
 def _plan(run: AgentRun) -> dict[str, Any]:
-    head = timeline.find_head(run.session.id)
-    last = timeline.find_last(run.session.id, event_messages.PLANNED, until=head)
+    last = timeline.find_last(run.session.id, event_messages.PLANNED, until=timeline.find_head(run.session.id))
     return {"plan": message_types.plan(last.payload.get("tasks", []))["d"]["plan"] if last else []}
 
 

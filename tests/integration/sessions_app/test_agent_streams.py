@@ -10,7 +10,7 @@ import pytest
 from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
-from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from tests.support.agents import RESTS, AgentCaller, eventually
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig, until
@@ -19,7 +19,7 @@ from tools_app.types import ToolCall
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CHUNK = MessageType.STREAMING_CHUNK
+CHUNK = AgentMessageType.STREAMING_CHUNK
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def text_of(said: list[Compact]) -> str:
 
 
 def kinds(said: list[Compact]) -> list[str]:
-    return [MessageType(message["t"]).name for message in said]
+    return [AgentMessageType(message["t"]).name for message in said]
 
 
 async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentCaller) -> None:
@@ -175,11 +175,11 @@ async def test_a_failed_run_is_failed_and_restarting_tries_it_again(rig: EngineR
 async def test_a_restarted_run_takes_words_again(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
     run = (await in_db(caller.start, "go", interactive=False))["id"]
-    await eventually(lambda: caller.messages(run)[-1]["t"] == MessageType.COMPLETE)
+    await eventually(lambda: caller.messages(run)[-1]["t"] == AgentMessageType.COMPLETE)
     await in_db(caller, "POST", f"agents/{run}/restart")
     assert (await in_db(caller, "POST", f"agents/{run}/restart")).data["status"] == "running"  # twice does no harm
     await in_db(caller.say, run, "more", "m-2")
-    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == MessageType.COMPLETE and found)
+    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == AgentMessageType.COMPLETE and found)
     assert kinds(said)[2:] == ["COMPLETE", "RESTARTING", "IDLE", "QUESTION", "ANSWER", "COMPLETE"]
     assert (await in_db(caller, "GET", f"agents/{run}")).data["status"] == "completed"
 
@@ -244,7 +244,7 @@ async def test_a_request_for_approval_is_decided_by_a_signal(
 async def test_who_may_not_decide_waits_for_who_may(rig: EngineRig, caller: AgentCaller, launch: type[Launch]) -> None:
     await in_db(wants_to_launch, rig)
     run = (await in_db(caller.start, "go"))["id"]
-    waiting = await eventually(lambda: (last := caller.messages(run)[-1])["t"] == MessageType.UPDATE and last)
+    waiting = await eventually(lambda: (last := caller.messages(run)[-1])["t"] == AgentMessageType.UPDATE and last)
     assert "operator" in waiting["m"]
     request = {"request_input_response": {"request_id": waiting["d"]["request_id"]}}
     assert (await in_db(caller.say, run, "allow_once", "m-2", **request)).status == 403

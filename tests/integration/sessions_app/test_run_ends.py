@@ -6,7 +6,7 @@ import pytest
 
 from sessions_app.models import Turn
 from sessions_app.surfaces.agent_messages import run_files
-from sessions_app.surfaces.agent_messages.wire_format import MessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from tests.support.agents import AgentCaller
 from tests.support.rest import make_agent, make_user
 
@@ -22,10 +22,14 @@ def caller() -> AgentCaller:
 @pytest.mark.parametrize("at_work", [True, False])
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [("completed", MessageType.COMPLETE), ("failed", MessageType.COMPLETE), ("cancelled", MessageType.TERMINATED)],
+    [
+        ("completed", AgentMessageType.COMPLETE),
+        ("failed", AgentMessageType.COMPLETE),
+        ("cancelled", AgentMessageType.TERMINATED),
+    ],
 )
 def test_the_last_message_of_an_ended_run_is_the_one_that_closes_it(
-    caller: AgentCaller, status: str, kind: MessageType, at_work: bool
+    caller: AgentCaller, status: str, kind: AgentMessageType, at_work: bool
 ) -> None:
     more: dict[str, Any] = {} if at_work else {"data": {}}
     run = caller.start("go", **more)
@@ -55,7 +59,7 @@ def test_that_files_are_told_is_stored_with_the_message_or_both_are_not(
     assert caller("POST", f"agents/{run}/signal/FileUploaded", file).data["message"] == "The file is ready."
     body = {"batch_id": "b1", "file_ids": ["f1"]} if signal == "FileBatchClosed" else {"message": "look"}
     with monkeypatch.context() as patch:
-        patch.setattr(run_files, "_keep", lambda *_: 1 / 0)
+        patch.setattr(run_files, "_store", lambda *_: 1 / 0)
         assert caller("POST", f"agents/{run}/signal/{signal}", body).status == 500
     assert not Turn.objects.exists()
     assert caller("POST", f"agents/{run}/signal/{signal}", body).data["status"] == "success"

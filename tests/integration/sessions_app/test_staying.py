@@ -23,6 +23,7 @@ from sessions_app.identity.request_admission import check_again
 from sessions_app.identity.stream_tickets import issue_ticket
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import consumers as agents
+from sessions_app.surfaces.agent_messages.message_stream import MessageStream
 from sessions_app.surfaces.base import reauthentication
 from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.threads import consumers as threads
@@ -99,11 +100,11 @@ async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
     looks: list[Principal] = []
     caller = LiveCaller(HTTP, bearer=alice.key)
 
-    def look(stream: agents.MessageStream) -> None:
+    def look(stream: agents.MessageStreamConsumer) -> None:
         looks.append(stream.principal)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agents.MessageStream, "recheck", look)
+        patch.setattr(agents.MessageStreamConsumer, "recheck", look)
         watching = asyncio.create_task(caller("GET", STREAMS[0].format(alice.session.id)))
         await soon(lambda: len(looks) > 2)
         assert not watching.done()
@@ -153,7 +154,7 @@ async def test_a_fault_of_ours_closes_a_socket_instead_of_muting_it(monkeypatch:
     async def fail(*_: Any) -> None:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(agents.Telling, "tell", fail)
+    monkeypatch.setattr(MessageStream, "messages", fail)
     async with socket(f"/api/v1/agents/{alice.session.id}/ws", alice.key) as opened:
         await in_db(services.rename_session, alice.session, "Another")
         assert await close_code(opened) == agents.FAILED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app.surfaces.agent_messages.wire_format import MessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand
 from tests.surfaces import npm
@@ -44,7 +44,11 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
 
 def kinds(said: list[dict[str, Any]]) -> list[str]:
     """Types in their order, chunks left out."""
-    return [MessageType(message["type"]).name for message in said if message["type"] != MessageType.STREAMING_CHUNK]
+    return [
+        AgentMessageType(message["type"]).name
+        for message in said
+        if message["type"] != AgentMessageType.STREAMING_CHUNK
+    ]
 
 
 def acknowledged(said: list[dict[str, Any]], ack: str) -> int:
@@ -54,7 +58,7 @@ def acknowledged(said: list[dict[str, Any]], ack: str) -> int:
 def test_a_turn_is_streamed_and_rests(run: Run) -> None:
     found = run("talk", text="[[tokens=20 rate=60]]")
     assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
-    chunks = [message for message in found["seen"] if message["type"] == MessageType.STREAMING_CHUNK]
+    chunks = [message for message in found["seen"] if message["type"] == AgentMessageType.STREAMING_CHUNK]
     answer = found["seen"][-2]
     assert "".join(message["text"] for message in chunks) == answer["text"]
     assert {message["details"]["activity_id"] for message in chunks} == {answer["details"]["activity_id"]}
@@ -141,7 +145,7 @@ def test_a_client_whose_connection_breaks_in_mid_answer_has_the_text_once(run: R
     found = run("reconnect", url=cutting.url, text="[[tokens=120 rate=30]]")
     assert cutting.streams >= 2
     assert found["pieces"] == next(
-        message["text"] for message in found["seen"] if message["type"] == MessageType.ANSWER
+        message["text"] for message in found["seen"] if message["type"] == AgentMessageType.ANSWER
     )
     assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
 
@@ -151,10 +155,10 @@ def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
     found = run("meanwhile", text="[[tokens=60]]", upTo="tok19", meanwhile=lambda: live_komand.kill("runs-1"))
-    (answer,) = [message for message in found["seen"] if message["type"] == MessageType.ANSWER]
+    (answer,) = [message for message in found["seen"] if message["type"] == AgentMessageType.ANSWER]
     assert answer["text"] == found["text"] and len(answer["text"].split()) == 60
     assert [message["text"] for message in found["history"]] == ["[[tokens=60]]", answer["text"], ""]
-    assert found["history"][-1]["type"] == MessageType.IDLE
+    assert found["history"][-1]["type"] == AgentMessageType.IDLE
 
 
 def test_another_protocol_asks_and_both_see_the_same_text(run: Run, live_komand: LiveKomand) -> None:
@@ -167,7 +171,7 @@ def test_another_protocol_asks_and_both_see_the_same_text(run: Run, live_komand:
         heard.extend(threads.stream(thread))
 
     seen = run("watch", session=str(thread.id), meanwhile=ask)["seen"]
-    (answer,) = [message["text"] for message in seen if message["type"] == MessageType.ANSWER]
+    (answer,) = [message["text"] for message in seen if message["type"] == AgentMessageType.ANSWER]
     assert answer.strip() == text_of(heard).strip() and len(answer.split()) == 30
 
 
@@ -193,7 +197,7 @@ def test_an_ended_run_closes_its_streams_and_refuses_words(run: Run) -> None:
 @pytest.mark.parametrize(("decision", "outcome"), [("allow_once", "auto_approved"), ("deny", "denied")])
 def test_a_request_for_approval_is_decided(run: Run, decision: str, outcome: str) -> None:
     found = run("approve", text=WRITE, decision=decision)
-    decided = [one["details"] for one in found["seen"] if one["type"] == MessageType.UPDATE]
+    decided = [one["details"] for one in found["seen"] if one["type"] == AgentMessageType.UPDATE]
     assert [one["approval_decision"] for one in decided] == [outcome]
     assert kinds(found["seen"])[-1] == "IDLE" and acknowledged(found["seen"], "m-2") == 1
 
@@ -201,7 +205,7 @@ def test_a_request_for_approval_is_decided(run: Run, decision: str, outcome: str
 def test_a_question_is_answered_by_an_option(run: Run) -> None:
     text = '[[tool=ask_user args={"question":"Which?","options":["red","blue"]}]]'
     found = run("question", text=text)
-    (said,) = [one for one in found["seen"] if one["type"] == MessageType.QUESTION]
+    (said,) = [one for one in found["seen"] if one["type"] == AgentMessageType.QUESTION]
     assert said["details"]["request_input_response"]["request_id"] == found["asked"]["details"]["request_id"]
     assert "red" in found["seen"][-2]["text"]
 
@@ -216,7 +220,7 @@ def test_a_tool_that_fails_and_a_model_that_fails_are_told(run: Run) -> None:
 
 def test_a_source_is_told_with_the_answer_that_cites_it(run: Run, model_server: ModelServer) -> None:
     found = run("cite", text=f'[[tool=web_fetch args={{"url":"{model_server.base_url}/models"}}]]')
-    assert found["id"] in [one["text"] for one in found["seen"] if one["type"] == MessageType.ANSWER][-1]
+    assert found["id"] in [one["text"] for one in found["seen"] if one["type"] == AgentMessageType.ANSWER][-1]
     (cited,) = [one["details"]["citations"] for one in found["seen"] if (one["details"] or {}).get("citations")][-1]
     assert (cited["id"], cited["uri"]) == (found["id"], f"{model_server.base_url}/models")
 
@@ -271,7 +275,7 @@ def test_the_older_addresses_and_the_socket_work_too(run: Run) -> None:
     assert acknowledged(found["seen"], "m-2") == 1 and found["posted"] == {"success": True}
     assert found["history"][-1]["text"] == "half way" and found["history"][-1]["ts"] > 10**12
     seen = run("socket")["seen"]
-    assert seen[-1]["t"] == MessageType.TERMINATED
+    assert seen[-1]["t"] == AgentMessageType.TERMINATED
 
 
 def test_a_key_is_exchanged_and_its_token_says_where_to_go(run: Run) -> None:

@@ -12,9 +12,9 @@ from audit_app.timeline import KeptEvent
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.session_stream import SessionStream
 from sessions_app.surfaces.agent_messages import consumers, message_stream, queries
-from sessions_app.surfaces.agent_messages.projection import StepTextRecord, TurnWords, Words
+from sessions_app.surfaces.agent_messages.projection import StepTextRecord, StoredText, TurnText
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
-from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from sessions_app.surfaces.chat.live_text import LiveTexts
 from sessions_app.surfaces.chat.projection import ForgetText, Projection, ShowText
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
@@ -118,19 +118,19 @@ class AgentClient:
 
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
         self._world = world
-        run: Any = SimpleNamespace(session=SimpleNamespace(id=SESSION), is_interactive=True, kept={})
+        run: Any = SimpleNamespace(session=SimpleNamespace(id=SESSION), is_interactive=True, metadata={})
         principal: Any = SimpleNamespace(can_write=False, user=None)
-        with mock.patch.multiple(queries, timeline=_Timeline(world), load_words=self._words):
-            self._telling, begun = consumers.begin(principal, run, self._ts, with_history=True)
-        self._take(begun)
-        return world.watch(self._telling.cursor, stream_is_there=stream_is_there)
+        with mock.patch.multiple(queries, timeline=_Timeline(world), load_texts=self._texts):
+            self._stream, messages = consumers.open_message_stream(principal, run, self._ts, with_history=True)
+        self._take(messages)
+        return world.watch(self._stream.cursor, stream_is_there=stream_is_there)
 
     def see(self, fact: SessionEvent) -> None:
         with (
             mock.patch.object(message_stream, "in_db", _at_once),
-            mock.patch.object(queries, "load_words", self._words),
+            mock.patch.object(queries, "load_texts", self._texts),
         ):
-            self._take(_result(self._telling.tell([fact])))
+            self._take(_result(self._stream.messages([fact])))
 
     def text(self, step: int) -> str:
         activity = activity_of(RUN, step)
@@ -139,16 +139,16 @@ class AgentClient:
     def _take(self, said: list[Compact]) -> None:
         for message in said:
             self._ts = max(self._ts, message["ts"])
-            if message["t"] == MessageType.STREAMING_CHUNK:
+            if message["t"] == AgentMessageType.STREAMING_CHUNK:
                 self.chunks[message["i"]] = self.chunks.get(message["i"], "") + message.get("m", "")
             elif activity := message.get("d", {}).get("activity_id"):
                 self.chunks.pop(activity, None)
                 self.messages[activity] = message.get("m", "")
 
-    def _words(self, facts: Iterable[SessionEvent]) -> Words:
+    def _texts(self, facts: Iterable[SessionEvent]) -> StoredText:
         stored = self._world.stored
         steps = {place: StepTextRecord(text) for place, text in stored.items()}
-        return Words({ANSWER: TurnWords(stored[max(stored)])} if stored else {}, steps)
+        return StoredText({ANSWER: TurnText(stored[max(stored)])} if stored else {}, steps)
 
 
 class PageClient:

@@ -72,15 +72,15 @@ def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: s
     cut = data.draw(st.integers(0, len(pieces)))
     live, client = LiveText(), Client()
     for piece in pieces[:cut]:
-        client.take(live.see(piece, AT))
+        client.take(live.chunks(piece, AT))
     assert text.startswith(client.text)
     whole, mark = resume_timestamps.read(client.ts or AT)
     assert whole == AT
-    again = LiveText(mark, came_back=True)
+    again = LiveText(mark, has_resumed=True)
     said = "".join(piece.payload["text"] for piece in pieces[:cut])
     facts = ([snapshot(said)] if said else []) + pieces[cut:]
     for fact in facts:
-        client.take(again.see(fact, AT))
+        client.take(again.chunks(fact, AT))
     client.take(again.close(CLOSES, AT))
     assert client.text == text
     assert client.ts < AT + 1 - resume_timestamps.MOST_BEFORE / resume_timestamps.STEPS
@@ -92,14 +92,14 @@ def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, af
     first, second = text_of(before).upper(), text_of(after)
     live, client = LiveText(), Client()
     for piece in in_pieces(first, sizes, fence=1):
-        client.take(live.see(piece, AT))
-    again = LiveText(resume_timestamps.read(client.ts)[1], came_back=True)
-    client.take(again.see(snapshot(second, fence=2), AT)).take(again.close(CLOSES, AT))
+        client.take(live.chunks(piece, AT))
+    again = LiveText(resume_timestamps.read(client.ts)[1], has_resumed=True)
+    client.take(again.chunks(snapshot(second, fence=2), AT)).take(again.close(CLOSES, AT))
     assert client.text == second
 
 
 def test_what_passes_by_has_times_of_its_own_before_the_next_event() -> None:
-    times = [resume_timestamps.of_passing(1_800_000_000_000, count) for count in range(100)]
+    times = [resume_timestamps.of_transient(1_800_000_000_000, count) for count in range(100)]
     assert times == sorted(times) and len(set(times[:16])) == 16
     assert {resume_timestamps.read(ts) for ts in times} == {(1_800_000_000_000, None)}, (
         "whoever comes back with it has no text"
@@ -108,16 +108,16 @@ def test_what_passes_by_has_times_of_its_own_before_the_next_event() -> None:
 
 def test_a_step_that_begins_again_is_told_anew() -> None:
     live, client = LiveText(), Client()
-    client.take(live.see(delta(0, "Half an ans"), AT))
-    said = live.see(reset(2), AT)
+    client.take(live.chunks(delta(0, "Half an ans"), AT))
+    said = live.chunks(reset(2), AT)
     assert [message["d"]["event_class"] for message in said] == ["stream_reset"]
-    client.take(said).take(live.see(delta(0, "A whole answer.", 2), AT))
+    client.take(said).take(live.chunks(delta(0, "A whole answer.", 2), AT))
     assert client.text == "A whole answer."
 
 
 def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
     live = LiveText()
-    sent = live.see(delta(0, "x" * 5200), AT)
+    sent = live.chunks(delta(0, "x" * 5200), AT)
     (last,) = live.close(CLOSES, AT)
     assert last["f"] == 1 and len(sent[0]["m"]) + len(last["m"]) == 5200
     assert live.close(CLOSES, AT) == []
@@ -125,16 +125,16 @@ def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
 
 def test_reasoning_has_an_activity_of_its_own_and_is_told_again_to_who_comes_back() -> None:
     thought = SessionEvent("reasoning.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hm."}, "4.1-2")
-    (chunk,) = LiveText().see(thought, AT)
+    (chunk,) = LiveText().chunks(thought, AT)
     assert (chunk["m"], chunk["i"]) == ("Hm.", f"{activity_of(RUN, 0)}.reasoning")
-    kinds = [message["t"] for message in LiveText(came_back=True).see(thought, AT)]
+    kinds = [message["t"] for message in LiveText(has_resumed=True).chunks(thought, AT)]
     assert kinds == [1, 12]
 
 
 @given(st.integers(0, 60_000))
 def test_positions_are_below_the_text_and_close_to_it(length: int) -> None:
     position = resume_timestamps.position_of(length)
-    if resume_timestamps.is_told(position):
+    if resume_timestamps.is_exact(position):
         assert 0 <= length - resume_timestamps.length_at(position) < 64
         assert length > 1023 or resume_timestamps.length_at(position) == length
     else:
@@ -146,7 +146,7 @@ def test_a_mark_is_read_as_it_was_written(position: int, fence: int, ts: int) ->
     told = resume_timestamps.of_text(ts, fence, position)
     whole, mark = resume_timestamps.read(float(repr(told)))
     assert whole == ts and mark is not None and mark.claim == fence & 1
-    assert mark.length == (resume_timestamps.length_at(position) if resume_timestamps.is_told(position) else None)
+    assert mark.length == (resume_timestamps.length_at(position) if resume_timestamps.is_exact(position) else None)
 
 
 @given(st.integers(10**12, 2**41 - 2), st.integers(1, 15))

@@ -7,23 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.surfaces.agent_messages.wire_format import (
-    MAIN,
-    MessageType,
-    UnknownFormat,
-    create,
-    normalise_type,
-    parse,
-    to_agent_message,
-    to_compact,
-)
+from sessions_app.surfaces.agent_messages.wire_format import MAIN, AgentMessageType, create
+from tests.support.agent_wire_format import UnknownFormat, normalise_type, parse, to_agent_message, to_compact
 
 NOW = 1_700_000_000_000
-CHUNK = int(MessageType.STREAMING_CHUNK)
+CHUNK = int(AgentMessageType.STREAMING_CHUNK)
 
 names = st.text(min_size=1, max_size=8)
 details = st.dictionaries(names, st.none() | st.integers() | names, max_size=3)
-stored_types = st.sampled_from([int(kind) for kind in MessageType if kind not in (CHUNK, MessageType.RESTARTING)])
+stored_types = st.sampled_from(
+    [int(kind) for kind in AgentMessageType if kind not in (CHUNK, AgentMessageType.RESTARTING)]
+)
 
 
 def compacts(types: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
@@ -89,7 +83,7 @@ def test_what_says_nothing_is_not_sent() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"),
     [(kind, kind) for kind in range(14)]
-    + [(name.lower(), int(kind)) for name, kind in MessageType.__members__.items() if kind != 14]
+    + [(name.lower(), int(kind)) for name, kind in AgentMessageType.__members__.items() if kind != 14]
     + [(value, 3) for value in (14, 99, -1, "restarting", "7", "ANSWER", "", None, True, [], {})]
     + [(7.0, 7), (7.5, 3)],
 )
@@ -118,11 +112,9 @@ def test_text_that_is_no_json_is_a_value_error() -> None:
         parse("{")
 
 
-@given(st.integers(0, 14), st.text(max_size=3), st.sampled_from(["", MAIN, "child"]), st.booleans(), st.integers(0, 9))
-def test_a_new_message_leaves_out_what_says_nothing(
-    kind: int, text: str, workstream: str, is_final: bool, ts: int
-) -> None:
-    made = create(kind, message=text, workstream=workstream, is_final=is_final, timestamp=ts)
-    told = {"t": kind, "m": text, "w": workstream if workstream != MAIN else "", "f": int(is_final), "ts": ts}
-    assert made == {key: value for key, value in told.items() if value or key == "t"}
+@given(st.integers(0, 14), st.text(max_size=3), st.sampled_from(["", MAIN, "child"]), st.integers(0, 9))
+def test_a_new_message_has_no_empty_fields(kind: int, text: str, workstream: str, ts: int) -> None:
+    made = create(kind, message=text, workstream=workstream, timestamp=ts)
+    fields = {"t": kind, "m": text, "w": workstream if workstream != MAIN else "", "ts": ts}
+    assert made == {key: value for key, value in fields.items() if value or key == "t"}
     assert "i" not in made

@@ -9,14 +9,14 @@ from jsonschema import Draft202012Validator
 from audit_app.event_types import event_types
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.agent_messages import message_types, projection
-from sessions_app.surfaces.agent_messages.projection import Projection, StepTextRecord, TurnWords, Words
-from sessions_app.surfaces.agent_messages.wire_format import Compact, MessageType, parse
+from sessions_app.surfaces.agent_messages.projection import Projection, StepTextRecord, StoredText, TurnText
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
 from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE = {"input_tokens": 10, "output_tokens": 5}
-RESTS = {MessageType.COMPLETE, MessageType.IDLE, MessageType.REQUEST_INPUT, MessageType.TERMINATED}
+RESTS = {AgentMessageType.COMPLETE, AgentMessageType.IDLE, AgentMessageType.REQUEST_INPUT, AgentMessageType.TERMINATED}
 SAMPLES: dict[str, dict[str, Any]] = {
     "message.received": {"turn_id": "t1", "message_id": "m-1", "note": {"metadata": {"id": "m-1"}}},
     "run.waiting": {"waiting_on": "retry", "reason": "Too many requests.", "until": "2026-01-01T00:00:00Z"},
@@ -66,8 +66,8 @@ SILENT = {
     "delivery.failed",
 }
 ENDS = {"run.completed", "run.failed", "run.cancelled", "run.timed_out"}
-WORDS = Words(
-    {"t1": TurnWords("hello"), "t2": TurnWords("Hi there"), "bad": TurnWords("Half", "It broke.", "model_error")},
+TEXTS = StoredText(
+    {"t1": TurnText("hello"), "t2": TurnText("Hi there"), "bad": TurnText("Half", "It broke.", "model_error")},
     {(RUN, 0): StepTextRecord("Let me see.", "Hm.", ("echo",))},
     {RUN: "Hi there"},
 )
@@ -81,15 +81,15 @@ class Timeline:
         self.ts = 1_795_253_425_000
         self.said: list[Compact] = []
 
-    def see(self, kind: str, run: UUID = RUN, words: Words = WORDS, **payload: Any) -> list[Compact]:
+    def see(self, kind: str, run: UUID = RUN, texts: StoredText = TEXTS, **payload: Any) -> list[Compact]:
         self.ts += 1
-        fact = SessionEvent(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
-        found = self.projection.see(fact, words)
+        event = SessionEvent(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
+        found = self.projection.messages(event, texts)
         self.said += found
         return found
 
     def kinds(self) -> list[str]:
-        return [MessageType(message["t"]).name for message in self.said]
+        return [AgentMessageType(message["t"]).name for message in self.said]
 
 
 def test_every_kept_event_is_told_or_known_to_be_silent() -> None:
@@ -102,7 +102,7 @@ def test_each_message_fits_the_schema_and_has_its_events_time(kind: str) -> None
     timeline = Timeline()
     timeline.see("run.queued")
     for message in timeline.see(kind):
-        Draft202012Validator(COMPACT_MESSAGE).validate(parse(message))
+        Draft202012Validator(COMPACT_MESSAGE).validate(message)
     assert timeline.said[-1]["ts"] == timeline.ts
 
 
@@ -120,7 +120,7 @@ def test_every_type_has_a_message() -> None:
         message_types.file_snapshot([]),
     ]
     told = {message["t"] for message in [*timeline.said, *others]}
-    assert told == set(MessageType) - {MessageType.STREAMING_CHUNK}
+    assert told == set(AgentMessageType) - {AgentMessageType.STREAMING_CHUNK}
 
 
 def test_times_rise_and_each_is_given_once() -> None:
@@ -147,7 +147,7 @@ def test_a_run_that_is_not_interactive_ends_with_its_text() -> None:
     timeline = Timeline(is_interactive=False)
     timeline.see("run.queued")
     (last,) = timeline.see("run.completed")
-    assert (last["t"], last["m"]) == (MessageType.COMPLETE, "Hi there")
+    assert (last["t"], last["m"]) == (AgentMessageType.COMPLETE, "Hi there")
 
 
 def test_a_turn_that_was_interrupted_by_another_does_not_end_at_rest() -> None:
@@ -155,11 +155,11 @@ def test_a_turn_that_was_interrupted_by_another_does_not_end_at_rest() -> None:
     timeline.see("run.queued")
     timeline.see("run.queued", OTHER)
     assert timeline.see("run.cancelled") == []
-    assert [message["t"] for message in timeline.see("run.completed", OTHER)] == [MessageType.IDLE]
+    assert [message["t"] for message in timeline.see("run.completed", OTHER)] == [AgentMessageType.IDLE]
 
 
 def test_a_stop_is_answered_with_its_id_and_an_end_from_outside_closes() -> None:
-    for signal, expected in (("Stop", MessageType.IDLE), ("terminate", MessageType.TERMINATED)):
+    for signal, expected in (("Stop", AgentMessageType.IDLE), ("terminate", AgentMessageType.TERMINATED)):
         timeline = Timeline()
         timeline.see("run.queued")
         timeline.see("signal.received", signal=signal, ack="s-1", reason="Enough.")
@@ -183,7 +183,7 @@ def test_an_answer_that_is_stored_late_does_not_make_the_agent_seem_to_work() ->
     timeline.see("run.queued")
     timeline.see("run.completed")
     timeline.see("message.completed")
-    assert timeline.said[-1]["t"] == MessageType.IDLE
+    assert timeline.said[-1]["t"] == AgentMessageType.IDLE
 
 
 def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
@@ -198,8 +198,8 @@ def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
 
 
 def test_a_question_carries_what_the_client_sent_and_what_it_answers() -> None:
-    words = Words({"t1": TurnWords("red", answers="q1")})
-    (question,) = Timeline().see("message.received", words=words)
+    texts = StoredText({"t1": TurnText("red", answers="q1")})
+    (question,) = Timeline().see("message.received", texts=texts)
     assert question["d"] == {
         "event_class": "user_content",
         "ack": "m-1",
@@ -217,7 +217,7 @@ def test_a_request_for_approval_offers_what_may_be_decided() -> None:
     (narrow,) = Timeline(allowed_decisions=[Decision.ALLOW_ONCE, Decision.DENY]).see("approval.requested")
     assert [option["id"] for option in narrow["d"]["ux"]["options"]] == ["allow_once", "deny"]
     (waiting,) = Timeline(allowed_decisions=()).see("approval.requested")
-    assert waiting["t"] == MessageType.UPDATE and "ux" not in waiting["d"]
+    assert waiting["t"] == AgentMessageType.UPDATE and "ux" not in waiting["d"]
 
 
 @pytest.mark.parametrize(
@@ -241,12 +241,12 @@ def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
     timeline.see("run.queued")
     (launched,) = timeline.see("workstream.launched")
     timeline.see("run.queued", OTHER)
-    (answer,) = timeline.see("message.completed", OTHER, words=Words({"t2": TurnWords("Found it")}))
+    (answer,) = timeline.see("message.completed", OTHER, texts=StoredText({"t2": TurnText("Found it")}))
     assert launched["w"] == answer["w"] == "research"
     assert timeline.see("run.completed", OTHER) == []
     (ended,) = timeline.see("workstream.ended")
     assert (ended["t"], ended["d"]["workstream_event"], ended["d"]["status"]) == (3, "completed", "canceled")
-    assert [message["t"] for message in timeline.see("run.completed")] == [MessageType.IDLE]
+    assert [message["t"] for message in timeline.see("run.completed")] == [AgentMessageType.IDLE]
 
 
 def test_what_a_call_says_meanwhile_is_told_with_its_call() -> None:
@@ -254,14 +254,14 @@ def test_what_a_call_says_meanwhile_is_told_with_its_call() -> None:
     passing = SessionEvent(
         "tool.progress", SESSION, RUN, None, {"execution_id": "e1", "text": "Half", "fraction": 0.5}, "c"
     )
-    assert timeline.projection.pass_by(passing) is None, "nobody knows of which call it is"
+    assert timeline.projection.progress(passing) is None, "nobody knows of which call it is"
     *_, started = timeline.see("tool.requested")
-    told = timeline.projection.pass_by(passing)
+    told = timeline.projection.progress(passing)
     assert told is not None and (told["m"], told["d"]["percent"], told["d"]["tool_event"]) == ("Half", 50, "progress")
     same = ("tool", "tool_run_id", "tool_use_id", "tool_iteration", "activity_group_id")
     assert [told["d"][name] for name in same] == [started["d"][name] for name in same]
     timeline.see("tool.completed")
-    assert timeline.projection.pass_by(passing) is None, "it is over"
+    assert timeline.projection.progress(passing) is None, "it is over"
 
 
 def test_plans_are_whole_and_number_their_tasks_from_one() -> None:

@@ -1,4 +1,4 @@
-"""Files of a run: lists, signed addresses, contents that can be changed, and the bytes themselves."""
+"""Files of a run: lists, signed URLs, editable text, and the bytes."""
 
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import artifact_names, message_types, requests, session_writes, signed_urls
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
-from sessions_app.surfaces.agent_messages.signed_urls import Grant
+from sessions_app.surfaces.agent_messages.signed_urls import FileAccess
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from tools_app import conf
@@ -21,29 +21,29 @@ from tools_app.storage.artifacts import ArtifactView
 
 _VISIBILITIES = ("user", "internal", "all")
 _DISPOSITIONS = ("inline", "attachment")
-_CONTENT = {"content": "text", "generation": "text"}
-# A file may be a page: it is shown as one of no site, and runs nothing.
+_CONTENT = {"content": "string", "generation": "string"}
+# A file may be an HTML page: browsers show it without an origin, and without scripts.
 _SANDBOX = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 class ArtifactList(AgentsView):
     def get(self, request: Request, run_id: str) -> Response:
-        run, visibility = self.agent_run(run_id), self.asked().get("visibility", "user")
+        run, visibility = self.agent_run(run_id), self.query_values().get("visibility", "user")
         if visibility not in _VISIBILITIES:
-            raise InvalidInput(f"visibility is one of {', '.join(_VISIBILITIES)}.", code="invalid_visibility")
+            raise InvalidInput(f"`visibility` must be one of {', '.join(_VISIBILITIES)}.", code="invalid_visibility")
         if visibility == "internal":
-            return Response([])  # nothing of ours lies among a run's files
+            return Response([])  # this server keeps no internal files among a run's files
         return Response([file.path for file in artifacts.list_artifacts(run.session.id)])
 
 
-class Artifact(AgentsView):
-    """`?url=1`: an address to read it by; else its bytes. PUT: an address to write it by."""
+class ArtifactDetail(AgentsView):
+    """GET: the bytes, or with `?url=1` a signed URL to read them. PUT: a signed URL to write them."""
 
     def get(self, request: Request, run_id: str, path: str) -> HttpResponse:
-        run, asked = self.agent_run(run_id), self.asked()
+        run, query = self.agent_run(run_id), self.query_values()
         path = artifact_names.own_path(run.id, path)
-        disposition, filename = _disposition(asked.get("disposition")), asked.get("filename", "")
-        if asked.get("url", "") in ("1", "true"):
+        disposition, filename = _disposition(query.get("disposition")), query.get("filename", "")
+        if query.get("url", "") in ("1", "true"):
             view = artifacts.find_artifact(run.session.id, path)
             return Response(signed(request, run, view.path, disposition, filename))
         return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
@@ -54,7 +54,7 @@ class Artifact(AgentsView):
 
 
 class ArtifactContent(AgentsView):
-    """A text with its generation, which whoever changes it gives back: an outdated one is 409."""
+    """A text and its generation. A PUT must carry the present generation, else it is answered with 409."""
 
     def get(self, request: Request, run_id: str, path: str) -> Response:
         run = self.agent_run(run_id)
@@ -62,63 +62,58 @@ class ArtifactContent(AgentsView):
         return Response({"path": view.path, "content": _as_text(data), "generation": view.sha256})
 
     def put(self, request: Request, run_id: str, path: str) -> Response:
-        run, told = self.agent_run(run_id), requests.checked(request.data, _CONTENT)
-        if "content" not in told or not told.get("generation"):
-            raise InvalidInput("content and generation are texts.", code="invalid_value")
+        run, body = self.agent_run(run_id), requests.checked(request.data, _CONTENT)
+        if "content" not in body or not body.get("generation"):
+            raise InvalidInput("`content` and `generation` are required.", code="invalid_value")
         path = artifact_names.own_path(run.id, path)
         known = artifacts.find_artifact(run.session.id, path)
         view = artifacts.write_artifact(
             run.session.id,
             path,
-            told["content"].encode(),
+            body["content"].encode(),
             run_id=None,
             agent_id="",
             media_type=known.media_type,
-            expected_sha256=told["generation"],
+            expected_sha256=body["generation"],
         )
         details = {"path": view.path, "source": "user_edit", "generation": view.sha256}
-        session_writes.post(run.session, message_types.update("", "artifact_updated", **details))
+        session_writes.post_message(run.session, message_types.update("", "artifact_updated", **details))
         return Response({"path": view.path, "generation": view.sha256})
 
 
 class Blob(AgentsView):
-    """The bytes, by an address that carries its own credential."""
+    """The bytes of a file, by a signed URL."""
 
     is_public = True
 
     def get(self, request: Request, token: str, name: str = "") -> HttpResponse:
-        grant, session = _granted(token, "get")
-        return send_file(*artifacts.read_artifact(session.id, grant.path), grant.disposition, grant.filename)
+        access, session = _access(token, "get")
+        return send_file(*artifacts.read_artifact(session.id, access.path), access.disposition, access.filename)
 
     def put(self, request: Request, token: str, name: str = "") -> Response:
-        grant, session = _granted(token, "put")
+        access, session = _access(token, "put")
         most, _ = conf.artifact_limits()
         data = request._request.read(most + 1)
         if len(data) > most:
-            raise BodyTooLarge(f"The file has more than {most:,} bytes.")
+            raise BodyTooLarge(f"The file is larger than {most:,} bytes.")
         media_type = (request.content_type or "").partition(";")[0]
-        view = artifacts.write_artifact(session.id, grant.path, data, run_id=None, agent_id="", media_type=media_type)
+        view = artifacts.write_artifact(session.id, access.path, data, run_id=None, agent_id="", media_type=media_type)
         return Response({"path": artifact_names.storage_path(session.id, view.path), "size": view.size_bytes})
 
 
 class FileUrl(AgentsView):
-    """`download-url` and `upload-url`: addresses of files by their path with the run's folder."""
+    """`download-url` and `upload-url`: signed URLs of files, by their storage path."""
 
     def post(self, request: Request, use: str) -> Response:
         body = requests.clean(requests.as_object(request.data))
         named = body.get("file" if use == "download-url" else "id") or body.get("name") or ""
         run_id, path = artifact_names.split_storage_path(named if isinstance(named, str) else "")
         if not path:
-            raise NotFound("Files lie in the folders of agent runs: agents/<run>/<path>.", code="no_such_file")
+            raise NotFound("File paths have the form agents/<run>/<path>.", code="no_such_file")
         run = self.agent_run(run_id)
         if use == "upload-url":
-            return Response(
-                {
-                    **signed_for_upload(request, run, path),
-                    "id": named,
-                    "mime_type": body.get("mime_type") or "application/octet-stream",
-                }
-            )
+            media_type = body.get("mime_type") or "application/octet-stream"
+            return Response({**signed_for_upload(request, run, path), "id": named, "mime_type": media_type})
         disposition = _disposition(body.get("disposition"))
         view = artifacts.find_artifact(run.session.id, path)
         shown = signed(request, run, view.path, disposition, str(body.get("name") or ""))
@@ -126,10 +121,10 @@ class FileUrl(AgentsView):
 
 
 class FileList(AgentsView):
-    """Paths of files that begin with `prefix`, which names a run's folder."""
+    """Storage paths that begin with `prefix`, which must contain a run's folder."""
 
     def get(self, request: Request) -> Response:
-        prefix = self.asked().get("prefix", "").lstrip("/")
+        prefix = self.query_values().get("prefix", "").lstrip("/")
         run_id = prefix.removeprefix("agents/").partition("/")[0]
         run = self.agent_run(run_id)
         files = [artifact_names.storage_path(run.id, file.path) for file in artifacts.list_artifacts(run.session.id)]
@@ -137,8 +132,8 @@ class FileList(AgentsView):
 
 
 def signed(request: Request, run: AgentRun, path: str, disposition: str, filename: str) -> dict[str, Any]:
-    grant = Grant("get", run.id, path, run.session.owner_id or 0, disposition, filename[:200])
-    return {"url": signed_urls.sign(_base_url(request), grant), "path": artifact_names.storage_path(run.id, path)}
+    access = FileAccess("get", run.id, path, run.session.owner_id or 0, disposition, filename[:200])
+    return {"url": signed_urls.sign(_base_url(request), access), "path": artifact_names.storage_path(run.id, path)}
 
 
 def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, Any]:
@@ -146,8 +141,8 @@ def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, A
         path = artifact_paths.checked(path)
     except artifact_paths.BadPathError as error:
         raise InvalidInput(str(error), code="bad_path") from None
-    grant = Grant("put", run.id, path, run.session.owner_id or 0)
-    return {"url": signed_urls.sign(_base_url(request), grant), "path": artifact_names.storage_path(run.id, path)}
+    access = FileAccess("put", run.id, path, run.session.owner_id or 0)
+    return {"url": signed_urls.sign(_base_url(request), access), "path": artifact_names.storage_path(run.id, path)}
 
 
 def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) -> HttpResponse:
@@ -159,23 +154,22 @@ def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) 
     return response
 
 
-def _granted(token: str, use: str) -> tuple[Grant, Session]:
-    grant = signed_urls.read(token)
-    if grant.use != use:
-        raise signed_urls.UrlRefused
+def _access(token: str, use: str) -> tuple[FileAccess, Session]:
+    """Return the access of a signed URL and its session. Raises UrlRefused."""
+    access = signed_urls.read(token)
     session = Session.objects.filter(
-        pk=UUID(grant.session_id), owner_id=grant.owner_id, owner__is_active=True, deleted_at=None
+        pk=UUID(access.session_id), owner_id=access.owner_id, owner__is_active=True, deleted_at=None
     ).first()
-    if session is None:
+    if access.use != use or session is None:
         raise signed_urls.UrlRefused
-    return grant, session
+    return access, session
 
 
-def _disposition(said: Any) -> str:
-    """As the client wants it, inline unless it says. Raises InvalidInput."""
-    if said not in (*_DISPOSITIONS, "", None):
-        raise InvalidInput("disposition is inline or attachment.", code="invalid_disposition")
-    return said or "inline"
+def _disposition(value: Any) -> str:
+    """Return the disposition, inline by default. Raises InvalidInput."""
+    if value not in (*_DISPOSITIONS, "", None):
+        raise InvalidInput("`disposition` must be inline or attachment.", code="invalid_disposition")
+    return value or "inline"
 
 
 def _base_url(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""What all plain views of this surface share: its errors, and the gate to a run by either of its two addresses."""
+"""The base of this surface's views."""
 
 from typing import Any, NoReturn
 
@@ -10,24 +10,24 @@ from sessions_app.surfaces.base.views import PlainView
 
 
 class AgentsView(PlainView):
-    """One resource. A run is named by its id alone, or by its workflow's and its id."""
+    """A resource of the protocol."""
 
     def agent_run(self, run_id: str, workflow_id: str = "") -> AgentRun:
         return agent_runs.access_run(self.principal.user, run_id, workflow_id)
 
-    def asked(self) -> dict[str, str]:
-        """The query, each name once."""
+    def query_values(self) -> dict[str, str]:
+        """Return the query parameters, the last value of each."""
         return {name: str(value) for name, value in self.request.query_params.items()}
 
 
-class Refused(AgentsView):
-    """A part of the protocol that is not offered here: 501 for every method, whoever asks."""
+class NotOfferedView(AgentsView):
+    """A part of the protocol that this server does not implement: 501 for every method."""
 
     what = ""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        raise errors.NotHere(self.what)
+        raise errors.NotOffered(self.what)
 
     def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:  # type: ignore[override]
-        raise errors.NotHere(self.what)
+        raise errors.NotOffered(self.what)

@@ -1,6 +1,4 @@
-"""Agent runs: start, list, search, read, restart, fork, end."""
-
-from typing import Any
+"""Agent runs: start, list, search, read, change, restart, fork, end."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,51 +15,38 @@ from sessions_app.surfaces.agent_messages import (
     signals,
 )
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
-from sessions_app.surfaces.agent_messages.errors import NotHere
+from sessions_app.surfaces.agent_messages.errors import NotOffered
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 
 _PROCESS = ("process_id", "process_definition")
+_LABELS = ("status", "activity_state", "title", "topic", "content", "tool_approval_mode", "model", "effort")
 _STATUS = {
-    "status": "text",
-    "activity_state": "text",
-    "title": "text",
-    "topic": "text",
-    "lessons_learned": "list",
-    "properties": "object",
-    "content": "text",
-    "disabled_mcp_collections": "list",
-    "tool_approval_mode": "text",
-    "model": "text",
-    "effort": "text",
-    "archive_state": "text",
-    "archived_at": "text",
-    "archive_version": "number",
-    "last_archive_error": "text",
-    "sequence": "number",
-    "process_state": "object",
+    **dict.fromkeys((*_LABELS, "archive_state", "archived_at", "last_archive_error"), "string"),
+    **dict.fromkeys(("lessons_learned", "disabled_mcp_collections"), "array"),
+    **dict.fromkeys(("properties", "process_state"), "object"),
+    **dict.fromkeys(("archive_version", "sequence"), "number"),
 }
-_REMEMBERED = ("properties", "disabled_mcp_collections", "tool_approval_mode")
+_STORED = ("properties", "disabled_mcp_collections", "tool_approval_mode")
 
 
 class RunList(AgentsView):
     def get(self, request: Request) -> Response:
-        runs, total, cursor = run_search.list_runs(self.principal.user, self.asked())
-        return Response(
-            {"items": [responses.agent_run(run) for run in runs], "total_count": total, "next_cursor": cursor}
-        )
+        runs, total, cursor = run_search.list_runs(self.principal.user, self.query_values())
+        items = [responses.agent_run(run) for run in runs]
+        return Response({"items": items, "total_count": total, "next_cursor": cursor})
 
     def post(self, request: Request) -> Response:
-        """Starts a run. An `Idempotency-Key` makes a repeated request the same one."""
+        """Start a run. Idempotent for an `Idempotency-Key`."""
         body = requests.as_object(request.data)
         if any(name in body for name in _PROCESS):
-            raise NotHere("The process engine")
+            raise NotOffered("The process engine")
         run = commands.start(self.principal, body, request.headers.get("Idempotency-Key", ""))
         return Response(responses.agent_run(run))
 
 
 class RunSearch(AgentsView):
     def get(self, request: Request) -> Response:
-        hits, total = run_search.search_runs(self.principal.user, self.asked())
+        hits, total = run_search.search_runs(self.principal.user, self.query_values())
         return Response({"hits": [responses.search_hit(run, score) for run, score in hits], "total": total})
 
 
@@ -70,10 +55,10 @@ class RunDetail(AgentsView):
         return Response(responses.agent_run(self.agent_run(run_id)))
 
     def delete(self, request: Request, run_id: str) -> Response:
-        """Ends the run. One that has ended stays as it is."""
-        reason = requests.clean(self.asked().get("reason", ""))[:1000]
-        outcome = signals.terminate(self.principal, self.agent_run(run_id), reason)
-        return Response({"message": outcome.message, **({"reason": reason} if reason else {})})
+        """End the run. Idempotent."""
+        reason = requests.clean(self.query_values().get("reason", ""))[:1000]
+        result = signals.terminate(self.principal, self.agent_run(run_id), reason)
+        return Response({"message": result.message, **({"reason": reason} if reason else {})})
 
 
 class RunRestart(AgentsView):
@@ -86,18 +71,18 @@ class RunFork(AgentsView):
         return Response(responses.agent_run(commands.fork(self.principal, self.agent_run(run_id))))
 
 
-class RunStatus(AgentsView):
-    """What a client may say about a run: its title, its labels, and that it has ended."""
+class RunStatusUpdate(AgentsView):
+    """Changes of a run's title, labels and status."""
 
     def post(self, request: Request, run_id: str) -> Response:
-        run, told = self.agent_run(run_id), requests.checked(request.data, _STATUS)
-        if title := told.get("title", "").strip():
+        run, changes = self.agent_run(run_id), requests.checked(request.data, _STATUS)
+        if title := changes.get("title", "").strip():
             services.rename_session(run.session, title[: services.LONGEST_TITLE])
-        kept = {name: told[name] for name in _REMEMBERED if name in told}
-        if kept or "topic" in told:
-            changed = {**run.kept.get("request", {}), **kept}
-            agent_runs.change(run.session, request=changed, topic=told.get("topic", run.kept.get("topic")))
-        self._set_status(run, told.get("status", ""))
+        stored = {name: changes[name] for name in _STORED if name in changes}
+        if stored or "topic" in changes:
+            topic = changes.get("topic", run.metadata.get("topic"))
+            agent_runs.update_metadata(run.session, request={**run.request, **stored}, topic=topic)
+        self._set_status(run, changes.get("status", ""))
         return Response(responses.agent_run(agent_runs.access_run(self.principal.user, run.id)))
 
     def _set_status(self, run: AgentRun, status: str) -> None:
@@ -115,20 +100,21 @@ class RunInternals(AgentsView):
 
 
 class RunDetails(AgentsView):
-    """The run as a workflow's record; its history on request."""
+    """The run as a workflow's record, with its history on request."""
 
     def get(self, request: Request, run_id: str, workflow_id: str = "") -> Response:
-        asked = self.asked()
-        form = asked.get("history_format", "")
-        if not form and asked.get("include_history", "") in ("true", "1"):
-            form = "events"
-        if form and form not in run_details.FORMATS:
-            raise InvalidInput(f"history_format is one of {', '.join(run_details.FORMATS)}.", code="invalid_format")
-        return Response(run_details.run_details(self.agent_run(run_id, workflow_id), form))
+        query = self.query_values()
+        history = query.get("history_format", "")
+        if not history and query.get("include_history", "") in ("true", "1"):
+            history = "events"
+        if history and history not in run_details.FORMATS:
+            known = ", ".join(run_details.FORMATS)
+            raise InvalidInput(f"`history_format` must be one of {known}.", code="invalid_format")
+        return Response(run_details.run_details(self.agent_run(run_id, workflow_id), history))
 
 
 class RunChildren(AgentsView):
-    """Child runs. There are none as long as agents launch none."""
+    """Child runs: always empty, agents cannot launch any yet."""
 
     def get(self, request: Request, run_id: str) -> Response:
         self.agent_run(run_id)
@@ -142,11 +128,11 @@ class ChildDetails(AgentsView):
 
 
 class ExecuteAsync(AgentsView):
-    """The older way to start: whatever else the body has is read over."""
+    """The older route to start a run. Ignores unknown keys."""
 
     def post(self, request: Request) -> Response:
         body = requests.as_object(request.data)
         known = ("interaction", "data", "interactive", "visibility", "config", "tags", "tool_names", "title")
-        wanted: dict[str, Any] = {name: body[name] for name in known if name in body}
-        run = commands.start(self.principal, wanted, request.headers.get("Idempotency-Key", ""))
-        return Response({"run_id": run.id, "workflow_id": f"{agent_runs.WORKFLOW}{run.id}"})
+        start = {name: body[name] for name in known if name in body}
+        run = commands.start(self.principal, start, request.headers.get("Idempotency-Key", ""))
+        return Response({"run_id": run.id, "workflow_id": run.workflow_id})

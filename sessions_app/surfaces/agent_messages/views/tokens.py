@@ -1,4 +1,4 @@
-"""The token server of this protocol: an API key, or a login's token, for a short-lived one that clients can read."""
+"""Issues short-lived session tokens, whose claims clients read, for an API key or the token of a login."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from sessions_app.surfaces.agent_messages.views.base import AgentsView
 
 
 class TokenIssue(AgentsView):
-    is_public = True  # `post` admits: a key that may only read comes in, too, for a token that may do no more
+    is_public = True  # `post` admits the caller: a read-only key gets a read-only token by POST
 
     def post(self, request: Request) -> Response:
         principal = admit_bearer(request._request, rate_limits.api_limit())

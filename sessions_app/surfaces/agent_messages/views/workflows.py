@@ -1,4 +1,4 @@
-"""What only the older addresses of runs have: by workflow and run."""
+"""Routes that only the older URLs of runs have: by workflow and run."""
 
 from typing import Any
 
@@ -6,59 +6,57 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.agent_messages import agent_runs, commands, requests, run_details, run_search, signals
+from sessions_app.surfaces.agent_messages import commands, requests, run_details, run_search, signals
+from sessions_app.surfaces.agent_messages.agent_runs import STATUSES, AgentRun
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 
-_STATUSES = {"running": "running", "completed": "completed", "failed": "failed", "canceled": "cancelled"}
-_STATUSES |= {"cancelled": "cancelled", "terminated": "cancelled", "created": "created"}
-_MOST = 200
-_REASON = {"reason": "text"}
+_STATUSES = {**{status: status for status in STATUSES}, "canceled": "cancelled", "terminated": "cancelled"}
 
 
 class WorkflowRuns(AgentsView):
-    """Runs by filters, the newest first, in pages."""
+    """Pages of runs by filters, newest first."""
 
     def post(self, request: Request) -> Response:
         body = requests.clean(requests.as_object(request.data))
-        runs, cursor = self._found(body)
+        runs, cursor = self._page(body)
         if body.get("interactive") in (True, False):
             runs = [run for run in runs if run.is_interactive == body["interactive"]]
         if state := body.get("activity_state"):
-            runs = [run for run in runs if run.is_working == (state == "working")]
+            runs = [run for run in runs if (run.activity == "working") == (state == "working")]
         shown: dict[str, Any] = {"runs": [run_details.workflow_run(run) for run in runs], "has_more": bool(cursor)}
         return Response({**shown, "next_page_token": cursor} if cursor else shown)
 
-    def _found(self, body: dict[str, Any]) -> tuple[list[agent_runs.AgentRun], str | None]:
-        status, size = body.get("status") or "", body.get("page_size") or 50
-        if status and str(status).lower() not in _STATUSES:
-            raise InvalidInput(f"status is one of {', '.join(_STATUSES)}.", code="invalid_status")
+    def _page(self, body: dict[str, Any]) -> tuple[list[AgentRun], str | None]:
+        status, size = str(body.get("status") or "").lower(), body.get("page_size") or 50
+        if status and status not in _STATUSES:
+            raise InvalidInput(f"`status` must be one of {', '.join(_STATUSES)}.", code="invalid_status")
         if isinstance(size, bool) or not isinstance(size, int | float) or size < 1:
-            raise InvalidInput("page_size is a number of at least 1.", code="invalid_page_size")
+            raise InvalidInput("`page_size` must be a number of at least 1.", code="invalid_page_size")
         if body.get("document_id") or body.get("rule_id") or body.get("event_name"):
-            return [], None  # nothing here is started by documents
+            return [], None  # documents do not start runs on this server
         query = {
-            "status": _STATUSES.get(str(status).lower(), ""),
-            "limit": str(int(min(size, _MOST))),
+            "status": _STATUSES.get(status, ""),
+            "limit": int(min(size, run_search.MOST)),
             "interaction": body.get("interaction"),
             "since": body.get("start"),
             "until": body.get("end"),
             "started_by": body.get("initiated_by"),
             "cursor": body.get("next_page_token"),
         }
-        asked = {name: str(said) for name, said in query.items() if said}
-        runs, _, cursor = run_search.list_runs(self.principal.user, asked)
+        given = {name: str(value) for name, value in query.items() if value}
+        runs, _, cursor = run_search.list_runs(self.principal.user, given)
         return runs, cursor
 
 
 class RunAction(AgentsView):
-    """`terminate` and `cancel`: both end the run."""
+    """The actions `terminate` and `cancel`, which both end the run."""
 
     def post(self, request: Request, workflow_id: str, run_id: str, action: str) -> Response:
         if action not in ("terminate", "cancel"):
-            raise InvalidInput("An action is terminate or cancel.", code="unknown_action")
-        reason = requests.checked(request.data, _REASON).get("reason", "")[:1000]
-        outcome = signals.terminate(self.principal, self.agent_run(run_id, workflow_id), reason)
-        return Response({"message": outcome.message})
+            raise InvalidInput("The action must be terminate or cancel.", code="unknown_action")
+        reason = requests.checked(request.data, {"reason": "string"}).get("reason", "")[:1000]
+        result = signals.terminate(self.principal, self.agent_run(run_id, workflow_id), reason)
+        return Response({"message": result.message})
 
 
 class RunInteraction(AgentsView):
@@ -67,17 +65,16 @@ class RunInteraction(AgentsView):
 
 
 class Execute(AgentsView):
-    """Starts a run of the agent of that name, or of the one that `vars.interaction` names."""
+    """Starts a run of the agent of the URL, or of the one that `vars.interaction` names."""
 
     def post(self, request: Request, name: str) -> Response:
         variables = requests.as_object(request.data).get("vars") or {}
         if not isinstance(variables, dict):
-            raise InvalidInput("vars is an object.", code="invalid_value", param="vars")
-        data = variables.get("data", variables)
-        wanted = {
+            raise InvalidInput("`vars` must be an object.", code="invalid_value", param="vars")
+        start = {
             "interaction": variables.get("interaction", name),
-            "data": data,
+            "data": variables.get("data", variables),
             "interactive": bool(variables.get("interactive", False)),
         }
-        run = commands.start(self.principal, wanted, request.headers.get("Idempotency-Key", ""))
-        return Response([{"run_id": run.id, "workflow_id": f"{agent_runs.WORKFLOW}{run.id}"}])
+        run = commands.start(self.principal, start, request.headers.get("Idempotency-Key", ""))
+        return Response([{"run_id": run.id, "workflow_id": run.workflow_id}])
