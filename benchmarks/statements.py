@@ -81,7 +81,7 @@ def count() -> dict[str, dict[str, float]]:
     engine = EngineThread()
 
     def ring(task_name: str, args: tuple[str, ...], **_: Any) -> None:
-        engine.ring(UUID(args[0]))
+        engine.nudge(UUID(args[0]))
 
     seen: list[tuple[dict[str, int], dict[str, int]]] = []
     with mock.patch.object(nudges, "send", ring):

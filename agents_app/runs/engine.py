@@ -1,6 +1,6 @@
-"""The engine: drives many runs on one event loop. Claims, asks `next_step`, performs, records, until a run rests.
+"""The engine: executes many runs on one event loop. It claims a run, calls its model and records the response.
 
-It holds nothing that is not in the database: dying at any point costs the open model call, no more.
+All state is in the database: a crash at any point loses the open model call only.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from tools_app.policy import emergency_stop
 
 logger = logging.getLogger(__name__)
 
-_STOPPED_SECONDS = 2.0  # that runs take to note that their model calls were stopped
+_STOPPED_SECONDS = 2.0  # for runs to handle that their model calls were stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,8 +45,12 @@ T = TypeVar("T")
 
 @dataclass
 class _Drive:
-    """One run being driven here. began: when its time was last accounted for, by the monotonic clock; tries: failed
-    tries of the present model call; reset: why viewers must forget text of the first step, if they must."""
+    """The execution of one claimed run.
+
+    tries: failed tries of the current model call
+    reset: the reason why viewers must discard text of the first step; empty if they need not
+    began: monotonic time up to which active seconds are accounted for
+    """
 
     claim: Claim
     live: LiveText
@@ -60,13 +64,13 @@ class _Drive:
         return time.monotonic() - self.began
 
     def spend(self, started_at: datetime) -> Spent:
-        """Account for the time since the last account."""
+        """Return the time since the last account, and start a new one."""
         seconds, self.began = self.elapsed, time.monotonic()
         return Spent(seconds, started_at)
 
 
 class Engine:
-    """The runs of one worker process. All methods belong to its event loop, but `ring`, which any thread may call."""
+    """The runs of one worker process. Only `nudge` may be called from outside its event loop."""
 
     def __init__(self, owner: UUID) -> None:
         self._owner = owner
@@ -75,19 +79,19 @@ class Engine:
         self._writer = StreamWriter(self._valkey)
         self._sending = self._loop.create_task(self._writer.run())
         self._drives: dict[UUID, _Drive] = {}
-        self._claims: list[float] = []  # when those that are still being made were begun, by the loop's clock
-        self._strays: dict[tuple[UUID, int], float] = {}  # run and fence: when it was first seen not to be driven
-        self._broken_off = self._looked_for = 0  # drives, each of which may have left a stray; so many at the last look
+        self._claims: list[float] = []  # start times of unfinished claims, by the loop's clock
+        self._orphans: dict[tuple[UUID, int], float] = {}  # (run, fence): time when it was first found without a drive
+        self._failed_drives = self._failures_checked = 0  # each failed drive may have left an orphaned claim
         self._tasks: set[asyncio.Task[bool]] = set()
         self._draining = False
-        self._time_is_up = False  # of the drain: no model call may go on
+        self._drain_expired = False  # no model call may continue
 
-    def ring(self, run_id: UUID) -> None:
-        """There may be something to do for this run. Ignored when all slots are taken: a freed one looks for itself."""
+    def nudge(self, run_id: UUID) -> None:
+        """Try to claim this run. Ignored while all slots are taken: a freed slot looks for a claimable run."""
         self._loop.call_soon_threadsafe(self.offer, run_id)
 
     def offer(self, run_id: UUID | None = None) -> None:
-        """Take the run, or the oldest claimable one, if a slot is free."""
+        """Start to claim the run, or the oldest claimable one, if a slot is free."""
         if self._draining or len(self._tasks) >= settings.KOMAND_RUN_SLOTS or run_id in self._drives:
             return
         task = self._loop.create_task(self._work(run_id))
@@ -95,22 +99,24 @@ class Engine:
         task.add_done_callback(self._free)
 
     def _free(self, task: asyncio.Task[bool]) -> None:
-        """A slot is free. We may have ignored a bell while all were taken: it takes what has waited longest. One that
-        looked and found nothing does not look again."""
+        """Free a slot. If all were taken, a nudge may have been ignored: claim the oldest claimable run.
+
+        A slot that found no run does not look again.
+        """
         were_full = len(self._tasks) >= settings.KOMAND_RUN_SLOTS
         self._tasks.discard(task)
         if were_full and not task.cancelled() and task.result():
             self.offer()
 
     async def look_after(self) -> None:
-        """Stop model calls that someone cancelled or stopped, or that another process took over; give back what nobody
-        drives."""
-        broken_off = self._broken_off
-        if not (self._drives or self._tasks or self._strays) and broken_off == self._looked_for:
+        """Stop the model calls of runs that were cancelled, stopped or claimed by another process; release orphaned
+        claims."""
+        failed_drives = self._failed_drives
+        if not (self._drives or self._tasks or self._orphans) and failed_drives == self._failures_checked:
             return
-        drives = list(self._drives.items())  # before the look: one that begins meanwhile may not be in it
+        drives = list(self._drives.items())  # before the read: a drive that starts meanwhile may not be in its result
         held = await in_db(lease.list_held, self._owner)
-        self._looked_for = broken_off
+        self._failures_checked = failed_drives
         for run_id, drive in drives:
             seen = held.get(run_id)
             if drive.call is None:
@@ -125,23 +131,25 @@ class Engine:
             await in_db(lease.release, run, self._owner, active_seconds=0.0)
 
     def _orphaned_claims(self, held: dict[UUID, Held]) -> list[Run]:
-        """Twice seen and not driven: claims whose drive broke off, say because the database went away. Not one that is
-        still being loaded, which was begun before it could be seen."""
+        """Return the runs that were twice found without a drive, for example because the database went away.
+
+        A run whose claim is still loading is not among them: its claim started before it could be found.
+        """
         now, oldest_claim = self._loop.time(), min(self._claims, default=math.inf)
-        before, self._strays = self._strays, {}
+        before, self._orphans = self._orphans, {}
         for run_id, seen in held.items():
             if run_id not in self._drives:
-                stray = run_id, seen.run.fence
-                self._strays[stray] = before.get(stray, now)
-        lost = [stray for stray, since in self._strays.items() if stray in before and since <= oldest_claim]
+                key = run_id, seen.run.fence
+                self._orphans[key] = before.get(key, now)
+        lost = [key for key, since in self._orphans.items() if key in before and since <= oldest_claim]
         return [held[run_id].run for run_id, _ in lost]
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new; let each run reach its step border within the time, then give the rest back."""
+        """Claim no more runs, let each reach the end of its step within the time, then release the others."""
         self._draining = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
-        self._time_is_up = True
+        self._drain_expired = True
         for drive in list(self._drives.values()):
             if drive.call:
                 drive.call.stop("drained")
@@ -152,26 +160,26 @@ class Engine:
         await self._valkey.aclose()
 
     async def _work(self, run_id: UUID | None) -> bool:
-        """Claim and drive. Whether it is worth looking for a further run."""
+        """Claim and execute a run. Return whether there may be another run to claim."""
         try:
             claim = await self._claim(run_id)
             if claim is None:
-                return run_id is not None  # another bell may have been ignored meanwhile
-            for tell in hooks.on_claim:
-                tell(claim.run.id, claim.run.conversation_id, claim.run.session_key)
+                return run_id is not None  # another nudge may have been ignored meanwhile
+            for notify in hooks.on_claim:
+                notify(claim.run.id, claim.run.conversation_id, claim.run.session_key)
             with context.bind(
                 request_id=claim.run.request_id,
                 actor=f"agent:{claim.run.agent.agent_id}",
                 session_id=str(claim.run.conversation_id),
                 run_id=str(claim.run.id),
             ):
-                await self._drive_to_rest(claim)
+                await self._execute(claim)
         except Fenced:
-            self._broken_off += 1
-            logger.info("run %s was taken over; this claim stops", run_id)
+            self._failed_drives += 1
+            logger.info("run %s was claimed by another process; this claim stops", run_id)
         except Exception:
-            self._broken_off += 1
-            logger.exception("driving run %s broke off", run_id)
+            self._failed_drives += 1
+            logger.exception("executing run %s failed", run_id)
         return True
 
     async def _claim(self, run_id: UUID | None) -> Claim | None:
@@ -182,7 +190,8 @@ class Engine:
         finally:
             self._claims.remove(began)
 
-    async def _drive_to_rest(self, claim: Claim) -> None:
+    async def _execute(self, claim: Claim) -> None:
+        """Execute a run until it waits, ends or is released."""
         live = LiveText(self._writer, claim.run.id, claim.fence)
         reset = "" if not claim.resumes else "retry" if claim.run.tries else "resumed"
         drive = self._drives[claim.run.id] = _Drive(claim, live, claim.run.tries, reset)
@@ -202,7 +211,7 @@ class Engine:
             raise
         except Exception as error:
             if is_away(error):
-                raise  # what that interrupts is no fault of the run: `look_after` gives it back
+                raise  # not a fault of the run: `look_after` releases it
             partial = drive.call.text if drive.call else ""
             await in_db(writes.end_early, claim, DEFECT, partial=partial, spent=drive.spend(timezone.now()))
             raise
@@ -214,13 +223,13 @@ class Engine:
         drive.live.begin(step.step, reset=drive.reset)
         drive.reset = ""
         try:
-            # As a rule it is open by now: through the database door it would wait behind other runs' writes.
+            # Usually it is open already; `in_db` would queue behind the writes of other runs.
             provider = registry.find_open(claim.provider)
             if provider is None:
                 provider = await in_db(registry.open_provider, claim.provider)
             request = build_request(claim, snapshot, may_call_tools=step.may_call_tools)
             drive.call = ModelCall(provider, request, drive.live)
-            if self._time_is_up:
+            if self._drain_expired:
                 drive.call.stop("drained")
             outcome = await drive.call.run(
                 seconds_left=snapshot.limits.active_seconds - snapshot.active_seconds - drive.elapsed
@@ -266,7 +275,7 @@ class Engine:
         self._loop.call_later(delay + 0.02, self.offer, drive.claim.run.id)
 
     async def _persist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A write that must not be lost: while the database is away, wait and try again; the fence decides then."""
+        """Retry a write while the database is away. Raises Fenced if another process has claimed the run by then."""
         tries = 0
 
         def attempt() -> T:
@@ -279,6 +288,5 @@ class Engine:
         except IntegrityError:
             if tries == 1:
                 raise
-            # It is there already: an earlier try was stored, and the database went away before it said so. Whoever
-            # claims the run next reads it.
+            # An earlier try was committed, but the database went away before confirming it. The next claim reads it.
             raise Fenced from None

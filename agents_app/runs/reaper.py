@@ -1,6 +1,6 @@
-"""Reaper and sweeper: one pass a second of guarded, idempotent updates, in every runs and web process.
+"""Reaper and sweeper: a pass of guarded, idempotent updates each second, in every runs and web process.
 
-It frees what dead processes hold, rings for what nobody rang for, and lets conversations store what they missed.
+Releases the runs of dead processes, re-sends lost nudges, and stores run ends that a conversation has not stored yet.
 """
 
 import asyncio
@@ -28,37 +28,37 @@ logger = logging.getLogger(__name__)
 
 _LOST_NUDGE_SECONDS = 2
 _AT_ONCE = 100
-# How long what could not be told is left alone: twice as long each time, so that it keeps nothing else waiting.
-_FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 2.0, 600.0
+# Exponential back-off of run ends that cannot be stored, so that they do not crowd out others.
+_FIRST_BACK_OFF_SECONDS, _MAX_BACK_OFF_SECONDS = 2.0, 600.0
 
-Ring = Callable[[UUID], None]
+Nudge = Callable[[UUID], None]
 
 
-def _ring_by_broker(run_id: UUID) -> None:
+def _nudge_by_broker(run_id: UUID) -> None:
     if not nudges.is_backed_up(transitions.QUEUE):
         nudges.send(transitions.ADVANCE, (str(run_id),), queue=transitions.QUEUE)
 
 
 @dataclass(frozen=True)
-class _Rest:
+class _BackOff:
     seconds: float
     until: float
 
 
 class Reaper:
-    """One process's reaper. `sweep` is synchronous and safe to run in any number of processes at once."""
+    """The reaper of one process. `sweep` is synchronous and safe to run in several processes at once."""
 
-    def __init__(self, ring: Ring = _ring_by_broker, *, clock: Callable[[], float] = monotonic) -> None:
-        """ring: tells whoever may claim it of a run that nobody rang for."""
+    def __init__(self, nudge: Nudge = _nudge_by_broker, *, clock: Callable[[], float] = monotonic) -> None:
+        """nudge: notifies the workers of a claimable run; clock: monotonic seconds."""
         self._observer = Observer()
-        self._ring = ring
+        self._nudge = nudge
         self._clock = clock
-        self._rests: dict[UUID, _Rest] = {}  # of ended runs whose conversation could not store the end
+        self._back_offs: dict[UUID, _BackOff] = {}  # of ended runs whose conversation could not store the end
 
     def sweep(self) -> None:
-        """A part that fails keeps no other from its work. Raises when the database is away: then none can work."""
+        """Run every part, even if another one fails. Raises if the database is away."""
         parts: list[Callable[[], object]] = [
-            self._free_dead,
+            self._recover_crashed,
             emergency_stop.end_stopped,
             self._sweep_tools,
             self._renudge,
@@ -71,70 +71,69 @@ class Reaper:
             except Exception as error:
                 if is_away(error):
                     raise
-                logger.exception("a part of a sweep failed; again in a second")
+                logger.exception("a part of a sweep failed; retrying in a second")
 
-    def _free_dead(self) -> None:
-        # Unordered: in the order of its ids the planner would walk through all the runs there are.
+    def _recover_crashed(self) -> None:
+        # Unordered: ordered by id, the planner would scan all runs.
         held = list(Run.objects.select_related("agent").filter(IS_OPEN, owner__isnull=False).order_by())
         dead = self._observer.dead({run.owner for run in held if run.owner})
         for run in held:
             if run.owner in dead and lease.recover_crashed(run):
-                logger.warning("run %s lost its worker %s; it goes on elsewhere", run.id, run.owner)
+                logger.warning("the worker %s of run %s died; the run was released", run.owner, run.id)
 
     def _sweep_tools(self) -> None:
         for run_id in tools.sweep(self._observer):
             transitions.refresh_waiting_on(run_id)
 
     def _renudge(self) -> None:
-        """Runs that could go on for longer than a nudge takes: the nudge or its worker was lost. What has begun goes
-        first."""
+        """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first."""
         due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
         begun = lease.claimable().filter(ready_at=None).order_by()
         waiting = lease.claimable().filter(ready_at__lte=due).order_by("ready_at")
         for forgotten in (begun, waiting):
             for run_id in forgotten.values_list("id", flat=True)[:_AT_ONCE]:
-                self._ring(run_id)
+                self._nudge(run_id)
 
     def _store_missed_ends(self) -> None:
         now, due = self._clock(), Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
-        resting = [run_id for run_id, rest in self._rests.items() if rest.until > now]
-        untold = Run.objects.filter(end_stored=False, ended_at__lt=due).exclude(pk__in=resting)
-        found = list(untold.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
+        waiting = {run_id: back_off for run_id, back_off in self._back_offs.items() if back_off.until > now}
+        missed = Run.objects.filter(end_stored=False, ended_at__lt=due).exclude(pk__in=waiting)
+        found = list(missed.order_by("ended_at").values_list("id", flat=True)[:_AT_ONCE])
         for run_id in found:
             try:
-                _tell(run_id)
+                _store_end(run_id)
             except Exception as error:
                 if is_away(error):
                     raise
-                self._let_rest(run_id)
+                waiting[run_id] = self._back_offs[run_id] = self._back_off(run_id)
             else:
-                self._rests.pop(run_id, None)
-        if len(found) < _AT_ONCE:  # all there are: what should have been among them was told by others, or is gone
-            self._rests = {run_id: rest for run_id, rest in self._rests.items() if rest.until > now}
+                self._back_offs.pop(run_id, None)
+        if len(found) < _AT_ONCE:  # other ends that had a back-off were stored by other processes, or deleted
+            self._back_offs = waiting
 
-    def _let_rest(self, run_id: UUID) -> None:
-        before = self._rests.get(run_id)
-        seconds = min(before.seconds * 2, _LONGEST_REST_SECONDS) if before else _FIRST_REST_SECONDS
-        self._rests[run_id] = _Rest(seconds, self._clock() + seconds)
-        logger.exception("the end of run %s could not be stored; again in %d s", run_id, seconds)
+    def _back_off(self, run_id: UUID) -> _BackOff:
+        before = self._back_offs.get(run_id)
+        seconds = min(before.seconds * 2, _MAX_BACK_OFF_SECONDS) if before else _FIRST_BACK_OFF_SECONDS
+        logger.exception("the end of run %s could not be stored; retrying in %d s", run_id, seconds)
+        return _BackOff(seconds, self._clock() + seconds)
 
 
-def _tell(run_id: UUID) -> None:
-    """Have the conversation store the end of a run, once."""
+def _store_end(run_id: UUID) -> None:
+    """Have the conversation store the end of a run, unless it has been stored."""
     with transaction.atomic():
         if Run.objects.filter(pk=run_id, end_stored=False).update(end_stored=True):
             audit.emit(conversation_port.get().run_ended(selectors.get_transcript(run_id)))
 
 
-async def loop(ring: Ring = _ring_by_broker) -> None:
-    """Sweep each second until cancelled. A failed pass is logged and the next one tries again.
+async def loop(nudge: Nudge = _nudge_by_broker) -> None:
+    """Sweep each second until cancelled. A failed pass is logged.
 
-    ring: in a process that claims runs itself, its own bell, so that work goes on without a broker.
+    nudge: a process that claims runs passes its own engine's, so that runs continue without a broker.
     """
-    reaper = Reaper(ring)
+    reaper = Reaper(nudge)
     while True:
         try:
             await in_db(reaper.sweep)
         except Exception:
-            logger.exception("a sweep failed; the next one is in a second")
+            logger.exception("a sweep failed; retrying in a second")
         await asyncio.sleep(1)

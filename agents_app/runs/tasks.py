@@ -1,4 +1,4 @@
-"""The Celery task of agents_app: it rings the engine's bell in the worker that happens to get it, no more."""
+"""The Celery task of agents_app. It nudges the engine of the worker that receives it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,10 @@ from agents_app.runs import worker
 
 
 def handle_on_receipt(task: Any, app: Any, consumer: Any) -> Callable[..., None]:
-    """A strategy (Celery's word for what a worker does with a message): ring where the message is received. Making a
-    request of it and passing that to a pool costs several times what a bell is worth."""
+    """Return a Celery strategy that runs the task where its message is received.
+
+    Celery's own strategy makes a request and passes it to a pool, which costs several times as much as the task.
+    """
 
     def receive(message: Any, body: Any, ack: Any, reject: Any, callbacks: Any, **_: Any) -> None:
         arguments, _keywords, _embedded = message.payload
@@ -24,6 +26,6 @@ def handle_on_receipt(task: Any, app: Any, consumer: Any) -> Callable[..., None]
     name="agents.advance_run", Strategy="agents_app.runs.tasks:handle_on_receipt"
 )
 def advance_run(run_id: str) -> None:
-    """There may be something to do for this run. Returns at once; the engine's thread claims it."""
+    """Nudge the engine to claim this run. Returns at once."""
     if worker.thread:
-        worker.thread.ring(UUID(run_id))
+        worker.thread.nudge(UUID(run_id))

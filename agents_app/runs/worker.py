@@ -1,4 +1,4 @@
-"""Puts the engine into a Celery worker: one thread with one event loop, started and drained with the worker."""
+"""The engine in a Celery worker: a thread with an event loop, started and drained with the worker."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ from tools_app.executions import loop_runner
 logger = logging.getLogger(__name__)
 
 QUEUE = "runs"
-_LOOK_SECONDS = 0.5
-_CHORES_END_SECONDS = 3.0  # at least, however long the runs took
+_CHECK_SECONDS = 0.5
+_CHORES_END_SECONDS = 3.0  # at least, even if the runs used up the drain's time
 
 
 class EngineThread:
-    """The thread that drives this process's runs."""
+    """The thread that executes this process's runs."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -35,20 +35,20 @@ class EngineThread:
         self._engine: Engine | None = None
         self._calls: loop_runner.LoopExecutions | None = None
         self._reaping: asyncio.Task[None] | None = None
-        self._looks: list[asyncio.Task[None]] = []
-        self._guests: list[asyncio.Task[None]] = []
+        self._checks: list[asyncio.Task[None]] = []
+        self._chores: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         owner = liveness.start("runs")
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._open(owner), self._loop).result()
 
-    def ring(self, run_id: UUID) -> None:
+    def nudge(self, run_id: UUID) -> None:
         if self._engine:
-            self._engine.ring(run_id)
+            self._engine.nudge(run_id)
 
     def stop(self) -> None:
-        """Drain: returns when every run rests or was given back."""
+        """Drain and return when every run waits, has ended or was released."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
@@ -58,12 +58,12 @@ class EngineThread:
     async def _open(self, owner: UUID) -> None:
         await in_db(_load_providers)
         self._engine, self._calls = Engine(owner), loop_runner.open_here(owner)
-        self._reaping = asyncio.create_task(reaper.loop(self._engine.ring))
-        self._looks = [
-            asyncio.create_task(_repeat("the runs", self._engine.look_after)),
-            asyncio.create_task(_repeat("the calls", self._calls.look_after)),
+        self._reaping = asyncio.create_task(reaper.loop(self._engine.nudge))
+        self._checks = [
+            asyncio.create_task(_repeat("runs", self._engine.look_after)),
+            asyncio.create_task(_repeat("tool executions", self._calls.look_after)),
         ]
-        self._guests = [asyncio.create_task(chore()) for chore in hooks.chores]
+        self._chores = [asyncio.create_task(chore()) for chore in hooks.chores]
         self._pulse = asyncio.create_task(liveness.keep_pulse())
 
     async def _close(self) -> None:
@@ -73,26 +73,26 @@ class EngineThread:
         ends_at = self._loop.time() + seconds
         if self._engine and self._calls:
             await asyncio.gather(self._engine.drain(seconds), self._calls.drain(seconds))
-        ending = [*self._looks, *self._guests]  # only now: what still works can be stopped until its end
+        ending = [*self._checks, *self._chores]  # only now: until here, a run could still be stopped
         for task in ending:
             task.cancel()
-        if ending:  # what the runs left of the time is theirs: a platform may be slow to take a message
+        if ending:  # they have the rest of the drain's time: a platform may be slow to accept a message
             await asyncio.wait(ending, timeout=max(ends_at - self._loop.time(), _CHORES_END_SECONDS))
         await registry.aclose_all()
         self._pulse.cancel()
 
 
-async def _repeat(what: str, look_after: Callable[[], Awaitable[None]]) -> None:
+async def _repeat(noun: str, check: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
-            await look_after()
+            await check()
         except Exception:
-            logger.exception("looking after %s failed; again in a moment", what)
-        await asyncio.sleep(_LOOK_SECONDS)
+            logger.exception("checking the %s failed; retrying in %s s", noun, _CHECK_SECONDS)
+        await asyncio.sleep(_CHECK_SECONDS)
 
 
 def _load_providers() -> None:
-    """Import the model SDKs that agents use now, so that no first message waits for that."""
+    """Import the model SDKs that agents use, so that the first message need not wait for it."""
     kinds = ModelProvider.objects.filter(is_enabled=True, agents__retired_at=None).values_list("kind", flat=True)
     for kind in set(kinds):
         try:
@@ -105,7 +105,7 @@ thread: EngineThread | None = None
 
 
 class EngineStep(bootsteps.StartStopStep):
-    """Worker bootstep: only a worker that consumes the `runs` queue drives runs."""
+    """The bootstep that starts the engine in workers that consume the `runs` queue."""
 
     requires = ("celery.worker.components:Pool",)
 

@@ -86,7 +86,7 @@ class EngineRig:
         if self.drops(task_name):
             return
         if task_name == "agents.advance_run" and self.engine:
-            self.engine.ring(UUID(args[0]))
+            self.engine.nudge(UUID(args[0]))
         elif task_name == "tools.execute_here":
             loop_runner.nudge(UUID(args[0]))
         elif task_name == "tools.execute":

@@ -88,7 +88,7 @@ def test_queued_runs_wait_and_go_on_when_it_is_lifted(rig: EngineRig) -> None:
     assert not lease.claimable().exists()
     rig.drops = lambda task: False
     assert rig.engine
-    rig.engine.ring(accepted.run_id)
+    rig.engine.nudge(accepted.run_id)
     assert Run.objects.get(pk=accepted.run_id).status == "queued"
     runs.resume_agents()
     assert rig.wait(accepted.run_id).answer == "Hi."

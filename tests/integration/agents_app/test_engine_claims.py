@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setattr(worker, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(worker, "_CHECK_SECONDS", 0.05)
     rig = EngineRig(monkeypatch)
     yield rig
     rig.stop()

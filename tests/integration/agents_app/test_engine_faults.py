@@ -30,7 +30,7 @@ ASKING = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
 
 @pytest.fixture
 def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setattr(worker, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(worker, "_CHECK_SECONDS", 0.05)
     rig = EngineRig(monkeypatch)
     yield rig
     rig.stop()

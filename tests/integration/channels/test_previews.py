@@ -154,7 +154,7 @@ def test_an_engine_that_stops_lets_another_go_on_with_the_same_message(rig: Engi
     rig.engine.stop()
     assert Delivery.objects.get().owner is None
     rig.start()
-    rig.engine.ring(Run.objects.get().id)
+    rig.engine.nudge(Run.objects.get().id)
     assert settle(rig) == ["sent"]
     assert platform.chat(-100777) == ["Begun and done"]
 
