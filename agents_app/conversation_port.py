@@ -1,4 +1,4 @@
-"""The one port through which runs know conversations. `sessions_app` implements it and registers at start."""
+"""The port by which runs use conversations. `sessions_app` implements it and registers at start."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,20 +10,22 @@ from audit_app.event_types import NewEvent
 
 class Conversations(Protocol):
     def history(self, run: RunView) -> Sequence[Message]:
-        """What was said before this run, oldest first. Synchronous, reads only."""
+        """Return the messages before this run, oldest first. Reads only."""
         ...
 
     def user_turns(self, run_id: UUID) -> Sequence[str]:
-        """The user turns that this run answers, oldest first."""
+        """Return the texts of the user turns that this run answers, oldest first."""
         ...
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
-        """Store what the run said. Called inside the transaction that ends the run, in a savepoint of its own; a
-        second call for the same run changes nothing. Returns the facts to emit (`message.completed`, …)."""
+        """Store the turns of an ended run and return the events to emit (`message.completed`, …). Idempotent.
+
+        Called inside the transaction that ends the run, in a savepoint of its own.
+        """
         ...
 
     def take_ordinal(self, conversation_id: UUID) -> int:
-        """Lock the conversation and give out the next place in its queue, in the caller's transaction."""
+        """Lock the conversation and return the next ordinal of its queue, in the caller's transaction."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Errors of the runs that callers need to tell apart."""
+"""Errors of runs."""
 
 from audit_app.kernel.errors import Conflict, RateLimited
 
@@ -22,4 +22,4 @@ class IdempotencyMismatch(Conflict):
 
 
 class Fenced(Exception):
-    """This claim is no longer the run's: whatever it wanted to write is void."""
+    """The run was claimed by another process or has ended: this claim's writes are void."""

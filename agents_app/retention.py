@@ -1,4 +1,4 @@
-"""How long recorded model calls are kept: what they said is in the conversation's turns and in the run by then."""
+"""Retention of recorded steps. Their texts are also in the conversation's turns and in the run."""
 
 from django.conf import settings
 from django.db.models import QuerySet

@@ -1,4 +1,4 @@
-"""Read agents, runs and steps, as frozen views."""
+"""Reads of agents, runs and steps, as frozen views."""
 
 from collections.abc import Collection
 from uuid import UUID, uuid4
@@ -12,7 +12,7 @@ from tools_app.types import ToolCall
 
 
 def get_agent(agent_id: str) -> Agent:
-    """The agent of that public id, with its provider. Raises NotFound for an unknown or retired one."""
+    """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
     agent = Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None).first()
     if agent is None:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
@@ -24,12 +24,8 @@ def list_agents(*, limit: int = 200, offset: int = 0) -> tuple[Agent, ...]:
     return tuple(rows.order_by("agent_id")[offset : offset + limit])
 
 
-def count_agents() -> int:
-    return Agent.objects.filter(retired_at=None).count()
-
-
 def get_run(run_id: UUID) -> RunView:
-    """Raises NotFound."""
+    """Return a run. Raises NotFound."""
     return run_view(_run(run_id))
 
 
@@ -44,7 +40,7 @@ _WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent")
 
 
 def get_options(run_id: UUID) -> RunOptions:
-    """What the run's message asked of it. Raises NotFound."""
+    """Return the options of the run's message. Raises NotFound."""
     stored = Run.objects.filter(pk=run_id).values_list("options", flat=True).first()
     if stored is None:
         raise NotFound("There is no such run.")
@@ -52,19 +48,19 @@ def get_options(run_id: UUID) -> RunOptions:
 
 
 def find_open_run(conversation_id: UUID) -> RunView | None:
-    """The active run of the conversation, else the first that waits in its queue."""
+    """Return the active run of the conversation, else the first of its queue."""
     runs = list_open_runs(conversation_id)
     return runs[0] if runs else None
 
 
 def find_last_run(conversation_id: UUID) -> RunView | None:
-    """The run that stands last in the conversation."""
+    """Return the run of the conversation with the highest ordinal."""
     run = Run.objects.select_related("agent").filter(conversation_id=conversation_id).order_by("-ordinal").first()
     return run_view(run) if run else None
 
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
-    """Queued, running and waiting runs, in the order they are worked on."""
+    """Return the queued, running and waiting runs, in the order of execution."""
     return tuple(run_view(row) for row in _OPEN_OF.fetch(conversation_id))
 
 
@@ -77,7 +73,7 @@ _OPEN_OF = CompiledObjects(
 
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
-    """Which of these conversations have an open run."""
+    """Return those of the conversations that have an open run."""
     rows = Run.objects.filter(IS_OPEN, conversation_id__in=conversation_ids)
     return frozenset(rows.values_list("conversation_id", flat=True))
 
@@ -97,13 +93,13 @@ def list_steps(run_id: UUID) -> tuple[StepView, ...]:
 
 
 def list_steps_of(run_ids: Collection[UUID]) -> list[tuple[UUID, StepView]]:
-    """The recorded steps of these runs, each with its run, in order."""
+    """Return the recorded steps of these runs, each with the run's id, in order."""
     rows = Step.objects.filter(run_id__in=run_ids).order_by("run_id", "index") if run_ids else ()
     return [(step.run_id, step_view(step)) for step in rows]
 
 
 def find_step_text(run_id: UUID, step: int) -> str | None:
-    """The recorded text of one step; for a run that ended without recording it, the text it kept."""
+    """Return the text of a step; if the run ended before recording it, the partial text that the run kept."""
     text = Step.objects.filter(run_id=run_id, index=step).values_list("text", flat=True).first()
     if text is not None:
         return text
@@ -125,7 +121,7 @@ def get_transcript(run_id: UUID, recorded: Snapshot | None = None) -> RunTranscr
 
 
 def run_view(run: Run) -> RunView:
-    """A frozen view of a row loaded with its agent."""
+    """Return the view of a row. The row has to be loaded with its agent."""
     waits_for_retry = run.waiting_on == WaitingOn.RETRY.value
     return RunView(
         id=run.id,

@@ -1,4 +1,4 @@
-"""What other apps may ask of runs (start, cancel, retry) and of agents (create, update, retire, restore)."""
+"""Writes of runs (start, cancel, retry) and agents (create, update, retire, restore) for other apps."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,11 +44,13 @@ def start_run(
     session_policy: Mapping[str, Any] | None = None,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> tuple[Run, list[NewEvent]]:
-    """Store a queued run and ring for it after commit. In the caller's transaction, which emits the returned facts.
+    """Store a queued run and nudge a worker after commit, in the caller's transaction, which emits the returned events.
 
-    user_turn_count: user turns it answers; session_policy: what its session forbids, from now on for this run. Raises
-    Stopped
-    while the agent may not act, IntegrityError when the ordinal is taken.
+    ordinal: place in the conversation's queue.
+    user_turn_count: number of user turns it answers.
+    session_policy: restrictions of its session, fixed for this run.
+
+    Raises Stopped if the agent is stopped, IntegrityError if the ordinal is taken.
     """
     emergency_stop.check_running(agent.agent_id)
     run = Run(
@@ -68,12 +70,14 @@ def start_run(
     return run, [event_of(run, events.RUN_QUEUED, {"ordinal": ordinal, "agent_id": agent.agent_id})]
 
 
-_NEW_RUN = CompiledInsert(Run, ready_at=Now())  # by the database's clock, as whoever claims it sees it
+_NEW_RUN = CompiledInsert(Run, ready_at=Now())  # the database's clock, by which runs are claimed
 
 
 def delay_run(run_id: UUID, seconds: float) -> bool:
-    """Let a run that nobody has begun start in that many seconds, or now. In the caller's transaction, which holds the
-    run's row then. False when it has begun already."""
+    """Start a run that was never claimed after this many seconds, or now, in the caller's transaction.
+
+    Locks the run's row. Return False if the run was claimed before.
+    """
     ready_at = Now() + timedelta(seconds=seconds) if seconds > 0 else Now()
     is_untouched = Q(status=RunStatus.QUEUED.value, owner=None, fence=0)
     if not Run.objects.filter(is_untouched, pk=run_id).update(ready_at=ready_at):
@@ -84,15 +88,17 @@ def delay_run(run_id: UUID, seconds: float) -> bool:
 
 
 def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
-    """Ask a run to end. One that nobody holds ends at once; the holder of another sees it within a second and keeps
-    its partial text. Asking twice changes nothing. False when the run was over already; raises NotFound."""
+    """Cancel a run. Idempotent; owns its transaction.
+
+    A run without an owner ends at once. The owner of any other ends it within a second and keeps its partial text.
+    Return False if the run had ended. Raises NotFound.
+    """
     with transaction.atomic():
-        # Locked: a holder that lets it go meanwhile would leave it parked, with nobody to see that it was asked to end.
+        # Locked: an owner that parked it meanwhile would not see the request, and no later claim would.
         run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
         if run is None:
             raise NotFound("There is no such run.")
-        asked = Run.objects.filter(pk=run_id, status__in=OPEN).update(cancel_requested_at=Now())
-        if not asked:
+        if not Run.objects.filter(pk=run_id, status__in=OPEN).update(cancel_requested_at=Now()):
             return False
         if run.owner is None:
             end(run, replace(CANCELLED, message=reason), held_by=None)
@@ -100,15 +106,18 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
 
 
 def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> ApprovalView:
-    """A person's decision about a call that a run waits for: the door for every surface.
+    """Store a decision about a tool call that a run waits for. Owns its transaction.
 
-    decision: allow_once | allow_run | allow_always | deny, among the approval's `choices`; note: for the model and the
-    record. Raises NotFound, InvalidInput (unknown_decision, choice_not_offered), AlreadyDecided (with the first
-    decision), ApprovalExpired; whether the person may decide is the caller's to know.
+    The caller checks that the actor may decide.
+    decision: allow_once | allow_run | allow_always | deny, among the approval's `choices`.
+    note: for the model and the audit log.
+
+    Raises NotFound, InvalidInput (unknown_decision, choice_not_offered), AlreadyDecided (with the first decision) or
+    ApprovalExpired.
     """
     with transaction.atomic():
         run_id = tools.get_approval(approval_id).run_id
-        # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
+        # Lock order: the run's row before those of its executions.
         run = Run.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run_id)
         decided = tool_services.decide_approval(
             approval_id,
@@ -123,12 +132,12 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
 
 
 def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_services.Answered] | None:
-    """Answer what a run asks the person, in the caller's transaction, which stores their words as a turn of the run and
-    emits the facts. The run goes on after commit.
+    """Answer the open question of a run, in the caller's transaction, which stores the text as a turn of the run and
+    emits the events. The run resumes after commit.
 
-    None, and nothing done, when it asks nothing any more. Returns the run, its row locked, and what was answered.
+    Return the run, with its row locked, and the answered question; or None, and do nothing, if no question is open.
     """
-    # The run's row first, as everywhere: what ends a run takes its executions' rows after it.
+    # Lock order: the run's row before those of its executions.
     run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(IS_OPEN, pk=run_id).first()
     answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
     if run is None or answered is None:
@@ -139,9 +148,10 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_serv
 
 
 def steer_open_run(conversation_id: UUID) -> Run | None:
-    """Give the conversation's last open run one more user turn, in the caller's transaction, which stores the turn.
+    """Add a user turn to the conversation's last open run, in the caller's transaction, which stores the turn.
 
-    Returns the run, its row locked and `user_turn_count` counted up; None when no run is open or it is being stopped.
+    Return the run, with its row locked and `user_turn_count` raised, or None if no run is open or it is being
+    cancelled. Raises Stopped if the agent is stopped.
     """
     rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, cancel_requested_at=None)
     last = rows.order_by("-ordinal").values_list("id", flat=True).first()
@@ -153,26 +163,29 @@ def steer_open_run(conversation_id: UUID) -> Run | None:
 
 
 def cancel_earlier_runs(conversation_id: UUID, ordinal: int, *, reason: str) -> int:
-    """Stop every open run of the conversation that stands before this place. The count that was asked to stop."""
+    """Cancel the open runs of the conversation before this ordinal. Return their number."""
     rows = Run.objects.filter(IS_OPEN, conversation_id=conversation_id, ordinal__lt=ordinal)
-    # From the last to the first: stopping the first would only start the second.
+    # The last one first: cancelling the first would start the second.
     earlier = list(rows.order_by("-ordinal").values_list("id", flat=True))
     return sum(cancel_run(run_id, reason=reason) for run_id in earlier)
 
 
 def retry_run(run_id: UUID, *, actor: str) -> UUID:
-    """Try an ended run's message again as a new run, last in its conversation; as long as that is open, asking again
-    gives the same. Raises NotFound, or Conflict when it has not ended or has ended well."""
+    """Retry the message of an ended run with a new run, the last of its conversation. Owns its transaction.
+
+    While that run is open, a repeated call returns the same id. Raises NotFound, or Conflict (not_retryable) if the run
+    is open or completed.
+    """
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
         if run is None:
             raise NotFound("There is no such run.")
         same = Run.objects.filter(IS_OPEN, conversation_id=run.conversation_id, options__retry_of=str(run_id))
-        if under_way := same.values_list("pk", flat=True).first():
-            return under_way
+        if open_retry := same.values_list("pk", flat=True).first():
+            return open_retry
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
-        again, facts = start_run(
+        retry, new_events = start_run(
             conversation_id=run.conversation_id,
             session_key=run.session_key,
             agent=run.agent,
@@ -182,16 +195,18 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             session_policy=run.session_policy,
             options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
         )
-        audit.emit(facts)
-        return again.id
+        audit.emit(new_events)
+        return retry.id
 
 
 DEFAULT_AGENT = "default"
 
 
 def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int | None = None, **fields: Any) -> Agent:
-    """A new agent. provider: its public name (empty: that of the default agent); fields: columns of Agent, among them
-    the skills it is to have, which use the owner's credentials.
+    """Create an agent. Owns its transaction.
+
+    provider: public name of the provider; empty for the default agent's.
+    fields: columns of Agent. The skills in `enabled_skill_ids` use the owner's credentials.
 
     Raises InvalidInput (unknown_provider, unknown_skill), Conflict (agent_exists; a retired agent keeps its id).
     """
@@ -209,9 +224,11 @@ def create_agent(*, agent_id: str, name: str, provider: str = "", owner_id: int 
 
 
 def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = None, **fields: Any) -> Agent:
-    """Change some of an agent's columns; runs under way see it at their next claim. Raises InvalidInput.
+    """Change columns of an agent. Open runs use them from their next claim. Owns its transaction.
 
-    skills_of: the user whose credentials the skills use that it is given, None for the installation's.
+    skills_of: the user whose credentials newly installed skills use; None for the installation's.
+
+    Raises InvalidInput (unknown_provider, unknown_skill).
     """
     wanted = fields.pop("enabled_skill_ids", None)
     if provider:
@@ -227,7 +244,7 @@ def update_agent(agent: Agent, *, provider: str = "", skills_of: int | None = No
 
 
 def retire_agent(agent: Agent) -> None:
-    """Take an agent out of use; its runs and sessions stay readable. The default agent cannot go (Conflict)."""
+    """Retire an agent; its runs and sessions stay readable. Raises Conflict for the default agent."""
     if agent.agent_id == DEFAULT_AGENT:
         raise Conflict("The default agent answers every new session; it cannot be deleted.", code="default_agent")
     with transaction.atomic():
@@ -236,7 +253,7 @@ def retire_agent(agent: Agent) -> None:
 
 
 def restore_agent(agent: Agent) -> bool:
-    """Take a retired agent back into use. False when it was not retired."""
+    """Restore a retired agent. Return False if it was not retired."""
     with transaction.atomic():
         if not Agent.objects.filter(pk=agent.pk, retired_at__isnull=False).update(retired_at=None):
             return False

@@ -1,4 +1,4 @@
-"""Gives skills to agents and takes them away. An agent's `enabled_skill_ids` is the list of what it has."""
+"""Installs skills for agents. An agent's `enabled_skill_ids` is the list of its installed skills."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,41 +15,40 @@ from tools_app.skills.registry import InstallView
 def install_skill(
     agent: Agent, skill_id: str, *, version: str = "", granted: Sequence[Any] | None = None, owner_id: int | None
 ) -> InstallView:
-    """See `registry.install`, whose errors it raises."""
+    """Install a skill with `registry.install`, which documents the arguments and errors. Owns its transaction."""
     with transaction.atomic():
         installed = registry.install(agent.agent_id, skill_id, version=version, granted=granted, owner_id=owner_id)
-        _note_installed(agent)
+        _store_skill_ids(agent)
         return installed
 
 
 def uninstall_skill(agent: Agent, skill_id: str) -> None:
-    """Raises NotFound."""
+    """Uninstall a skill. Owns its transaction. Raises NotFound."""
     with transaction.atomic():
         registry.uninstall(agent.agent_id, skill_id)
-        _note_installed(agent)
+        _store_skill_ids(agent)
 
 
 def set_skills(agent: Agent, skill_ids: Sequence[str], *, owner_id: int | None) -> None:
-    """Let the agent have just these: what it lacks is installed in its newest version with all that it requires, what
-    it has already stays as it is. Raises InvalidInput (unknown_skill)."""
+    """Make these the agent's only skills. Owns its transaction.
+
+    Missing skills are installed in the newest version, with all permissions that they require; installed ones stay as
+    they are. Raises InvalidInput (unknown_skill).
+    """
     with transaction.atomic():
         present = {installed.skill_id for installed in registry.list_installs(agent.agent_id)}
         for skill_id in sorted(present - set(skill_ids)):
             registry.uninstall(agent.agent_id, skill_id)
         for skill_id in dict.fromkeys(skill_ids):
             if skill_id not in present:
-                _install_newest(agent, skill_id, owner_id)
-        _note_installed(agent)
+                try:
+                    registry.install(agent.agent_id, skill_id, owner_id=owner_id)
+                except NotFound as error:
+                    raise InvalidInput(error.message, code=error.code) from None
+        _store_skill_ids(agent)
 
 
-def _install_newest(agent: Agent, skill_id: str, owner_id: int | None) -> None:
-    try:
-        registry.install(agent.agent_id, skill_id, owner_id=owner_id)
-    except NotFound as error:
-        raise InvalidInput(error.message, code=error.code) from None
-
-
-def _note_installed(agent: Agent) -> None:
+def _store_skill_ids(agent: Agent) -> None:
     present = [installed.skill_id for installed in registry.list_installs(agent.agent_id)]
     if present != agent.enabled_skill_ids:
         agent.enabled_skill_ids, agent.updated_at = present, timezone.now()

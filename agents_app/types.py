@@ -53,13 +53,17 @@ class Usage:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What one message asks of its run beyond the agent's set-up. instructions: added to the system prompt;
-    output_schema: JSON Schema that the answer, as JSON, has to fit; temperature and max_output_tokens go to the model;
-    note: what a surface keeps beside the run for itself, as JSON under its own name; retry_of: the run whose message it
-    tries again.
+    """Options of one message for its run, in addition to the agent's settings.
 
-    tools, mcp_servers: those that the run may use; may_widen: whoever asks might change the agent, so what they list
-    counts where the agent has it not, too. Else it only takes away."""
+    instructions: text that is appended to the system prompt
+    output_schema: JSON Schema of the answer
+    temperature, max_output_tokens: for the model
+    note: JSON that a surface stores with the run, under the surface's name
+    tools, mcp_servers: those that the run may use
+    may_widen: the sender may configure the agent, so `tools` and `mcp_servers` can add to the agent's, not only
+        restrict them
+    retry_of: id of the run that this run retries
+    """
 
     instructions: str = ""
     output_schema: dict[str, Any] | None = None
@@ -77,24 +81,26 @@ class RunOptions:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "RunOptions":
-        """Of what `to_dict` gave."""
+        """Return the options that `to_dict` stored."""
         fields = dict(stored)
         for name in {"tools", "mcp_servers"} & fields.keys():
             fields[name] = Scope.from_dict(fields[name])
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON of what differs from the default."""
+        """Return the values that differ from the defaults, as JSON."""
         differing = {name: value for name, value in vars(self).items() if value != getattr(RunOptions, name)}
         return {name: value.to_dict() if isinstance(value, Scope) else value for name, value in differing.items()}
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One model call. idle_seconds: longest silence of the stream; total_seconds: the whole call.
+    """One model call.
 
-    may_call_tools: False asks for an answer in words. The tools are named all the same, because a history with tool
-    calls is refused by some servers when no tools are.
+    may_call_tools: False demands a text. The tools are listed even then, because some servers reject a history with
+        tool calls if no tools are listed.
+    total_seconds: time limit of the call
+    idle_seconds: longest pause of the stream
     """
 
     model: str
@@ -118,7 +124,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """The whole response; the last thing a provider's stream yields. finish_reason: stop | tool_calls | length | …"""
+    """The whole response: the last item of a provider's stream. finish_reason: stop | tool_calls | length | …"""
 
     text: str = ""
     reasoning: str = ""
@@ -132,7 +138,7 @@ ModelChunk = TextDelta | ReasoningDelta | ModelResponse
 
 @dataclass(frozen=True)
 class Limits:
-    """An agent's limits for one message. active_seconds: time under lease; tools, waiting and queueing do not count."""
+    """An agent's limits for one message. active_seconds: time under lease, without tools, waiting and queueing."""
 
     tool_rounds: int = 10
     active_seconds: float = 120.0
@@ -148,9 +154,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class StepView:
-    """One recorded think: the whole response of one model call.
+    """A recorded step: the whole response of one model call.
 
-    index: place in the run, from 0; turns_seen: how many of the run's user turns the model had been shown.
+    index: place in the run, from 0; turns_seen: number of the run's user turns that the request contained.
     """
 
     index: int
@@ -164,10 +170,11 @@ class StepView:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that `next_step` looks at: recorded steps, executions, what was spent, what was asked of the run.
+    """The state of a run on which `next_step` decides.
 
-    user_turns: the run's own user turns, oldest first; more than one when it was steered. stopped, budget_refusal: why
-    the emergency stop, or the cost budget, lets it go no further; empty when they do.
+    user_turns: texts of the run's user turns, oldest first; several if it was steered
+    stopped, budget_refusal: the reason why the emergency stop, or the cost budget, forbids another model call; empty
+        if they do not
     """
 
     user_turns: tuple[str, ...]
@@ -182,7 +189,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run as other apps see it. conversation_id is opaque here; error_code is stable, error_message readable."""
+    """A run for other apps. conversation_id: opaque here; error_code: stable; error_message: for users."""
 
     id: UUID
     conversation_id: UUID
@@ -205,9 +212,10 @@ class RunView:
 
 @dataclass(frozen=True)
 class RunTranscript:
-    """Everything a run said and did, in order: what a conversation stores when the run ends.
+    """A run with its steps and executions: what a conversation stores when the run ends.
 
-    answer: the final text (may be partial when the run was cancelled or failed); executions in (step, call) order.
+    executions: ordered by step and call
+    answer: the final text; may be partial if the run was cancelled or failed
     """
 
     run: RunView
@@ -217,7 +225,7 @@ class RunTranscript:
 
     @property
     def answering_step(self) -> int:
-        """The step whose text the answer is: the last recorded one, or the one that was open when the run ended."""
+        """Return the step whose text is the answer: the last recorded one, or the one that was open at the end."""
         last = self.steps[-1] if self.steps else None
         is_recorded = last is not None and not last.tool_calls and last.text == self.answer
         return len(self.steps) - 1 if is_recorded else len(self.steps)

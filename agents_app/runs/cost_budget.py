@@ -1,4 +1,4 @@
-"""What agents' model calls cost in the last hour, against their budgets. Kept for agents that have such a budget."""
+"""Hourly cost budgets: the cost of agents' model calls, stored only for agents with such a budget."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,8 +11,10 @@ _WINDOW = timedelta(hours=1)
 
 
 def charge(agent: Agent, provider: ModelProvider, response: ModelResponse) -> None:
-    """Count one model call, in the caller's transaction. A server that counts no tokens is not free of cost: what it
-    wrote is taken at four characters a token."""
+    """Add the cost of a model call, in the caller's transaction.
+
+    If the server reports no tokens, the response is counted as one token per four characters.
+    """
     if _limit(agent) is None:
         return
     usage = response.usage
@@ -25,12 +27,12 @@ def charge(agent: Agent, provider: ModelProvider, response: ModelResponse) -> No
 
 
 def cost_of(provider: ModelProvider, usage: Usage) -> float:
-    """In the unit of the provider's prices, which are per 1,000 tokens."""
+    """Return the cost in the unit of the provider's prices, which are per 1,000 tokens."""
     return (usage.input_tokens * provider.input_price + usage.output_tokens * provider.output_price) / 1000
 
 
 def budget_refusal(agent: Agent) -> str:
-    """Why the agent's model is not asked now and when it will be, in words for the person; empty when it is."""
+    """Return the reason, for users, why the budget forbids a model call now; empty if it does not."""
     limit = _limit(agent)
     if limit is None:
         return ""
@@ -38,8 +40,8 @@ def budget_refusal(agent: Agent) -> str:
     found = recent.aggregate(cost=Sum("cost"), first=Min("minute"))
     if limit > 0 and (found["cost"] or 0.0) < limit:
         return ""
-    until = f" It goes on after {found['first'] + _WINDOW:%H:%M} UTC." if found["first"] and limit > 0 else ""
-    return f"The agent has used up its budget of {limit:g} an hour for its model.{until} An operator can raise it."
+    until = f" Try again after {found['first'] + _WINDOW:%H:%M} UTC." if found["first"] and limit > 0 else ""
+    return f"The agent has used up its model budget of {limit:g} per hour.{until} An operator can raise the budget."
 
 
 def _limit(agent: Agent) -> float | None:

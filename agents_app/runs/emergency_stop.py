@@ -1,4 +1,4 @@
-"""The emergency stop as runs see it: active ones end, their calls are killed, queued ones wait until it is lifted."""
+"""The emergency stop of runs: active runs end, their tool calls are killed, queued runs wait until it is lifted."""
 
 import logging
 
@@ -20,12 +20,12 @@ _AT_ONCE = 100
 
 
 def stop_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> ControlView:
-    """Let all agents, or the one of this public id, do nothing more. Owns its transactions.
+    """Stop all agents, or the one with this public id. Idempotent; owns its transactions.
 
-    What parks ends here and now, with its calls; what a model is speaking for ends within a second, by its holder;
-    what is queued waits, and nothing new is accepted. Raises NotFound for an unknown agent. Twice does no harm.
+    Waiting runs end at once, with their tool calls; the owners of running runs end them within a second; queued runs
+    wait, and no new run is accepted. Raises NotFound for an unknown agent.
     """
-    _check(scope)
+    _check_scope(scope)
     with transaction.atomic():
         status = emergency_stop.stop(scope, reason=reason)
     while end_stopped() == _AT_ONCE:
@@ -34,20 +34,20 @@ def stop_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> Control
 
 
 def resume_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> ControlView:
-    """Let them act again, and ring for what has waited."""
-    _check(scope)
+    """Lift the emergency stop and nudge for the runs that waited. Owns its transaction. Raises NotFound."""
+    _check_scope(scope)
     with transaction.atomic():
         status = emergency_stop.resume(scope, reason=reason)
         waiting = lease.claimable().order_by("ready_at").values_list("id", flat=True)
-        for run_id in waiting[:_AT_ONCE]:  # the sweeper rings for the rest
+        for run_id in waiting[:_AT_ONCE]:  # the sweeper nudges for the others
             nudge(ADVANCE, str(run_id), queue=QUEUE)
     return status
 
 
 def end_stopped() -> int:
-    """End active runs that are stopped and that nobody holds; the count, at most so many at a time.
+    """End at most _AT_ONCE active runs that are stopped and have no owner. Return their number. Idempotent.
 
-    Every reaper calls it each second: whatever parks after the stop is caught then. Guarded and idempotent.
+    Every reaper calls it each second, for runs that were parked after the stop.
     """
     if not emergency_stop.list_stopped():
         return 0
@@ -63,6 +63,6 @@ def end_stopped() -> int:
     return count
 
 
-def _check(scope: str) -> None:
+def _check_scope(scope: str) -> None:
     if scope and not Agent.objects.filter(agent_id=scope).exists():
         raise NotFound(f"There is no agent {scope!r}.", code="unknown_agent")

@@ -1,4 +1,4 @@
-"""Where apps above hang in what must live on the engine's loop or with the reaper. `komand.wiring` fills the lists."""
+"""Hooks by which apps above run code beside the engine and the reaper. `komand.wiring` fills the lists."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -6,17 +6,15 @@ from uuid import UUID
 
 from audit_app.liveness import Observer
 
-# Coroutines started beside the engine and cancelled when it has drained; each has what is left of the drain's time to
-# end in order, a moment at least.
+# Coroutines started beside the engine and cancelled when it has drained. Each has the rest of the drain's time to end.
 chores: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
-# Called by every reaper about each second: guarded, idempotent, in transactions of their own.
+# Called by every reaper about each second. Must be guarded and idempotent, and own their transactions.
 sweeps: list[Callable[[Observer], None]] = []
 
-# Told of each run that the engine here has claimed, on its loop: run id, conversation id, session key. Must return at
-# once.
+# Called on the engine's loop for each run that it has claimed, with run id, conversation id and session key. Must not
+# block.
 on_claim: list[Callable[[UUID, UUID, str], None]] = []
 
-# Called when a run here has begun to wait for a person's approval or answer, after that is stored. Synchronous; must
-# be quick.
+# Called after commit when a run of this process starts to wait for an approval or an answer. Synchronous; must be fast.
 on_ask: list[Callable[[], None]] = []

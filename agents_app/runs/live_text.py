@@ -1,4 +1,4 @@
-"""Writes a claim's live entries: text as it comes, coalesced; a snapshot after the stream was lost."""
+"""The live entries of a claim: coalesced pieces of text, and a snapshot after the stream was lost."""
 
 from uuid import UUID
 
@@ -21,7 +21,7 @@ class LiveText:
         return self._stream.fenced
 
     def begin(self, step: int, *, reset: str = "") -> None:
-        """Start step `step`. reset: why text of it that viewers may have seen is void (retry | resumed)."""
+        """Start a step. reset: the reason why viewers must discard its text (retry | resumed), if any."""
         self._step, self._text, self._length, self._reasoning_length = step, [], 0, 0
         if reset:
             self._stream.append(events.MESSAGE_RESET, {"reason": reset}, step=step)
@@ -40,5 +40,5 @@ class LiveText:
         self._reasoning_length += len(text)
 
     async def flush(self) -> None:
-        """Wait until what was added has been sent, so that viewers need not look it up when the step closes."""
+        """Wait until all text has been sent, so that viewers need not read it when the step closes."""
         await self._stream.flush()

@@ -1,4 +1,4 @@
-"""One model call, streamed: builds the request, sends text on as it comes, stops when it is told to."""
+"""A streamed model call: builds the request, forwards the text live, and can be stopped."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ from audit_app.kernel.errors import AppError
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The call ended before its time. why: cancelled | stopped | time_limit | drained | fenced; text: what had come."""
+    """A stopped call. why: cancelled | stopped | time_limit | drained | fenced; text: the text received so far."""
 
     why: str
     text: str
 
 
 def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> ModelRequest:
-    """The whole request of the next model call: prompt, history and this run's own steps, valid for any provider."""
+    """Return the request of the next model call: system prompt, history and this run's own steps."""
     agent, limits = claim.run.agent, snapshot.limits
     sign = tool_output_markers.sign_of(settings.SECRET_KEY, claim.run.conversation_id)
     lines = [tool.prompt_line for tool in claim.tools if tool.prompt_line]
@@ -49,7 +49,7 @@ def build_request(claim: Claim, snapshot: Snapshot, *, may_call_tools: bool) -> 
 
 
 def own_messages(snapshot: Snapshot) -> Sequence[Message]:
-    """What this run was asked, said and did so far, as messages: each user turn where the model was first shown it."""
+    """Return the messages of this run so far, with each user turn before the step that first answered it."""
     messages: list[Message] = []
     user_turns = [Message("user", text) for text in snapshot.user_turns]
     shown = 0
@@ -66,7 +66,7 @@ def own_messages(snapshot: Snapshot) -> Sequence[Message]:
 
 
 class ModelCall:
-    """One call in progress. `run` returns the whole response or why it was stopped; raises ProviderError."""
+    """A model call in progress."""
 
     def __init__(self, provider: Provider, request: ModelRequest, live: LiveText) -> None:
         self._provider = provider
@@ -80,12 +80,15 @@ class ModelCall:
         return "".join(self._pieces)
 
     def stop(self, why: str) -> None:
-        """Ask the call to end now, from the same event loop."""
+        """Stop the call. Must be called from its event loop."""
         if not self._stop.done():
             self._stop.set_result(why)
 
     async def run(self, *, seconds_left: float) -> ModelResponse | Interrupted:
-        """seconds_left: of the run's own time; the call's limits are in the request."""
+        """Return the whole response, or the reason why the call was stopped. Raises ProviderError.
+
+        seconds_left: rest of the run's active seconds; the limits of the call itself are in the request.
+        """
         reading = asyncio.create_task(self._read())
         waited_for: set[asyncio.Future[Any]] = {reading, self._stop}
         try:

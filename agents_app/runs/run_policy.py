@@ -1,4 +1,4 @@
-"""What an agent's row says about its runs: how far they may go, and what their tool calls may do. Writes nothing."""
+"""The limits of runs and the policies of their tool calls, from the rows of agents and runs. Reads only."""
 
 from django.conf import settings
 
@@ -9,11 +9,11 @@ from tools_app.policy import scope
 from tools_app.policy.rules import AgentPolicy, Budgets, SessionPolicy
 from tools_app.policy.scope import INHERIT, Scope, ScopeMode
 
-NOTHING_ASKED = RunOptions()
+NO_OPTIONS = RunOptions()
 
 
 def limits_of(run: Run) -> Limits:
-    """The limits of one message."""
+    """Return the limits of a run."""
     agent = run.agent
     return Limits(
         tool_rounds=agent.max_tool_rounds,
@@ -28,19 +28,18 @@ def limits_of(run: Run) -> Limits:
 
 
 def policy_of(run: Run) -> AgentPolicy:
-    """What the tool calls of this run may do, as far as its agent goes. What is taken away is `session_policy_of`."""
-    asked = RunOptions.from_dict(run.options)
-    return policy_of_agent(run.agent, asked if asked.may_widen else NOTHING_ASKED)
+    """Return the agent's policy for this run. `session_policy_of` restricts it further."""
+    options = RunOptions.from_dict(run.options)
+    return policy_of_agent(run.agent, options if options.may_widen else NO_OPTIONS)
 
 
-def policy_of_agent(agent: Agent, asked: RunOptions = NOTHING_ASKED) -> AgentPolicy:
-    """What an agent may do as it is set up now. Its folder goes by its id, which never changes. asked: by somebody who
-    might set it up."""
+def policy_of_agent(agent: Agent, options: RunOptions = NO_OPTIONS) -> AgentPolicy:
+    """Return an agent's policy by its current settings. options: of a sender who may configure the agent."""
     budgets = agent.budgets
     return AgentPolicy(
         autonomy=agent.autonomy,
-        tools=tools_of(agent, call=asked.tools),
-        mcp_servers=mcp_servers_of(agent, call=asked.mcp_servers),
+        tools=tools_of(agent, call=options.tools),
+        mcp_servers=mcp_servers_of(agent, call=options.mcp_servers),
         agent_id=agent.agent_id,
         allowed=tuple(agent.allowed_tools),
         denied=tuple(agent.denied_tools),
@@ -54,23 +53,23 @@ def policy_of_agent(agent: Agent, asked: RunOptions = NOTHING_ASKED) -> AgentPol
 
 
 def tools_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
-    """The tools it has, by name; None: every one."""
+    """Return the names of the agent's tools; None for all."""
     own, general = scope.of_nullable(agent.enabled_tools), scope.of_setting(settings.KOMAND_AGENT_TOOLS)
     return scope.resolve(call, own, network, general)
 
 
 def mcp_servers_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHERIT) -> tuple[str, ...] | None:
-    """The MCP servers whose tools it has; None: all of them."""
+    """Return the names of the MCP servers whose tools the agent has; None for all."""
     own = Scope(ScopeMode(agent.mcp_servers_mode), tuple(agent.mcp_servers))
     return scope.resolve(call, own, network, scope.of_setting(settings.KOMAND_AGENT_MCP_SERVERS))
 
 
 def session_policy_of(run: Run) -> SessionPolicy:
-    """What the session took away when it accepted the run's message, and what the message itself does without."""
-    kept, asked = run.session_policy, RunOptions.from_dict(run.options)
+    """Return the restrictions of the session when it accepted the run's message, and of the message itself."""
+    stored, options = run.session_policy, RunOptions.from_dict(run.options)
     return SessionPolicy(
-        is_readonly=bool(kept.get("readonly")),
-        denied=tuple(kept.get("deniedTools", ())),
-        tools=scope.resolve(asked.tools),
-        mcp_servers=scope.resolve(asked.mcp_servers),
+        is_readonly=bool(stored.get("readonly")),
+        denied=tuple(stored.get("deniedTools", ())),
+        tools=scope.resolve(options.tools),
+        mcp_servers=scope.resolve(options.mcp_servers),
     )

@@ -116,7 +116,7 @@ def test_a_run_ends_when_the_cost_of_its_hour_is_spent(rig: EngineRig) -> None:
     rig.agent(Reply(tool_calls=(ECHO,), usage=usage), Reply(("Never said.",), usage=usage), budgets={"costPerHour": 2})
     transcript = rig.wait(rig.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "budget_exhausted")
-    assert "budget of 2 an hour" in transcript.run.error_message
+    assert "budget of 2 per hour" in transcript.run.error_message
     later = rig.wait(rig.send("again").run_id)
     assert (later.run.error_code, later.steps) == ("budget_exhausted", ())
 
@@ -129,7 +129,7 @@ def test_prices_turn_tokens_into_cost() -> None:
         cost_budget.charge(agent, provider, ModelResponse(usage=Usage(2000, 1000)))
     cost_budget.charge(agent, provider, ModelResponse(text="x" * 4000))  # a server that counts nothing
     assert sum(Spending.objects.values_list("cost", flat=True)) == 11.0
-    assert "budget of 10 an hour" in cost_budget.budget_refusal(agent)
+    assert "budget of 10 per hour" in cost_budget.budget_refusal(agent)
     Spending.objects.update(minute=timezone.now() - timedelta(minutes=61))
     assert cost_budget.budget_refusal(agent) == ""
 
