@@ -1,10 +1,10 @@
-// Sets the colours before anything is painted, so that the page does not flash; tells the server our time zone.
+// Sets the theme before the first paint, so that the page does not flash, and the time zone cookie.
 (() => {
   try {
     const theme = localStorage.getItem("komand.theme");
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
   } catch {
-    // Storage may be closed to us: then the system's colours it is.
+    // Storage is unavailable: use the system's theme.
   }
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (zone && !document.cookie.includes(`komand_zone=${zone}`)) {

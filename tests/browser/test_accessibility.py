@@ -109,7 +109,7 @@ def test_a_request_for_approval(new_tab: NewTab, careful: str) -> None:
     chat.ask(tool="echo", args={"text": "to the moon"}, text="Done.")
     request = chat.page.locator(".approval[data-pending]")
     expect(request).to_be_visible()
-    request.get_by_text("Deny and say why").click()
+    request.get_by_text("Deny with a note").click()
     assert _violations(chat) == []
     request.get_by_role("button", name="Deny", exact=True).first.click()
     chat.wait_finished()

@@ -57,7 +57,7 @@ def test_it_appears_live_and_survives_a_reload(chat: ChatPage, new_tab: NewTab, 
 
 def test_a_denial_with_a_note_is_given_by_keyboard_alone(chat: ChatPage, careful: str) -> None:
     request = ask(chat, careful)
-    request.get_by_text("Deny and say why").focus()
+    request.get_by_text("Deny with a note").focus()
     chat.page.keyboard.press("Enter")
     note = request.get_by_label("Note to the agent")
     note.focus()

@@ -102,7 +102,7 @@ def test_colours_follow_the_system(new_tab: NewTab, system: str, ground: str) ->
 
 def test_chosen_colours_are_kept_and_there_before_the_first_paint(new_tab: NewTab) -> None:
     chat = new_tab(color_scheme="light").open()
-    button = chat.page.get_by_role("button", name="Colours")
+    button = chat.page.get_by_role("button", name="Theme")
     button.click()
     button.click()
     expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -240,6 +240,6 @@ def test_files_are_listed_as_they_are_written_and_lead_to_their_call(new_tab: Ne
     with chat.page.expect_download() as downloading:
         dialog.get_by_role("link", name=name, exact=True).tap()
     assert downloading.value.suggested_filename == name
-    dialog.get_by_role("link", name="Where it was written").tap()
+    dialog.get_by_role("link", name="Show in chat").tap()
     expect(dialog).to_be_hidden()
     expect(chat.page.locator(".call summary")).to_be_focused()

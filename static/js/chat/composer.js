@@ -1,4 +1,4 @@
-// The box to write in. A message is shown at once and sent by htmx under a key of its own: sent twice, it is one message.
+// The composer. A message is shown at once and sent by htmx with an idempotency key: sent twice, it is stored once.
 import { explain } from "./requests.js";
 import { newId } from "./ids.js";
 
@@ -24,7 +24,7 @@ class Composer {
   #log;
   #scroll;
   #isStart;
-  #isLeaving = false;
+  #isRedirecting = false;
 
   constructor(form, session, log, scroll) {
     this.#form = form;
@@ -46,14 +46,14 @@ class Composer {
     this.#box.focus();
   }
 
-  // Send what is in the box, or some other text.
+  // Send the text of the box, or the given text.
   send(text = this.#box.value) {
-    if (!text.trim() || this.#isLeaving) {
+    if (!text.trim() || this.#isRedirecting) {
       this.focus();
       return;
     }
-    // A new chat is made with its first message; a second one would make a second chat.
-    this.#isLeaving = this.#isStart;
+    // The first message creates the chat: a second one sent before the redirect would create another.
+    this.#isRedirecting = this.#isStart;
     const message = document.getElementById("sending-pattern").content.firstElementChild.cloneNode(true);
     const key = newId();
     message.id = `sending-${key}`;
@@ -77,10 +77,10 @@ class Composer {
     message.addEventListener("htmx:responseError", failed, { once: true });
     message.addEventListener("htmx:sendError", failed, { once: true });
     const sent = htmx.ajax("POST", this.#form.action, { source: message, target: message, swap: "none", values });
-    sent.catch(() => {}); // the events above tell of it
+    sent.catch(() => {}); // handled by the events above
   }
 
-  // Fragments of turns are placed by the log, wherever they were asked for.
+  // The log places turns, whichever element requested them.
   #takeTurn({ detail }) {
     if (detail.isError || !detail.serverResponse.trimStart().startsWith('<section class="turn"')) return;
     detail.shouldSwap = false;
@@ -90,7 +90,7 @@ class Composer {
   }
 
   #failed(message, xhr) {
-    this.#isLeaving = false;
+    this.#isRedirecting = false;
     message.querySelector(".sending-state").hidden = true;
     message.querySelector(".sending-failed").hidden = false;
     explain(xhr, message.querySelector(".sending-problem"));

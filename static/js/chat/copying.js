@@ -1,4 +1,4 @@
-// Copies code and answers.
+// Buttons that copy code and answers.
 import { announce } from "./log.js";
 
 const SHOWN = 1500;
@@ -8,7 +8,7 @@ export function setUpCopying() {
     const button = event.target.closest(".copy-code, .copy-message");
     if (!button) return;
     const done = await copy(textOf(button));
-    announce(done ? "Copied" : "Copying is not allowed here");
+    announce(done ? "Copied" : "The browser does not allow copying");
     if (done) confirm(button);
   });
 }
@@ -23,11 +23,11 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copyByHand(text); // no clipboard without TLS
+    return copySelection(text); // no clipboard API without TLS
   }
 }
 
-function copyByHand(text) {
+function copySelection(text) {
   const box = document.createElement("textarea");
   box.value = text;
   box.className = "sr-only";

@@ -1,4 +1,4 @@
-// Enter sends from the first moment on: until the rest of the scripts is there, as the form does without any.
+// Enter sends a message as a plain form until the other scripts are loaded.
 document.addEventListener("keydown", (event) => {
   const box = event.target;
   if (box.id !== "message" || event.defaultPrevented || event.isComposing) return;

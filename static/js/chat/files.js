@@ -1,11 +1,11 @@
-// The files of the session: a list that opens over the page and stays true while it is open.
+// The files of the session: a dialog that is kept up to date while it is open.
 
 const byId = (id) => document.getElementById(id);
 
-// announce: says something to those who listen to the page.
+// announce: sends a text to screen readers.
 export function setUpFiles(announce) {
   const dialog = byId("files");
-  if (!dialog) return; // a new chat has none
+  if (!dialog) return; // a new chat has no files
   byId("open-files").addEventListener("click", () => dialog.showModal());
   byId("files-list").addEventListener("htmx:afterSwap", count);
   dialog.addEventListener("click", (event) => {
@@ -13,11 +13,11 @@ export function setUpFiles(announce) {
     if (!origin) return;
     event.preventDefault();
     dialog.close();
-    if (!reveal(origin.hash.slice(1))) announce("That is further up: show older messages first.");
+    if (!reveal(origin.hash.slice(1))) announce("This is in an older message. Show older messages first.");
   });
 }
 
-// Apply what the server tells of the files.
+// Apply a frame with the list of files.
 export function showFiles({ html }) {
   const list = byId("files-list");
   if (!list) return;
@@ -31,7 +31,7 @@ function count() {
   byId("files-count").textContent = document.querySelectorAll("#files-list li").length || "";
 }
 
-// Go to the call that wrote a file. False when the page does not show it: then to where older ones are to be had.
+// Scroll to the call that wrote a file; if the page does not show it, scroll to the older messages and return false.
 function reveal(id) {
   const place = byId(id) ?? byId("older");
   place?.closest("details")?.toggleAttribute("open", true);

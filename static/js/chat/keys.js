@@ -1,10 +1,10 @@
-// Keyboard shortcuts, with the keys that people know from other chat pages.
+// Keyboard shortcuts, with the keys that other chat pages use.
 
 export function setUpKeys(composer, sidebar) {
   document.addEventListener("keydown", (event) => {
     if (event.isComposing) return;
     if (event.key === "Escape") escape(event, composer, sidebar);
-    else if (areOn() && !event.ctrlKey && !event.metaKey && !event.altKey && ASKED[event.key.toLowerCase()]) decide(event);
+    else if (areOn() && !event.ctrlKey && !event.metaKey && !event.altKey && DECISIONS[event.key.toLowerCase()]) decide(event);
     else if (areOn() && (event.ctrlKey || event.metaKey) && !event.altKey) shortcut(event, sidebar);
   });
 }
@@ -13,7 +13,7 @@ function areOn() {
   return document.getElementById("shortcuts-on").checked;
 }
 
-// The nearest thing that can be left or stopped.
+// Close the nearest open element, or stop the answer.
 function escape(event, composer, sidebar) {
   if (document.querySelector("dialog[open]")) return;
   if (event.shiftKey) {
@@ -32,15 +32,15 @@ function escape(event, composer, sidebar) {
   if (!stop.hidden) stop.click();
 }
 
-// Single letters, and only while a request for approval has the focus.
+// Single letters work only while a request for approval has the focus.
 function decide(event) {
-  const asked = event.target.closest?.(".approval");
-  if (!asked || event.target.matches("input, textarea")) return;
+  const approval = event.target.closest?.(".approval");
+  if (!approval || event.target.matches("input, textarea")) return;
   event.preventDefault();
-  asked.querySelector(`button[value="${ASKED[event.key.toLowerCase()]}"]`)?.click();
+  approval.querySelector(`button[value="${DECISIONS[event.key.toLowerCase()]}"]`)?.click();
 }
 
-const ASKED = { a: "allow_once", d: "deny" };
+const DECISIONS = { a: "allow_once", d: "deny" };
 
 function shortcut(event, sidebar) {
   const key = event.key.toLowerCase();

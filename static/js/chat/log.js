@@ -1,4 +1,4 @@
-// Applies to the page what the server tells: every act can come twice, and acts on what is over change nothing.
+// Applies the server's frames (acts) to the page. They are idempotent, and ignored for turns that have ended.
 import { showFiles } from "./files.js";
 import { GAP, StepText } from "./step-text.js";
 
@@ -11,16 +11,16 @@ export class Log {
   #unpainted = new Set();
   #frame = 0;
   #scroll;
-  #onNews;
+  #onChange;
 
-  // onNews: called when a run began or ended.
-  constructor(scroll, onNews) {
+  // onChange: called when a run has begun or ended, or waits for an approval.
+  constructor(scroll, onChange) {
     this.#scroll = scroll;
-    this.#onNews = onNews;
+    this.#onChange = onChange;
     setInterval(() => this.#countDown(), 250);
   }
 
-  // Apply acts in order. False when text is missing before one: then the rest is only applied if it goes on past gaps.
+  // Apply frames in order. Returns false if text is missing before one; the rest is then applied only with `pastGaps`.
   apply(acts, pastGaps = false) {
     let whole = true;
     this.#scroll.keeping(() => {
@@ -33,25 +33,25 @@ export class Log {
     return whole;
   }
 
-  // Show a turn that came as the answer to a request of ours.
+  // Show a turn that a request returned.
   show(html) {
     const turn = parsed(html, ".turn");
     if (turn) this.apply([{ do: "turn", run: turn.dataset.run, place: turn.dataset.place, html }]);
   }
 
-  // Bring what depends on the whole conversation up to date.
+  // Update everything that depends on the whole conversation.
   refresh() {
     const running = this.running();
     byId("stop").hidden = !running;
     document.body.toggleAttribute("data-busy", Boolean(running));
     this.#root.setAttribute("aria-busy", String(Boolean(running)));
-    const asking = this.#root.querySelector(".approval[data-pending]");
-    byId("skip-approval").hidden = !asking;
-    byId("skip-approval").href = asking ? `#${asking.id}` : "#log";
+    const pending = this.#root.querySelector(".approval[data-pending]");
+    byId("skip-approval").hidden = !pending;
+    byId("skip-approval").href = pending ? `#${pending.id}` : "#log";
     this.#countDown();
   }
 
-  // The run that is being answered just now, or undefined.
+  // The run in progress, or undefined.
   running() {
     return [...this.#root.querySelectorAll(".answer[data-open]")].find((answer) => !answer.querySelector("[data-queued]"))
       ?.dataset.run;
@@ -69,7 +69,7 @@ export class Log {
       case "text":
         return this.#takeText(act);
       case "forget":
-        this.#forgetText(act);
+        this.#discardText(act);
         break;
       case "call":
         this.#showCall(act);
@@ -99,20 +99,20 @@ export class Log {
     if (message) byId(`sending-${message}`)?.remove();
     const shown = byId(`turn-${run}`);
     if (shown) {
-      askAnew(shown, html);
+      updateQuestion(shown, html);
       return;
     }
     byId("welcome")?.remove();
     const next = [...this.#root.querySelectorAll(".turn")].find((other) => Number(other.dataset.place) > Number(place));
     if (next) swap(next, html, "beforebegin");
     else swap(this.#root, html, "beforeend");
-    this.#onNews();
+    this.#onChange();
   }
 
   #takeText(act) {
     const parts = this.#openParts(act.run);
     const step = parts && this.#step(parts, act.run, act.step);
-    if (!step) return true; // over, or recorded: the page has it
+    if (!step) return true; // the run has ended, or the page has the stored text
     const fresh = step.text.take(act);
     if (fresh === GAP) return false;
     if (fresh.length) swap(step.part.querySelector(".markdown"), fresh.join(""), "beforeend");
@@ -135,7 +135,7 @@ export class Log {
     return step;
   }
 
-  #forgetText({ run, step: number }) {
+  #discardText({ run, step: number }) {
     const key = `${run}/${number}`;
     const step = this.#steps.get(key);
     if (!step || step.part.hasAttribute("data-closed")) return;
@@ -143,7 +143,7 @@ export class Log {
     this.#steps.delete(key);
   }
 
-  // Once a picture of the screen, however often text comes.
+  // Paint once per animation frame, however often text comes.
   #paintSoon(step) {
     this.#unpainted.add(step);
     this.#frame ||= requestAnimationFrame(() => this.#scroll.keeping(() => this.#paint()));
@@ -164,7 +164,7 @@ export class Log {
     else swap(parts, html, "beforeend");
   }
 
-  // The text before a call is whole: what is still open of it stays as it is until the answer is stored.
+  // The text before a call is complete. Its open part stays unrendered until the answer is stored.
   #closeStep(parts, run, number) {
     this.#paint();
     parts.querySelector(`.text[data-step="${number}"]`)?.toggleAttribute("data-closed", true);
@@ -173,7 +173,7 @@ export class Log {
 
   #changeCall({ call, state, result }) {
     const card = byId(`call-${call}`);
-    // A word of passing that a call runs may be late; the result is final.
+    // The live event that a call has started may be late; the result is final.
     if (!card?.closest(".answer[data-open]") || card.hasAttribute("data-over")) return;
     swap(byId(`call-state-${call}`), state, "outerHTML");
     if (!result) return;
@@ -182,7 +182,7 @@ export class Log {
     if (byId(`call-state-${call}`).hasAttribute("data-bad")) card.open = true;
   }
 
-  // A request for approval as it stands now. What is typed into it is not lost by hearing of it again.
+  // Show a request for approval. A pending one that is shown already stays, with the text typed into it.
   #showApproval({ run, call, html, state, pending, say }) {
     const shown = byId(`approval-${call}`);
     if (!shown || (pending && shown.hasAttribute("data-pending"))) return;
@@ -195,7 +195,7 @@ export class Log {
       swap(byId(`call-state-${call}`), state, "outerHTML");
     }
     if (say) announce(say);
-    this.#onNews();
+    this.#onChange();
   }
 
   #showStatus({ run, html, say }) {
@@ -216,7 +216,7 @@ export class Log {
     for (const id of closed) byId(id)?.toggleAttribute("open", false);
     for (const key of [...this.#steps.keys()]) if (key.startsWith(`${run}/`)) this.#steps.delete(key);
     announce(say);
-    this.#onNews();
+    this.#onChange();
   }
 
   #openParts(run) {
@@ -228,12 +228,12 @@ export class Log {
       const seconds = Math.ceil((Date.parse(status.dataset.until) - Date.now()) / 1000);
       status.querySelector(".countdown").textContent = seconds > 0 ? ` in ${seconds} s` : "…";
     }
-    for (const asked of this.#root.querySelectorAll(".approval[data-until]")) {
-      const seconds = Math.ceil((Date.parse(asked.dataset.until) - Date.now()) / 1000);
-      const left = asked.querySelector(".countdown");
-      const words = seconds > 0 ? ` in ${duration(seconds)}` : " now";
-      if (left.textContent !== words) left.textContent = words;
-      asked.toggleAttribute("data-urgent", seconds < 60);
+    for (const approval of this.#root.querySelectorAll(".approval[data-until]")) {
+      const seconds = Math.ceil((Date.parse(approval.dataset.until) - Date.now()) / 1000);
+      const left = approval.querySelector(".countdown");
+      const text = seconds > 0 ? ` in ${duration(seconds)}` : " now";
+      if (left.textContent !== text) left.textContent = text;
+      approval.toggleAttribute("data-urgent", seconds < 60);
     }
   }
 }
@@ -242,8 +242,8 @@ function duration(seconds) {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
 
-// Something was added to a question while it is being answered.
-function askAnew(turn, html) {
+// Update the question, to which a message was added during the answer.
+function updateQuestion(turn, html) {
   const question = parsed(html, ".question");
   const shown = turn.querySelector(".question");
   if (question && shown?.textContent !== question.textContent) swap(shown, question.outerHTML, "outerHTML");
@@ -253,7 +253,7 @@ function parsed(html, selector) {
   return new DOMParser().parseFromString(html, "text/html").querySelector(selector);
 }
 
-// Show a step's open block: its draft, then its text. Code looks like code before its block is closed.
+// Show the open block of a step: its draft, then its plain text. An open code block looks like code.
 function paint({ draft, openText }, part) {
   const drafted = part.querySelector(".draft");
   if (Number(drafted.dataset.end ?? 0) !== (draft?.end ?? 0)) {
@@ -267,7 +267,7 @@ function paint({ draft, openText }, part) {
   open.textContent = fence ? shown.slice(fence[0].length) : shown;
 }
 
-// Say something to those who listen to the page.
-export function announce(words) {
-  byId("announcer").textContent = words;
+// Announce a text to screen readers.
+export function announce(text) {
+  byId("announcer").textContent = text;
 }

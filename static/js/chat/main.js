@@ -1,4 +1,4 @@
-// Wires the parts of the chat page together.
+// Sets up the chat page.
 import { setUpComposer } from "./composer.js";
 import { setUpCopying } from "./copying.js";
 import { setUpFiles } from "./files.js";

@@ -1,4 +1,4 @@
-// What a person sets for this browser: colours, answers only when finished, shortcuts.
+// Preferences of this browser: theme, complete answers only, keyboard shortcuts.
 
 const THEMES = ["system", "light", "dark"];
 
@@ -22,8 +22,8 @@ function theme() {
 }
 
 function nameTheme(button) {
-  const names = { system: "as the system", light: "light", dark: "dark" };
-  button.title = `Colours: ${names[theme()]}`;
+  const names = { system: "system", light: "light", dark: "dark" };
+  button.title = `Theme: ${names[theme()]}`;
   button.setAttribute("aria-label", button.title);
 }
 
@@ -49,6 +49,6 @@ function store(name, value) {
   try {
     localStorage.setItem(`komand.${name}`, value);
   } catch {
-    // It holds for this page then.
+    // Storage is unavailable: the setting lasts until the page is closed.
   }
 }

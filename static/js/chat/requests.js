@@ -1,4 +1,4 @@
-// What every request of htmx carries, what happens when one fails, and the question before some.
+// Requests of htmx: their headers, their errors, and the confirmation before some of them.
 import { newId } from "./ids.js";
 
 export function setUpRequests() {
@@ -10,28 +10,28 @@ export function setUpRequests() {
   });
   for (const name of ["htmx:responseError", "htmx:sendError"]) {
     body.addEventListener(name, (event) => {
-      if (isAsked(event)) explain(event.detail.xhr, document.getElementById("note"));
+      if (isByUser(event)) explain(event.detail.xhr, document.getElementById("note"));
     });
   }
   body.addEventListener("htmx:beforeRequest", (event) => {
-    if (isAsked(event)) document.getElementById("note").textContent = "";
+    if (isByUser(event)) document.getElementById("note").textContent = "";
   });
   body.addEventListener("htmx:confirm", askFirst);
 }
 
-// Did a person ask for it, and does nothing else say what became of it?
-function isAsked({ detail, target }) {
+// Whether the user made the request, and nothing else shows its result.
+function isByUser({ detail, target }) {
   return detail.requestConfig.triggeringEvent?.type !== "refresh" && !target.classList.contains("sending");
 }
 
-// Put into an element why a request failed, and what to do.
+// Show in an element why a request failed, and what to do.
 export function explain(xhr, element) {
   const answer = xhr.responseText;
   if (xhr.status && answer && !/^\s*<!doctype/i.test(answer)) {
     htmx.swap(element, answer, { swapStyle: "innerHTML" });
     return;
   }
-  element.textContent = inOwnWords(xhr);
+  element.textContent = messageFor(xhr);
   const reference = xhr.status && xhr.getResponseHeader("X-Request-Id");
   if (reference) {
     const line = document.createElement("span");
@@ -41,10 +41,10 @@ export function explain(xhr, element) {
   }
 }
 
-function inOwnWords({ status }) {
+function messageFor({ status }) {
   if (!status) return "The server cannot be reached. Check the connection and send again.";
   if (status === 403) return "This page is out of date. Reload it and try again.";
-  if (status === 413) return "That is too much at once. Make it shorter.";
+  if (status === 413) return "The message is too long. Shorten it and send again.";
   if (status >= 500) return `Something went wrong on the server (${status}). Try again in a moment.`;
   return `The server refused this (${status}).`;
 }

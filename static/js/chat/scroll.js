@@ -1,4 +1,4 @@
-// Keeps the newest words in view as long as the reader is at the end; otherwise offers to go there.
+// Keeps the newest text in view while the reader is at the end; otherwise offers a button to go there.
 
 const NEAR = 40; // pixels from the end that still count as the end
 
@@ -6,7 +6,7 @@ export class Scroll {
   #view = document.getElementById("scroll");
   #jump = document.getElementById("jump");
   #sticks = true;
-  #top = 0; // where the view was when we looked last
+  #top = 0; // the last known position
 
   constructor() {
     this.#view.addEventListener("scroll", () => this.#look(), { passive: true });
@@ -19,7 +19,7 @@ export class Scroll {
     this.toEnd();
   }
 
-  // Do something that changes the conversation, and stay at the end if that is where the reader is.
+  // Change the conversation, and stay at the end if the reader is there.
   keeping(change) {
     this.#look();
     const before = this.#view.scrollHeight;
@@ -36,7 +36,7 @@ export class Scroll {
     this.#jump.hidden = true;
   }
 
-  // Has the reader moved? Text that grows below does not count, and a step up is a step away from the end.
+  // Detect whether the reader has scrolled: growing text does not count, and any move up leaves the end.
   #look() {
     const { scrollHeight, scrollTop, clientHeight } = this.#view;
     const left = scrollHeight - scrollTop - clientHeight;
@@ -46,7 +46,7 @@ export class Scroll {
     this.#top = scrollTop;
   }
 
-  // What someone unfolds shall stay where it is.
+  // An element that the reader opens stays where it is.
   #holdStill() {
     this.#sticks = false;
   }

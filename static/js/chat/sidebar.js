@@ -21,7 +21,7 @@ class Sidebar {
   #timer = 0;
   #narrow = matchMedia("(max-width: 760px)");
 
-  // Show or hide it: as a drawer over the page, or as a column beside it. True when it was open.
+  // Show or hide the list: as a drawer over the page, or as a column beside it.
   toggle() {
     if (!this.#narrow.matches) {
       const { dataset } = document.body;
@@ -39,7 +39,7 @@ class Sidebar {
     return wasOpen;
   }
 
-  // All menus but the one that the target is in.
+  // Close all menus except the one that contains the target.
   closeMenus(target) {
     let closed = false;
     for (const menu of document.querySelectorAll(".menu[open]")) {
@@ -59,12 +59,12 @@ class Sidebar {
     if (document.visibilityState === "visible" && document.querySelector("#sessions .dot")) this.#refresh();
   }
 
-  // Not under the hands of someone who uses the list just now.
+  // Refresh the list unless the user is using it.
   #refresh() {
     if (!this.#isInUse) htmx.trigger("#search", "refresh");
   }
 
-  // Nor when they began to while the answer was on its way.
+  // Keep the list if the user has begun to use it since the request.
   keepInUse(event) {
     if (event.detail.requestConfig?.triggeringEvent?.type === "refresh" && this.#isInUse) event.detail.shouldSwap = false;
   }

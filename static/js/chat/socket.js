@@ -1,21 +1,21 @@
-// Follows a session over a WebSocket: comes back by itself after an interruption, from where it was.
+// Follows a session over a WebSocket. Reconnects automatically, and resumes from its cursor.
 import { announce } from "./log.js";
 
 const FIRST_DELAY = 1000;
 const LONGEST_DELAY = 30_000;
 const JITTER = 0.1;
 const TRIES = 10;
-const SILENCE = 75_000; // the server gives a sign of life each 30 s
+const HEARTBEAT_TIMEOUT = 75_000; // the server sends a heartbeat every 30 s
 const LOGIN = 4401;
-const FOR_GOOD = 4400; // and above: do not come back
+const FOR_GOOD = 4400; // and above: do not reconnect
 const MOST_GAPS = 3;
-const STANDS = 5000; // a connection that lasts so long counts as a good one
+const STABLE_AFTER = 5000; // a connection that lasts this long resets the back-off
 
 export function follow(session, cursor, log) {
   new Follower(session, cursor, log).connect();
 }
 
-// How long to wait before the n-th try (from 0): doubling, with some jitter so that not all pages come at once.
+// The back-off before a try (from 0): exponential, with jitter so that pages do not reconnect all at once.
 export function delayBefore(attempt, random = Math.random()) {
   return Math.min(FIRST_DELAY * 2 ** attempt, LONGEST_DELAY) * (1 + JITTER * (2 * random - 1));
 }
@@ -30,17 +30,17 @@ class Follower {
   #retryAt = 0;
   #isOver = false;
   #timer = 0;
-  #silence = 0;
-  #standing = 0;
+  #heartbeatTimer = 0;
+  #stableTimer = 0;
 
   constructor(session, cursor, log) {
     this.#address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/chat/${session}`;
     this.#cursor = cursor;
     this.#log = log;
-    document.getElementById("reconnect").addEventListener("click", () => this.#again());
-    addEventListener("online", () => this.#wake());
-    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.#wake());
-    setInterval(() => this.#tellWait(), 500);
+    document.getElementById("reconnect").addEventListener("click", () => this.#reconnect());
+    addEventListener("online", () => this.#reconnectNow());
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.#reconnectNow());
+    setInterval(() => this.#showWait(), 500);
   }
 
   connect() {
@@ -49,27 +49,27 @@ class Follower {
     const socket = (this.#socket = new WebSocket(`${this.#address}?cursor=${encodeURIComponent(this.#cursor)}`));
     socket.addEventListener("message", (event) => socket === this.#socket && this.#take(JSON.parse(event.data)));
     socket.addEventListener("close", (event) => socket === this.#socket && this.#lost(event.code));
-    this.#expectLife();
+    this.#expectHeartbeat();
   }
 
   #take({ cursor, acts }) {
     banner("");
-    this.#standing ||= setTimeout(() => (this.#attempt = 0), STANDS);
-    this.#expectLife();
+    this.#stableTimer ||= setTimeout(() => (this.#attempt = 0), STABLE_AFTER);
+    this.#expectHeartbeat();
     if (!acts) return;
-    // Text that stays missing comes with the stored answer; what else has happened must not wait for it.
+    // Text that stays missing comes with the stored answer; other updates must not wait for it.
     const pastGaps = this.#gaps >= MOST_GAPS;
     const whole = this.#log.apply(acts, pastGaps);
     if (!whole && !pastGaps) {
-      this.#missing();
+      this.#handleGap();
       return;
     }
     if (whole) this.#gaps = 0;
     this.#cursor = cursor;
   }
 
-  // Text is missing: ask again from the last fact.
-  #missing() {
+  // Text is missing: reconnect, and resume from the last stored event.
+  #handleGap() {
     this.#gaps += 1;
     this.#drop();
     this.#timer = setTimeout(() => this.connect(), FIRST_DELAY / 4);
@@ -81,7 +81,7 @@ class Follower {
     if (code === LOGIN) {
       location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
     } else if (this.#isOver) {
-      banner("This chat is no longer here.");
+      banner("This chat is no longer available.");
     } else if (this.#attempt >= TRIES) {
       banner("The connection is lost.", true);
       announce("The connection is lost.");
@@ -89,45 +89,45 @@ class Follower {
       const wait = delayBefore(this.#attempt++);
       this.#retryAt = Date.now() + wait;
       this.#timer = setTimeout(() => this.connect(), wait);
-      this.#tellWait();
+      this.#showWait();
     }
   }
 
-  #again() {
+  #reconnect() {
     this.#attempt = 0;
     banner("Connecting…");
     this.connect();
   }
 
-  // The network or the tab is back: no need to wait for the next try, and one more after the last.
-  #wake() {
+  // The network or the tab is back: reconnect at once, also after the last try.
+  #reconnectNow() {
     if (!this.#socket && !this.#isOver) this.connect();
   }
 
-  #expectLife() {
-    clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => this.#lost(0), SILENCE);
+  #expectHeartbeat() {
+    clearTimeout(this.#heartbeatTimer);
+    this.#heartbeatTimer = setTimeout(() => this.#lost(0), HEARTBEAT_TIMEOUT);
   }
 
   #drop() {
-    for (const timer of [this.#silence, this.#timer, this.#standing]) clearTimeout(timer);
-    this.#standing = 0;
+    for (const timer of [this.#heartbeatTimer, this.#timer, this.#stableTimer]) clearTimeout(timer);
+    this.#stableTimer = 0;
     const socket = this.#socket;
     this.#socket = null;
     socket?.close();
   }
 
-  #tellWait() {
+  #showWait() {
     if (!this.#retryAt) return;
     const seconds = Math.ceil((this.#retryAt - Date.now()) / 1000);
     banner(seconds > 0 ? `The connection is interrupted. Trying again in ${seconds} s…` : "Connecting…");
   }
 }
 
-function banner(words, offersButton = false) {
+function banner(text, offersButton = false) {
   const element = document.getElementById("banner");
   const status = element.querySelector("[role=status]");
-  if (status.textContent !== words) status.textContent = words;
-  element.hidden = !words;
+  if (status.textContent !== text) status.textContent = text;
+  element.hidden = !text;
   document.getElementById("reconnect").hidden = !offersButton;
 }

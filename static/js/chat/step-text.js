@@ -1,10 +1,10 @@
-// The streamed text of one step, proved by its offsets: what comes twice is cut, what is missing is noticed.
+// The streamed text of one step. By its offsets, duplicates are cut and gaps are detected.
 
 export const GAP = Symbol("gap");
 
 export class StepText {
-  // done: how far the text stands in the page as finished HTML, in code points; open: the code points after that.
-  // draft: {end, html} for the first of those, until they are finished.
+  // done: length in code points of the text that the page shows as finished HTML; open: the code points after it.
+  // draft: {end, html} of the beginning of the open text, until it is finished.
   done = 0;
   open = [];
   draft = null;
@@ -13,12 +13,12 @@ export class StepText {
     return this.done + this.open.length;
   }
 
-  // The text that no HTML stands for yet.
+  // The text that has no HTML yet.
   get openText() {
     return this.open.slice(this.draft ? this.draft.end - this.done : 0).join("");
   }
 
-  // Take what an act brings. Returns the HTML of the blocks that are new, or GAP (and nothing is taken).
+  // Take a frame. Returns the HTML of the new blocks, or GAP, and then takes nothing.
   take({ offset, text, blocks, draft }) {
     let done = this.done;
     const fresh = [];
