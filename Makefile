@@ -29,7 +29,7 @@ test: $(VENV)/.installed-dev ## the tests of every change, on SQLite and on Post
 	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole"
 
 test-all: test ## and whole installations, a real browser, every crash point, everything on PostgreSQL
-	$(PY) -m pytest -n $(JOBS) -m whole
+	$(PY) -m pytest -n $(JOBS) -m "whole and not chaos and not npm"
 	$(PY) -m tests.on_postgres -n $(JOBS) -m "one_database or whole"
 
 lint: $(VENV)/.installed-dev ## everything that can be checked without running it
