@@ -35,7 +35,7 @@ def test_a_high_risk_call_is_approved_on_the_page_and_proved(
     live_komand: LiveKomand, new_tab: NewTab, api: httpx2.Client
 ) -> None:
     demo = subprocess.Popen(
-        [sys.executable, "-u", "manage.py", "demo_trust"],
+        [sys.executable, "-u", "-m", "tests.support.trust_demo"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

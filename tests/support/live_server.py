@@ -63,8 +63,12 @@ class LiveKomand:
         return parsed
 
     def manage(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
-        """Run a command of manage.py for this installation; it has so long."""
-        command = [sys.executable, "manage.py", *arguments]
+        """Run a command of manage.py for this installation. seconds: after which it is killed."""
+        return self.run("manage.py", *arguments, seconds=seconds)
+
+    def run(self, *arguments: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+        """Run Python with these arguments for this installation. seconds: after which it is killed."""
+        command = [sys.executable, *arguments]
         environment = {**self.environment, "KOMAND_DATA_DIR": str(self.data_dir)}
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 

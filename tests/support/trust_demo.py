@@ -1,34 +1,44 @@
-"""What `manage.py demo_trust` shows: a high-risk call waits for a person, runs and is proved; a forgery is not.
+"""A high-risk tool call on a running installation: it waits for approval, its receipt verifies, forgeries fail.
 
-It goes the way of every message: through the running workers, whose model is a script here.
+`python -m tests.support.trust_demo [--approve]`, with KOMAND_DATA_DIR of the installation. The run goes through the
+installation's own workers, with a scripted model. Exit code 0 if everything holds.
 """
 
+import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Callable
 from copy import copy
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.contrib.auth.models import User
-from django.db import transaction
-from django.utils import timezone
+import django
 
-from agents_app import selectors as runs
-from agents_app import services, skills
-from agents_app.models import Agent, ModelProvider
-from agents_app.types import RunTranscript
-from audit_app.kernel import context
-from audit_app.kernel.errors import NotFound, Unavailable
-from audit_app.models import AuditEntry
-from sessions_app.approvals import decisions
-from sessions_app.models import Session
-from sessions_app.services import Accepted, NewMessage, open_session, receive
-from tools_app import selectors as tools
-from tools_app.models import ToolExecution
-from tools_app.receipts import receipts
-from tools_app.skills import registry
-from tools_app.types import ApprovalView, ExecutionStatus
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "komand.settings.web")
+django.setup()
+
+from django.conf import settings  # noqa: E402
+from django.contrib.auth.models import User  # noqa: E402
+from django.db import transaction  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from agents_app import selectors as runs  # noqa: E402
+from agents_app import services, skills  # noqa: E402
+from agents_app.models import Agent, ModelProvider  # noqa: E402
+from agents_app.types import RunTranscript  # noqa: E402
+from audit_app.kernel import context  # noqa: E402
+from audit_app.kernel.errors import NotFound, Unavailable  # noqa: E402
+from audit_app.models import AuditEntry  # noqa: E402
+from sessions_app.approvals import decisions  # noqa: E402
+from sessions_app.models import Session  # noqa: E402
+from sessions_app.services import Accepted, NewMessage, open_session, receive  # noqa: E402
+from tools_app import selectors as tools  # noqa: E402
+from tools_app.models import ToolExecution  # noqa: E402
+from tools_app.receipts import receipts  # noqa: E402
+from tools_app.skills import registry  # noqa: E402
+from tools_app.types import ApprovalView, ExecutionStatus  # noqa: E402
 
 AGENT = "demo-trust"
 _SKILL = {
@@ -146,3 +156,33 @@ def _until(look: Callable[[], T | None], seconds: float, otherwise: str) -> T:
             raise Unavailable(otherwise)
         time.sleep(_LOOK_SECONDS)
     return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--approve", action="store_true", help="approve the call instead of waiting for a user")
+    approves = parser.parse_args().approve
+    user = User.objects.filter(is_active=True, is_staff=True).order_by("pk")[0]
+    session = prepare(user)
+    accepted, approval = ask(user, session)
+    _print(f"The agent asks for {approval.tool}, risk {approval.risk}: {approval.reason}")
+    if approves:
+        approve(user, approval)
+    else:
+        _print(f"Approve it at /chat/{session.pk}, logged in as {user.username}.")
+    seconds = 60 if approves else 60 * settings.KOMAND_APPROVAL_MINUTES + 60
+    transcript = wait_for_end(accepted.run_id, seconds)
+    _print(f"The run has {transcript.run.status}: {transcript.answer or transcript.run.error_message}")
+    for line in check(transcript):
+        _print(line)
+    _print("All of it holds.")
+    return 0
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,10 +1,10 @@
-"""The demonstration of trust, whole: every process of Komand, a person's yes, a receipt, and forgeries that fail."""
+"""A high-risk tool call through every process: approval, receipt, and forgeries that fail."""
 
 from tests.support.live_server import LiveKomand
 
 
 def test_a_call_is_asked_for_approved_made_proved_and_a_forgery_fails(live_komand: LiveKomand) -> None:
-    shown = live_komand.manage("demo_trust", "--approve")
+    shown = live_komand.run("-m", "tests.support.trust_demo", "--approve")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "risk high" in shown.stdout and "All of it holds." in shown.stdout
     assert shown.stdout.count("does not: ") == 3
