@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""The entry: `manage.py up`, `status` and `restart` run without Django, everything else is a Django command."""
+"""The entry point: `manage.py up`, `status` and `restart` run without Django; all others are Django commands."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The ASGI application: live consumers first, then everything else through Django. Works under any ASGI server."""
+"""The ASGI application: consumers first, then everything else through Django. Works under any ASGI server."""
 
 import os
 from typing import Any, cast
@@ -21,7 +21,7 @@ _KEEP_SLASH = ("/admin/", "/static/")
 
 
 def without_trailing_slash(path: str) -> str:
-    """`/api/agents/` is `/api/agents`: both are answered, without a redirect that would lose a POST's body."""
+    """Return the path without a trailing slash, unless a page needs it. A redirect would lose a POST's body."""
     if len(path) > 1 and path.endswith("/") and not path.startswith(_KEEP_SLASH):
         return path[:-1]
     return path
@@ -37,7 +37,7 @@ def is_websocket(route: Any) -> bool:
 
 
 class Application:
-    """Routes by protocol. Starts this process's background loops with the first connection."""
+    """The ASGI callable: routes by protocol and starts this process's background loops at the first connection."""
 
     def __init__(self) -> None:
         live = routes()
@@ -58,7 +58,7 @@ class Application:
         await self._router(scope, receive, send)
 
     async def _lifespan(self, scope: Any, receive: Any, send: Any) -> None:
-        """Servers that tell when they start and stop (not Daphne, see web.py) let us end the loops in order."""
+        """Serve the ASGI lifespan protocol. Daphne has none: server.py ends the loops itself."""
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":

@@ -1,6 +1,6 @@
-"""What runs in the web process beside requests: its sign of life, the reaper's loop and the follow loop.
+"""Background loops of the web process: heartbeat, reaper and follower.
 
-Started by the first connection, because not every ASGI server tells an application that it starts.
+The first connection starts them, because not every ASGI server implements lifespan events.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ async def stop() -> None:
 
 
 async def _run() -> None:
-    """The sign of life and the reaper, for ever: an error, of a full disk say, ends one turn of it, never the loop."""
+    """Keep the heartbeat and the reaper running. An error, such as a full disk, ends one pass, never the loop."""
     _tasks.add(asyncio.create_task(liveness.keep_pulse(), name="pulse"))
     while True:
         try:
             await in_db(liveness.start, "web")
             await reaper.loop()
         except Exception:
-            logger.exception("what runs beside the requests failed and starts again")
+            logger.exception("a background loop failed and is restarted")
         await asyncio.sleep(_RESTART_SECONDS)

@@ -1,4 +1,4 @@
-"""The Celery app: two queues, `runs` (rings the engine's bell) and `tools` (runs tools under hard limits).
+"""The Celery app: two queues, `runs` (nudges the engine) and `tools` (executes tools under hard time limits).
 
 Start a worker with `celery -q -A komand.celery worker -Q runs -P solo` or `… -Q tools -P prefork`.
 """
@@ -34,25 +34,25 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 
 @signals.setup_logging.connect
 def _keep_our_logging(**_: Any) -> None:
-    """A receiver on this signal keeps Celery from setting up logging of its own."""
+    """Keep Celery from configuring logging: a receiver of this signal is enough."""
 
 
 @signals.task_prerun.connect
 def _bind_request(task: Any, **_: Any) -> None:
-    """A task's log lines and facts carry the id of the request that caused it."""
+    """Bind the id of the request that caused a task, so that its log lines and events carry it."""
     headers = task.request.headers or {}
     context.request_id.set(headers.get("request_id") or "")
 
 
 @signals.worker_ready.connect
-def _tell_ready(**_: Any) -> None:
+def _notify_ready(**_: Any) -> None:
     sd_notify.notify_ready()
     sd_notify.show_life(liveness.is_stuck)
 
 
 @signals.worker_process_init.connect
 def _begin_child(**_: Any) -> None:
-    """A prefork child dies with its worker and has a sign of life of its own. (The solo pool sends this signal too.)"""
+    """Give a prefork child its own heartbeat and let it die with its worker. The solo pool sends this signal, too."""
     if current_process().name != "MainProcess":
         sd_notify.die_with_parent()
         liveness.start("tools")

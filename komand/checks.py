@@ -1,4 +1,4 @@
-"""Refuses settings that would be unsafe or could not work, before anything starts (`manage.py check`, `prepare`)."""
+"""System checks: settings that are unsafe or cannot work stop the start (`manage.py check`, `prepare`)."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SECRETS = {
 
 
 def is_public(host: str) -> bool:
-    """Whether a host name or address can be reached from another machine."""
+    """Return whether a host name or address can be reached from another machine."""
     name = host.strip("[]").lower()
     if name in ("localhost", "") or name.endswith(".localhost"):
         return False
@@ -37,7 +37,7 @@ def _hosts() -> list[str]:
 
 @register(Tags.security)
 def check_debug(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    """Django's debug pages show settings and source to whoever causes an error."""
+    """Refuse debug mode on a public address: Django's debug pages show settings and source code."""
     public = sorted({host for host in _hosts() if is_public(host)})
     if not (settings.DEBUG and public):
         return []
@@ -52,14 +52,14 @@ def check_debug(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
 
 @register(Tags.security)
 def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    """Each duty has a secret of its own, long enough that nobody guesses it."""
+    """Require a secret of its own, of sufficient length, for each purpose."""
     values = {
         variable: str(getattr(settings, name, "")) for name, variable in _SECRETS.items() if hasattr(settings, name)
     }
     found: list[CheckMessage] = [
         Error(
             f"{variable} is shorter than {_SHORTEST_SECRET} characters.",
-            hint="Unset it: a good one is made in the data folder.",
+            hint="Unset it: a random one is generated in the data folder.",
             id="komand.E002",
         )
         for variable, value in values.items()
@@ -74,13 +74,13 @@ def check_secrets(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Che
 
 @register(Tags.security)
 def check_transport(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    """Passwords and cookies of an installation that others reach should travel encrypted."""
+    """Warn if a public installation is reached without TLS."""
     parts = urlsplit(getattr(settings, "KOMAND_PUBLIC_URL", ""))
     if parts.scheme != "http" or not is_public(parts.hostname or ""):
         return []
     return [
         Advice(
-            "KOMAND_PUBLIC_URL is not https: passwords travel readable.",
+            "KOMAND_PUBLIC_URL is not https: passwords are sent unencrypted.",
             hint="Put a TLS proxy in front.",
             id="komand.W001",
         )
@@ -89,13 +89,13 @@ def check_transport(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[C
 
 @register(Tags.security)
 def check_hosts(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
-    """`*` would let any web site talk to this installation through its visitors' browsers (DNS rebinding)."""
+    """Warn about `*` as an allowed host, which permits DNS rebinding."""
     if "*" not in settings.ALLOWED_HOSTS:
         return []
     return [
         Error(
-            "KOMAND_ALLOWED_HOSTS is *: every name is let in.",
-            hint="List the names it is reached by.",
+            "KOMAND_ALLOWED_HOSTS is *: every host name is accepted.",
+            hint="List the host names of this installation.",
             id="komand.E004",
         )
     ]

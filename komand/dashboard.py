@@ -1,4 +1,4 @@
-"""The admin's front: its login, its first page, and the way to any object by its id."""
+"""The admin's login, start page, and search for any object by its id."""
 
 from typing import Any
 from uuid import UUID
@@ -26,7 +26,7 @@ _LATEST = 8
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """What the start page shows. Numbers and runs only for those who may see runs."""
+    """Return the context of the start page. Figures and runs are shown only to users who may view runs."""
     if not request.user.has_perm("agents_app.view_run"):
         return context
     now = timezone.now()
@@ -45,15 +45,15 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def login(request: HttpRequest) -> HttpResponse:
-    """The admin's login is the one of the chat page. Who is logged in comes here only for want of staff rights, and is
-    told so: a second login would only lead back here."""
+    """Redirect to the login of the chat page. A user who is logged in and lacks staff rights gets a page that says so,
+    because logging in again would lead back here."""
     if request.user.is_authenticated:
         return TemplateResponse(request, "admin/komand/staff_only.html", admin.site.each_context(request), status=403)
     return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
 
 
 def find_by_id(request: HttpRequest, term: str) -> list[SearchResult]:
-    """The object whose id was pasted into the command palette, if the operator may see it."""
+    """Return the object whose id was pasted into the command palette, if the operator may view it."""
     try:
         key = UUID(term.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Looks at an installation part by part; what is wrong comes with the way to mend it. `manage.py doctor` shows it."""
+"""Health check of an installation, part by part, with a remedy for each problem. `manage.py doctor` prints it."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ _OPENAI_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. mend: what to do about it, empty when it is well."""
+    """The result of one check. mend: the remedy; empty if the check passed."""
 
     name: str
     ok: bool
@@ -43,7 +43,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Every finding, the foundations first. Never raises. What is in a database is left out when that is not well."""
+    """Return every finding, what others depend on first. Never raises. Skips the database's content if it is broken."""
     examinations: list[Callable[[], Iterator[Finding]]] = [
         _python,
         _settings,
@@ -149,7 +149,7 @@ def _providers() -> Iterator[Finding]:
 
 
 def _endpoint(row: ModelProvider) -> Finding:
-    """Asks an OpenAI-compatible server for its models: shows that it is there and takes the key."""
+    """Check an OpenAI-compatible server and its key by listing its models."""
     name, place = f"provider {row.name}", row.base_url or _OPENAI_URL
     page = "admin → Model providers"
     try:

@@ -1,4 +1,4 @@
-"""Errors that no view answers: in the shape of the surface that owns the prefix, as a page elsewhere."""
+"""Django's error handlers: the error body of the surface that owns the path, an HTML page elsewhere."""
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
@@ -30,5 +30,5 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """Django has logged the error by now."""
+    """Return the 500 response. Django has logged the error already."""
     return _shaped(request, APIException()) or defaults.server_error(request)

@@ -1,4 +1,4 @@
-"""Whether this installation works: `/health` for people, `/health/live` and `/health/ready` for whoever runs it.
+"""Health endpoints: `/health` for people, `/health/live` and `/health/ready` for a supervisor or orchestrator.
 
 No login, no secrets in the answers, short time limits.
 """
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 def ping_database() -> None:
-    """Raises what the database raises."""
+    """Run one query. Raises what the database raises."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
 
 def ping_valkey() -> None:
-    """Raises RedisError."""
+    """Ping Valkey. Raises RedisError."""
     valkey.sync_client().ping()
 
 
@@ -32,7 +32,7 @@ _PARTS: dict[str, Callable[[], None]] = {"database": ping_database, "valkey": pi
 
 
 def check_parts() -> dict[str, str]:
-    """Each part this process needs: `ok` or `unreachable`."""
+    """Return `ok` or `unreachable` for each part that this process needs."""
     found = {}
     for name, ping in _PARTS.items():
         try:
@@ -57,13 +57,13 @@ def _answer(status: str, checks: dict[str, str], code: int) -> JsonResponse:
 
 @require_safe
 def live(request: HttpRequest) -> JsonResponse:
-    """This process answers. Failing it means: restart the process."""
+    """Liveness: this process answers. If it fails, restart the process."""
     return _answer("ok", {}, 200)
 
 
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:
-    """Database and Valkey answer. Failing it (503) means: send nobody here now, but do not restart."""
+    """Readiness: database and Valkey answer. If it fails (503), route no requests here, but do not restart."""
     checks = check_parts()
     works = all(state == "ok" for state in checks.values())
     return _answer("ok" if works else "degraded", checks, 200 if works else 503)
@@ -71,6 +71,6 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def health(request: HttpRequest) -> JsonResponse:
-    """The same facts for a person or a client of the API: 200 as long as this process answers."""
+    """The same checks in the REST envelope: 200 as long as this process answers."""
     checks = check_parts()
     return _answer("ok" if all(state == "ok" for state in checks.values()) else "degraded", checks, 200)

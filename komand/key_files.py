@@ -1,4 +1,4 @@
-"""Rotates the secrets that may have several keys: a new one comes first, the older ones stay until they are dropped."""
+"""Rotation of secrets with several keys: the new key comes first, older ones stay until they are dropped."""
 
 import os
 import secrets
@@ -12,8 +12,7 @@ ROTATED = {"receipts": ("receipts.key", "KOMAND_RECEIPT_KEYS"), "vault": ("vault
 
 
 def rotate(which: str) -> int:
-    """Put a new key before the stored ones. The count of keys there are now; raises Conflict when a variable holds
-    them."""
+    """Put a new key before the stored ones and return the number of keys. Raises Conflict if a variable sets them."""
     path = _path(which)
     keys = [secrets.token_urlsafe(48), *_read(path)]
     _write(path, keys)
@@ -21,7 +20,7 @@ def rotate(which: str) -> int:
 
 
 def drop_old(which: str) -> int:
-    """Keep the newest key alone. How many were dropped; raises Conflict when a variable holds them."""
+    """Drop all keys but the newest and return the number dropped. Raises Conflict if a variable sets them."""
     path = _path(which)
     keys = _read(path)
     _write(path, keys[:1])
@@ -43,7 +42,7 @@ def _read(path: Path) -> list[str]:
 
 
 def _write(path: Path, keys: list[str]) -> None:
-    """Whole or not at all: without its keys an installation cannot open its secrets."""
+    """Replace the file atomically: without its keys an installation cannot decrypt its secrets."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""How long is kept what logins on pages leave behind: sessions of browsers, and what the lockout notes."""
+"""Retention rules for browser sessions and login-lockout records."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Log lines that carry who and for which request: text for a person, JSON for a machine. Secrets are masked."""
+"""Log formatters that add actor and request id: text for people, JSON for machines. Secrets are masked."""
 
 import json
 import logging
@@ -22,15 +22,15 @@ def _line(record: logging.LogRecord, formatter: logging.Formatter) -> str:
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = " ".join(
+        fields = " ".join(
             f"{name}={value}" for name, value in getattr(record, "komand", {}).items() if value != "system"
         )
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        return f"{time} {record.levelname:<7} {record.name}: {_line(record, self)}{' · ' if facts else ''}{facts}"
+        return f"{time} {record.levelname:<7} {record.name}: {_line(record, self)}{' · ' if fields else ''}{fields}"
 
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat()
-        facts = {"at": at, "level": record.levelname, "logger": record.name, "message": _line(record, self)}
-        return json.dumps({**facts, **getattr(record, "komand", {})}, ensure_ascii=False)
+        fields = {"at": at, "level": record.levelname, "logger": record.name, "message": _line(record, self)}
+        return json.dumps({**fields, **getattr(record, "komand", {})}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The menu of the operators' pages."""
+"""The menu of the admin."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from agents_app.admin.approvals import count_pending
 
 
 def menu(request: HttpRequest) -> list[dict[str, Any]]:
-    """Groups of links, each shown to those who may follow it. Approvals carry the number of those that wait."""
+    """Return groups of links, each visible to users who may open it. Approvals show the number of pending ones."""
     return [
         {
             "title": "What happens",

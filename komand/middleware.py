@@ -1,6 +1,6 @@
-"""What every plain Django request passes: request id, access log, cross-origin rules, static files, host check, actor.
+"""Middleware of Django requests: request id, access log, CORS, static files, host check, actor.
 
-Live consumers are routed before Django and have their own wrapper (`sessions_app.surfaces`).
+Consumers are routed before Django and have their own wrapper (`sessions_app/surfaces/base/consumers.py`).
 """
 
 import logging
@@ -26,7 +26,7 @@ _QUIET = ("/health", "/static/", "/favicon")
 
 
 class RequestContext:
-    """The request's id, taken from the caller or made: bound for logs and facts, and sent back; one log line."""
+    """Binds the caller's request id, or a new one, for logs and events, returns it, and writes the access log."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -44,7 +44,7 @@ class RequestContext:
 
 
 class Actor:
-    """Binds who is logged in on the pages. Requests without a session cookie cost no query here."""
+    """Binds the logged-in user as the actor. A request without a session cookie costs no query here."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -57,7 +57,7 @@ class Actor:
 
 
 class CrossOrigin:
-    """Lets pages of the listed other origins call the API; answers their preflight."""
+    """Adds CORS headers for the origins that the settings list, and answers their preflight requests."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -74,7 +74,7 @@ class CrossOrigin:
 
 
 class AdminPolicy:
-    """Widens the Content-Security-Policy for the pages of the admin, whose theme does not work without."""
+    """Relaxes the Content-Security-Policy for the admin, whose theme needs it."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -87,14 +87,14 @@ class AdminPolicy:
 
 
 class HostGuard(CommonMiddleware):
-    """Refuses foreign Host headers. Health probes are let through: they come by address."""
+    """Refuses foreign Host headers, except for health probes, which use the address."""
 
     def process_request(self, request: HttpRequest) -> Any:
         return None if request.path.startswith("/health") else super().process_request(request)
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # untyped
-    """Serves static files whole: under ASGI a file response would be read through a thread, piece by piece."""
+    """Serves static files from memory: under ASGI a file response would be read through a thread in pieces."""
 
     @staticmethod
     def serve(static_file: Any, request: HttpRequest) -> HttpResponse:

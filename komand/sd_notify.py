@@ -1,4 +1,4 @@
-"""A process and whoever started it (systemd, or our supervisor): says that it works and lives, and dies with it."""
+"""The child's side of systemd's notify protocol (sd_notify(3)), and the end of a process with its parent."""
 
 import ctypes
 import os
@@ -15,14 +15,13 @@ _STARTED_BY = os.getppid()
 
 
 def notify_ready() -> None:
-    """Say that this process works now, in systemd's own protocol. Nothing happens without NOTIFY_SOCKET."""
+    """Send READY=1. Does nothing without NOTIFY_SOCKET."""
     _tell("READY=1")
 
 
 def show_life(is_stuck: Callable[[], bool]) -> None:
-    """Go on saying that this process is not stopped and does not hang, if whoever started it wants to know
-    (WATCHDOG_USEC, in systemd's own protocol), and be killed when that ends: only Linux sees to it by itself.
-    is_stuck: asked each time; life is not shown while that is so."""
+    """Send WATCHDOG=1 periodically if the parent asks for it (WATCHDOG_USEC), and exit when the parent ends, which only
+    Linux does by itself. is_stuck: checked each time; nothing is sent while it returns True."""
     if os.environ.get("WATCHDOG_USEC"):
         threading.Thread(target=_show_life, args=(is_stuck,), name="watchdog", daemon=True).start()
 
@@ -46,7 +45,7 @@ def _tell(message: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent process ends, however it ends."""
+    """Have the kernel kill this process when its parent ends (PR_SET_PDEATHSIG)."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -63,7 +62,7 @@ def _watch(parent: int) -> None:
 
 
 def end_after(seconds: float) -> None:
-    """Be killed in so many seconds, unless the process has ended by itself: the end of a drain that hangs."""
+    """Kill this process after some seconds if it has not ended by then: the limit of a drain that hangs."""
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
     timer.daemon = True
     timer.start()

@@ -1,6 +1,6 @@
-"""What a new installation begins with: the first user, a model provider and the default agent.
+"""The first user, model provider and agent of a new installation.
 
-Each part is made when it is missing and never touched again: what an operator changed stays.
+Each is created if it is missing and never changed afterwards.
 """
 
 import secrets
@@ -22,14 +22,14 @@ _WITHOUT_LOOKALIKES = "abcdefghijkmnpqrstuvwxyz23456789"
 
 @dataclass(frozen=True)
 class Seeded:
-    """password: of the first user when it was made just now, else empty; agent: the default agent with its provider."""
+    """The seeded objects. password: of the first user if it was created now, else empty; agent: with its provider."""
 
     password: str
     agent: Agent
 
 
 def seed() -> Seeded:
-    """Idempotent, one transaction."""
+    """Create what is missing, in one transaction. Idempotent."""
     with transaction.atomic():
         is_first_start = not ModelProvider.objects.exists()
         password = _make_admin()
@@ -54,7 +54,7 @@ def _make_admin() -> str:
 
 
 def _make_providers(is_first_start: bool) -> ModelProvider:
-    """The provider a new default agent gets: the real one if the environment names one at the first start."""
+    """Return the default agent's provider: the real one if the environment names one at the first start."""
     demo, _ = ModelProvider.objects.get_or_create(name="demo", defaults={"kind": "demo", "default_model": "demo"})
     key, url = env.text("OPENAI_API_KEY"), env.text("OPENAI_BASE_URL").rstrip("/")
     if not is_first_start or not (key or url):

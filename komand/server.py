@@ -1,7 +1,7 @@
-"""The web server: Daphne with flow control, body caps and an end in time. `python -m komand.server --host … --port …`.
+"""The web server: Daphne with flow control, body limits and a timely shutdown. `python -m komand.server --help`.
 
-Daphne hands every message to the socket's buffer at once, so a client that does not read would grow this process
-without bound. Here a send waits while the buffer holds too much, and a client that takes nothing is cut off.
+Daphne passes every message to the socket's buffer at once, so a client that does not read would grow this process
+without limit. Here a send waits while the buffer is full, and a client that reads nothing is disconnected.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from tools_app import conf
 logger = logging.getLogger(__name__)
 
 HELD_BYTES = 128 * 1024
-# What the kernel keeps for a client that does not read; left alone it would grow to several megabytes for each.
+# The kernel's buffer for a client that does not read; by default it would grow to several megabytes each.
 SEND_BUFFER_BYTES = 256 * 1024
 STALL_SECONDS = 10.0
 _SHORTEST_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.002, 0.1
@@ -44,12 +44,12 @@ COME_BACK = 4000  # WebSocket close code: this server ends, connect again
 
 
 def held_bytes(transport: Any) -> int:
-    """What a Twisted transport still holds for a client that has not read it yet."""
+    """Return the number of bytes that a Twisted transport buffers for its client."""
     return int(len(transport.dataBuffer) - transport.offset + transport._tempDataLen)
 
 
 async def drained(transport: Any) -> bool:
-    """Wait until the transport holds little. False, and the connection cut, when nothing moved for STALL_SECONDS."""
+    """Wait until the transport's buffer is small. If nothing moves for STALL_SECONDS, disconnect and return False."""
     held, since, pause = held_bytes(transport), time.monotonic(), _SHORTEST_POLL_SECONDS
     while held > HELD_BYTES and transport.connected:
         await asyncio.sleep(pause)
@@ -57,7 +57,7 @@ async def drained(transport: Any) -> bool:
         if held < before:
             since, pause = time.monotonic(), _SHORTEST_POLL_SECONDS
         elif time.monotonic() - since > STALL_SECONDS:
-            logger.info("a client that does not read was cut off")
+            logger.info("disconnected a client that does not read")
             transport.abortConnection()
             return False
         else:
@@ -66,20 +66,20 @@ async def drained(transport: Any) -> bool:
 
 
 class EagerServer(tcp.Server):  # type: ignore[misc] # untyped
-    """A connection that sends at once what the socket takes. Twisted itself first asks to be told when the socket takes
-    anything, which with many viewers costs more than the sending."""
+    """A connection that writes to the socket at once. Twisted would wait for the socket to be writable first, which
+    costs more than the write itself if there are many viewers."""
 
     def write(self, data: bytes) -> None:
         if self.connected and not self.disconnecting and held_bytes(self) == 0:
             sent = self.writeSomeData(data)
-            if isinstance(sent, int):  # an error comes again in the regular way, which ends the connection
+            if isinstance(sent, int):  # an error is raised again by the regular write, which ends the connection
                 data = data[sent:]
         if data:
             super().write(data)
 
 
 class LeanSocket(WebSocketProtocol):  # type: ignore[misc] # untyped
-    """Sends a message as one frame. Autobahn's own way costs several times as much, and refuses messages that are
+    """Sends a message as one frame, at a fraction of the cost of Autobahn's method, which also refuses to send messages
     longer than those that clients may send."""
 
     def sendMessage(self, payload: bytes, isBinary: bool = False, **options: Any) -> None:  # noqa: N802, N803 - its names
@@ -89,7 +89,7 @@ class LeanSocket(WebSocketProtocol):  # type: ignore[misc] # untyped
 
 
 def frame_head(opcode: int, length: int) -> bytes:
-    """What stands before the payload of an unfragmented, unmasked frame (RFC 6455, 5.2)."""
+    """Return the header of an unfragmented, unmasked frame (RFC 6455, section 5.2)."""
     first = 0x80 | opcode
     if length < 126:
         return bytes((first, length))
@@ -97,7 +97,7 @@ def frame_head(opcode: int, length: int) -> bytes:
 
 
 def most_bytes(target: bytes) -> int:
-    """How long a body may be. target: of the request line, path and query; the body of some is a file."""
+    """Return the maximum length of a body. target: path and query of the request line; uploads may be longer."""
     path = target.decode("latin-1")
     surface = surface_at(path)
     is_upload = surface is not None and any(re.match(upload, path) for upload in surface.upload_paths)
@@ -105,7 +105,7 @@ def most_bytes(target: bytes) -> int:
 
 
 def too_large(target: bytes) -> bytes:
-    """The answer to a body that is too long, in the shape of the surface that it was meant for."""
+    """Return the 413 response to a body that is too long, with the error body of the surface at the target."""
     surface = surface_at(target.decode("latin-1"))
     error_body = surface.error_body if surface and surface.error_body else errors.error_body
     body = json.dumps(error_body(http_error_of(BodyTooLarge()))).encode()
@@ -116,14 +116,14 @@ def too_large(target: bytes) -> bytes:
 
 
 class CappedRequest(WebRequest):  # type: ignore[misc] # untyped
-    """Refuses bodies over the cap before they are stored: by their announced length, and while they arrive."""
+    """A request that refuses a body over the limit: by its Content-Length, and while it arrives."""
 
     _received = 0
     _refused = False
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802 - Twisted's name
         super().gotLength(length)
-        self._most = most_bytes(self.channel._path)  # the request itself learns its path when it is whole
+        self._most = most_bytes(self.channel._path)  # the request has no path before it is complete
         if length is not None and length > self._most:
             self._refuse()
 
@@ -154,7 +154,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         self._listener = listener
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. As Daphne's own, on a socket that is open already."""
+        """Serve until SIGTERM or SIGINT. Replaces Daphne's method to serve on a socket that is open already."""
         self.connections: dict[Any, dict[str, Any]] = {}
         self.http_factory = CappedFactory(self)
         self.ws_factory = WebSocketFactory(self, server=self.server_name)
@@ -180,15 +180,15 @@ class WebServer(Server):  # type: ignore[misc] # untyped
         reactor.run(installSignalHandlers=True)
 
     async def handle_reply(self, protocol: Any, message: Any) -> None:
-        """One message of the application to the client. Waits while the client is slow."""
+        """Send one message of the application to the client. Waits while the client is slow."""
         transport = protocol.transport
         if transport is None or not hasattr(transport, "dataBuffer") or await drained(transport):
-            with suppress(Disconnected):  # the client left between our look and the send; its disconnect is on the way
+            with suppress(Disconnected):  # the client left since `drained` returned; its disconnect event follows
                 await super().handle_reply(protocol, message)
 
     def kill_all_applications(self) -> Any:
-        """At the end: nothing new is taken, sockets are told to come back, requests under way have a moment to be
-        answered, whatever waits for longer is cancelled; all within _REQUEST_SECONDS + _STOP_SECONDS."""
+        """Shut down: accept nothing new, close WebSockets with COME_BACK, give open requests a moment, cancel the rest.
+        Takes at most _REQUEST_SECONDS + _STOP_SECONDS."""
         return defer.Deferred.fromFuture(asyncio.ensure_future(self._end()))
 
     async def _end(self) -> None:
@@ -211,7 +211,7 @@ class WebServer(Server):  # type: ignore[misc] # untyped
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError when the address is in use or not ours."""
+    """Return a listening socket. Raises OSError if the address is in use or not on this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=1024)
 

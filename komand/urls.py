@@ -1,4 +1,4 @@
-"""All routes of plain Django requests. Live consumers are routed before these, in asgi.py."""
+"""Routes of Django requests. Consumers are routed before these, in asgi.py."""
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path

@@ -1,4 +1,4 @@
-"""Which pages may open a WebSocket here. A browser sends cookies with any page's socket, so the Origin decides."""
+"""Origin check of WebSockets: a browser sends cookies with the WebSocket of any page (RFC 6455, section 10.2)."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
@@ -13,10 +13,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 def is_allowed(headers: Mapping[bytes, bytes], hosts: list[str], origins: Collection[str]) -> bool:
-    """headers: names in lower case; hosts: Host names served here; origins: further `https://host[:port]` let in.
+    """Return whether a page may open a WebSocket. headers: names in lower case; hosts: host names served here; origins:
+    other allowed origins, as `https://host[:port]`.
 
-    The page must come from the very host and port it calls, or be listed. Programs send no Origin: they are let in when
-    they carry no cookie, since then only a token can prove who they are.
+    A page must have the host and port that it calls, or be listed. A request without Origin comes from a program; it is
+    allowed if it has no cookie, because then only a token authenticates it.
     """
     origin, host = headers.get(b"origin", b"").decode("latin1"), headers.get(b"host", b"").decode("latin1")
     if not origin:
@@ -38,7 +39,7 @@ def is_allowed(headers: Mapping[bytes, bytes], hosts: list[str], origins: Collec
 
 
 class OriginCheck:
-    """Refuses (403) WebSockets of pages that `is_allowed` does not let in."""
+    """ASGI middleware that refuses (403) WebSockets that `is_allowed` does not allow."""
 
     def __init__(self, inner: App) -> None:
         self._inner = inner

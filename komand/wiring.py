@@ -1,4 +1,4 @@
-"""The only module that names concrete parts: it registers what the settings list, and the tasks."""
+"""Registration of what the settings list: tools, providers, channels and surfaces; and of tasks and hooks."""
 
 from importlib import import_module
 
@@ -37,7 +37,7 @@ _TASKS = ["tools_app.tasks", "agents_app.runs.tasks", "sessions_app.channels.tas
 
 
 def connect() -> None:
-    """Called once when Django is ready."""
+    """Register everything. Called once when Django is ready."""
     for module in [*_DECLARING, *_KEEPING, *_TASKS]:
         import_module(module)
     app.steps["worker"].add(EngineStep)
@@ -55,7 +55,7 @@ def connect() -> None:
     hooks.sweeps += [sweeper.sweep, files.sweep]
     hooks.on_ask += [prompts.sweep, question_prompts.sweep]
     hooks.sweeps.append(retention.sweep)
-    if apps.is_installed("rest_framework"):  # not in workers, which do without what follows
+    if apps.is_installed("rest_framework"):  # not installed in workers
         import_module("komand.login_retention")
         surfaces = import_module("sessions_app.surfaces.base.surface").surfaces
         for path in settings.KOMAND_SURFACES:
@@ -63,7 +63,7 @@ def connect() -> None:
 
 
 def _made(path: str) -> AnyTool:
-    """A built-in tool. Whatever its module does when it is imported, the one line that stops the start names it."""
+    """Return a built-in tool. Raises ImproperlyConfigured, naming the path, whatever its module raises on import."""
     try:
         tool: AnyTool = import_string(path)()
         schema.check_spec(tool.spec)

@@ -1,4 +1,4 @@
-"""How the operators' pages look: the settings of the admin theme."""
+"""Settings of the admin theme."""
 
 from typing import Any
 

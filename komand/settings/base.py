@@ -1,4 +1,4 @@
-"""Settings every process shares. Workers use these as they are (worker.py); the web process adds pages (web.py)."""
+"""Settings of every process. Workers use them unchanged (worker.py); the web process adds pages (web.py)."""
 
 from pathlib import Path
 from typing import Any
@@ -63,8 +63,8 @@ CELERY: dict[str, Any] = {
         "socket_timeout": 10,
         "socket_connect_timeout": 2,
         "retry_on_timeout": True,
-        # A nudge that cannot be sent is given up at once: the sweeper rings again. With kombu's own patience it would
-        # block its thread for seconds.
+        # Do not retry a nudge: the sweeper sends it again. kombu's default retries would block the thread for
+        # seconds.
         "max_retries": 1,
         "interval_start": 0,
         "interval_step": 0,
@@ -78,7 +78,7 @@ CELERY: dict[str, Any] = {
     "accept_content": ["json"],
     "task_default_queue": "runs",
     "task_queues": [
-        # A bell that gets lost is rung again by the sweeper: acknowledging each costs more than hearing it.
+        # A lost nudge is sent again by the sweeper: acknowledging each one costs more than handling it.
         Queue("runs", Exchange("runs"), "runs", no_ack=True),
         Queue("tools", Exchange("tools"), "tools"),
     ],
@@ -94,7 +94,7 @@ KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
-# What agents have that say nothing themselves: `inherit` (all), `none`, or names.
+# Tools of agents that do not choose their own: `inherit` (all), `none`, or names.
 KOMAND_AGENT_TOOLS = env.listing("KOMAND_AGENT_TOOLS", "inherit")
 KOMAND_AGENT_MCP_SERVERS = env.listing("KOMAND_AGENT_MCP_SERVERS", "inherit")
 KOMAND_LOOP_TOOL_SLOTS = env.integer("KOMAND_LOOP_TOOL_SLOTS", 50, least=1)
@@ -110,8 +110,8 @@ KOMAND_SKILL_ALLOW_PRIVATE = env.listing("KOMAND_SKILL_ALLOW_PRIVATE")
 KOMAND_TRUSTED_PUBLISHERS = env.listing("KOMAND_TRUSTED_PUBLISHERS")
 KOMAND_CALLBACK_ALLOW_PRIVATE = env.listing("KOMAND_CALLBACK_ALLOW_PRIVATE")
 KOMAND_ATTACHMENT_DAYS = env.integer("KOMAND_ATTACHMENT_DAYS", 30, least=1)
-# How long things are kept, in days; 0: for ever. Younger timelines than 90 days, and a session's newest 1,000 messages,
-# are never given up.
+# Retention in days; 0: for ever. Timelines younger than 90 days, and the newest 1,000 messages of a session, are
+# always kept.
 KOMAND_TIMELINE_DAYS = env.days("KOMAND_TIMELINE_DAYS", 0, least=90)
 KOMAND_TIMELINE_MESSAGES = env.integer("KOMAND_TIMELINE_MESSAGES", 1000, least=1000)
 KOMAND_AUDIT_DAYS = env.days("KOMAND_AUDIT_DAYS", 0, least=90)
@@ -139,7 +139,7 @@ KOMAND_TOOLS = [
     "tools_app.builtin.memory_forget.MemoryForget",
     "tools_app.builtin.read_artifact.ReadArtifact",
     "tools_app.builtin.write_artifact.WriteArtifact",
-    # Two that are not there unless the operator says so.
+    # Two tools that the operator has to enable.
     *(["tools_app.builtin.http_request.HttpRequest"] if KOMAND_HTTP_REQUEST_HOSTS else []),
     *(["tools_app.builtin.python.Python"] if KOMAND_PYTHON_TOOL else []),
 ]

@@ -1,6 +1,6 @@
-"""Reads the environment and the data folder: every knob is a KOMAND_ variable, a bad value stops the start.
+"""Readers of the environment and the data folder. Settings are KOMAND_ variables; an invalid value stops the start.
 
-No Django here: the supervisor reads the same values.
+Imports no Django: the supervisor reads the same values.
 """
 
 import contextlib
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 class BadSetting(SystemExit):
-    """A setting has a value that cannot be used. One line, exit code 1."""
+    """An invalid value of a setting. Printed as one line, exit code 1."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"komand: {name} {problem}")
 
 
 def text(name: str, default: str = "") -> str:
-    """A value; `NAME_FILE` names a file to read it from instead. Empty is as good as not set."""
+    """Return a value, or the content of the file that `NAME_FILE` names. Empty means not set."""
     file = os.environ.get(f"{name}_FILE")
     if file:
         try:
@@ -41,7 +41,7 @@ def integer(name: str, default: int, *, least: int = 0) -> int:
 
 
 def days(name: str, default: int, *, least: int) -> int:
-    """How long something is kept: 0 for ever, else at least so many days."""
+    """Return a retention period in days: 0 for ever, else at least the minimum."""
     value = integer(name, default)
     if 0 < value < least:
         raise BadSetting(name, f"must be 0 (kept for ever) or at least {least} days, not {value}")
@@ -60,7 +60,7 @@ def flag(name: str, default: bool = False) -> bool:
 
 
 def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
-    """One of these words."""
+    """Return one of the given values."""
     value = text(name) or default
     if value not in choices:
         raise BadSetting(name, f"must be one of {', '.join(choices)}, not {value!r}")
@@ -72,7 +72,7 @@ def listing(name: str, default: str = "") -> list[str]:
 
 
 def rate(name: str, default: str) -> tuple[int, int]:
-    """`100/60`: so many requests in so many seconds."""
+    """Return a rate written as `100/60`: requests and seconds."""
     raw = os.environ.get(name) or default
     count, slash, seconds = raw.partition("/")
     if not (slash and count.isdigit() and seconds.isdigit() and int(count) and int(seconds)):
@@ -85,7 +85,7 @@ def data_dir() -> Path:
 
 
 def secret_file(name: str, variable: str, length: int = 48) -> str:
-    """A secret of this installation: the variable if set, else `<data>/secrets/<name>`, made on first use (0600)."""
+    """Return a secret: the variable if set, else `<data>/secrets/<name>`, generated on first use (mode 0600)."""
     given = text(variable)
     if given:
         return given
@@ -99,7 +99,7 @@ def secret_file(name: str, variable: str, length: int = 48) -> str:
 
 
 def _make_secret(path: Path, value: str) -> None:
-    """Whole or not at all, by whoever is first: several processes may start at once, and the power may go."""
+    """Create the file atomically, once: several processes may start concurrently, and the power may fail."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -114,7 +114,7 @@ def _make_secret(path: Path, value: str) -> None:
 
 
 def embedded_socket() -> str:
-    """Where the embedded Valkey listens, as the supervisor wrote it; the default place otherwise."""
+    """Return the socket of the embedded Valkey, as the supervisor wrote it, else the default path."""
     pointer = data_dir() / "valkey" / "socket"
     try:
         return pointer.read_text().strip()
@@ -123,7 +123,7 @@ def embedded_socket() -> str:
 
 
 def _url(name: str, schemes: tuple[str, ...], example: str) -> str:
-    """An address of one of these kinds, empty when it is not set. It may hold a password: no error repeats it."""
+    """Return a URL with one of these schemes; empty if not set. Errors do not quote it: it may hold a password."""
     url = text(name)
     scheme, separator, _ = url.partition("://")
     if url and not (separator and scheme in schemes):
@@ -132,24 +132,24 @@ def _url(name: str, schemes: tuple[str, ...], example: str) -> str:
 
 
 def database_url() -> str:
-    """Of a PostgreSQL server; empty for SQLite in the data folder."""
+    """Return the URL of a PostgreSQL server; empty for SQLite in the data folder."""
     example = "postgresql://user:password@host:5432/name; leave it unset for SQLite in the data folder"
     return _url("DATABASE_URL", ("postgresql", "postgres", "psql", "pgsql"), example)
 
 
 def is_embedded() -> bool:
-    """Whether the supervisor runs a Valkey of its own: REDIS_URL is not set."""
+    """Return whether the supervisor runs an embedded Valkey: REDIS_URL is not set."""
     return not text("REDIS_URL")
 
 
 def redis_url() -> str:
-    """REDIS_URL in redis-py's own form; the embedded server's socket when it is not set."""
+    """Return REDIS_URL in redis-py's form; the embedded server's socket if it is not set."""
     given = _url("REDIS_URL", ("redis", "rediss", "unix"), "redis://:password@host:6379/0")
     return given or f"unix://{embedded_socket()}?db=0"
 
 
 def broker_url() -> str:
-    """The same server in kombu's form: a socket is `redis+socket://` there."""
+    """Return the same server in kombu's form: a socket is `redis+socket://` there."""
     url = redis_url()
     if url.startswith("unix://"):
         path, _, query = url.removeprefix("unix://").partition("?")

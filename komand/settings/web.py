@@ -89,7 +89,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 
-# Where people reach it. Behind TLS this is an https:// address, and cookies are then sent over TLS only.
+# The public address. If it is https://, cookies are sent over TLS only.
 KOMAND_PUBLIC_URL = env.text("KOMAND_PUBLIC_URL").rstrip("/")
 _public = urlsplit(KOMAND_PUBLIC_URL)
 _is_https = _public.scheme == "https"
@@ -137,7 +137,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
-# Ten wrong passwords from one address close it for five minutes. Not by user name: anyone could lock out anyone.
+# Ten wrong passwords from one address lock it for five minutes. Not by user name: anyone could lock out anyone.
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
@@ -154,7 +154,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
 }
 
-# Where clients of the SignalR hub look for it.
+# The addresses of the SignalR hub.
 KOMAND_SURFACES = [
     "sessions_app.surfaces.agent_messages.surface.SURFACE",
     "sessions_app.surfaces.chat.surface.SURFACE",

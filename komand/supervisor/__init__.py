@@ -1,1 +1,1 @@
-"""`manage.py up`, `status`, `restart`: starts, watches and ends the processes of one installation, without Django."""
+"""`manage.py up`, `status` and `restart`: the supervisor of an installation's processes. Runs without Django."""

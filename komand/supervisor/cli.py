@@ -12,7 +12,7 @@ from komand.supervisor.supervisor import Supervisor
 
 
 def main(argv: Sequence[str]) -> int:
-    """argv: the command and its flags, `["up", "--port", "8000"]`. Returns the exit code."""
+    """Run a command and return its exit code. argv: the command and its flags, `["up", "--port", "8000"]`."""
     command, *flags = argv
     if command == "status":
         return status.main(flags)

@@ -1,6 +1,6 @@
-"""What a person sees: ticks with seconds, the prefixed lines of the processes, one block when it works.
+"""Console output: a tick for each started part, prefixed log lines, and one block when everything runs.
 
-A thread of its own writes, so a terminal that stands still never stops the supervisor; what does not fit is dropped.
+A thread of its own writes, so a blocked terminal never blocks the supervisor; lines that do not fit are dropped.
 """
 
 import queue
@@ -35,14 +35,14 @@ class Screen:
             self._dropped += 1
 
     def tick(self, name: str, seconds: float, note: str = "") -> None:
-        """A part is done: `✓ migrate  1.2 s`."""
+        """Print that a part is done: `✓ migrate  1.2 s`."""
         self.say(f"  {self.paint('✓', 'green')} {name:<10}{seconds:6.1f} s  {self.paint(note, 'grey')}".rstrip())
 
     def fail(self, problem: str) -> None:
         self.say(f"  {self.paint('✗', 'red')} {problem}")
 
     def line(self, name: str, text: str) -> None:
-        """A log line of a process, with its name in front."""
+        """Print a log line of a process, prefixed with its name."""
         if name not in self._names:
             self._names.append(name)
         prefix = f"{name:<{_NAME_WIDTH}}"
@@ -52,7 +52,7 @@ class Screen:
         self.say(f"{prefix} │ {text}")
 
     def close(self) -> None:
-        """Write what is left, waiting a moment at most."""
+        """Write what is left, within a short time limit."""
         with suppress(queue.Full):
             self._lines.put_nowait(None)
         self._writer.join(0.5)

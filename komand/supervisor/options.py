@@ -1,4 +1,4 @@
-"""What `manage.py up` is asked to do: each flag has an environment variable, and the flag wins."""
+"""Options of `manage.py up`: each flag has an environment variable; the flag takes precedence."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Options:
-    """run_workers: processes that drive runs; tool_workers: how many tools may run at the same time."""
+    """The parsed options. run_workers: processes that execute runs; tool_workers: tools that may run concurrently."""
 
     host: str
     port: int
@@ -24,13 +24,13 @@ class Options:
     tool_workers: int
 
     def url(self, port: int) -> str:
-        """Where a person opens it, given the port that was bound."""
+        """Return the URL for a browser, given the port that was bound."""
         public = env.text("KOMAND_PUBLIC_URL").rstrip("/")
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
         return public or f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
     def child_environment(self) -> dict[str, str]:
-        """What every process is started with."""
+        """Return the environment of every child process."""
         return {
             **os.environ,
             "KOMAND_DATA_DIR": str(self.data_dir),
@@ -50,9 +50,9 @@ def up_parser() -> argparse.ArgumentParser:
         "--port",
         type=int,
         default=env.integer("KOMAND_PORT", 8000),
-        help="0 takes a free one (KOMAND_PORT, %(default)s)",
+        help="0 takes a free port (KOMAND_PORT, %(default)s)",
     )
-    option("--data-dir", type=Path, default=env.data_dir(), help="where everything is kept (KOMAND_DATA_DIR, ./var)")
+    option("--data-dir", type=Path, default=env.data_dir(), help="folder of all data (KOMAND_DATA_DIR, ./var)")
     option(
         "--server", choices=SERVERS, default=env.text("KOMAND_SERVER", "daphne"), help="(KOMAND_SERVER, %(default)s)"
     )
@@ -60,19 +60,19 @@ def up_parser() -> argparse.ArgumentParser:
         "--run-workers",
         type=int,
         default=env.integer("KOMAND_RUN_WORKERS", 1, least=1),
-        help="processes that drive runs, 200 runs each (KOMAND_RUN_WORKERS, %(default)s)",
+        help="processes that execute runs, 200 runs each (KOMAND_RUN_WORKERS, %(default)s)",
     )
     option(
         "--tool-workers",
         type=int,
         default=env.integer("KOMAND_TOOL_WORKERS", 4, least=1),
-        help="tools that may run at once; one waits idle (KOMAND_TOOL_WORKERS, %(default)s)",
+        help="tools that may run concurrently; one process waits idle (KOMAND_TOOL_WORKERS, %(default)s)",
     )
     return parser
 
 
 def parse_up(argv: Sequence[str]) -> Options:
-    """Exits with a usage message when a flag is wrong, and with one line when a variable is."""
+    """Parse the options of `up`. Exits with a usage message if a flag is invalid, with one line if a variable is."""
     parser = up_parser()
     given = parser.parse_args(argv)
     if not 0 <= given.port <= 65535:

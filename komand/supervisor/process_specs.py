@@ -1,4 +1,4 @@
-"""Which processes an installation has, and how each says that it works."""
+"""The processes of an installation, each with its command and readiness probe."""
 
 import asyncio
 import signal
@@ -90,7 +90,7 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
 
 
 async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process:
-    """`manage.py prepare`: its last line of output is JSON, its errors go to the error stream."""
+    """Run `manage.py prepare`. Its last line of output is JSON; its errors go to the error stream."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

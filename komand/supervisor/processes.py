@@ -1,4 +1,4 @@
-"""One process of the installation: started, watched, started again when it dies, ended with all its children."""
+"""A supervised process: start, watchdog, restart with back-off, and termination of its whole group."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ PARENT_DEATH = Path(__file__).with_name("parent_death.py")
 
 _FIRST_SECONDS, _LONGEST_SECONDS, _HEALTHY_SECONDS = 0.2, 5.0, 10.0
 _QUICK_DEATHS = 3
-# A process that showed life each second and has not for so long is stopped or hangs: it is killed and started again.
+# A process whose watchdog messages stop for so long is stopped or hangs: it is killed and restarted.
 SILENT_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -36,10 +36,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Spec:
-    """What to run. is_ready: asked until it says yes; shows_life: asked each second, for a process that does not show
-    by itself that it lives; adopt: the process id of one that runs already, if any; mend: asked after an end before it
-    was ready, with its last lines: says what it did about that, if anything; quiet: its lines are shown only when it
-    ends by itself."""
+    """A process to run.
+
+    is_ready: called until it returns True.
+    shows_life: called each second, for a process that sends no watchdog messages.
+    adopt: returns the process id of a process that runs already, if any.
+    mend: called with the last lines if the process ends before it is ready; returns a message about what it mended.
+    quiet: its lines are shown only if it ends by itself.
+    """
 
     name: str
     command: Sequence[str]
@@ -55,7 +59,7 @@ class Spec:
 
 @dataclass
 class Backoff:
-    """How long to wait before the next start: 0.2 s, doubling to 5 s; from the beginning after 10 healthy seconds."""
+    """The pause before the next start: 0.2 s, doubling up to 5 s, reset after 10 healthy seconds."""
 
     next_seconds: float = _FIRST_SECONDS
 
@@ -87,12 +91,12 @@ class Child:
         self._task = asyncio.create_task(self._keep(), name=self.spec.name)
 
     async def settled(self) -> State:
-        """Wait until it is ready for the first time, or has failed for good."""
+        """Wait until the process is ready for the first time, or has failed permanently."""
         await self._settled.wait()
         return self.state
 
     async def stop(self, seconds: float, number: int = signal.SIGTERM) -> None:
-        """The signal, and SIGKILL for its whole group when it takes longer than that."""
+        """Send the signal, and SIGKILL to the whole group if the process takes longer."""
         self._stopping = True
         if self._task is None:
             return
@@ -107,7 +111,7 @@ class Child:
         self._set(State.STOPPED, None)
 
     def kill(self) -> None:
-        """At once, with its children."""
+        """Kill the process with its children."""
         if self.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -139,19 +143,19 @@ class Child:
                 return
             delay = backoff.after(lasted)
             self._show_held()
-            for line in filter(None, (mended, f"{ending} after {lasted:.1f} s; starting again in {delay:.1f} s")):
+            for line in filter(None, (mended, f"{ending} after {lasted:.1f} s; restarting in {delay:.1f} s")):
                 self.screen.line(self.spec.name, line)
             self.restarts += 1
             self._set(State.RESTARTING, None)
             await asyncio.sleep(delay)
 
     async def _run_once(self) -> str:
-        """Run it from start to end; says how it ended, or why it did not begin."""
+        """Run the process once. Returns how it ended, or why it could not be started."""
         self.said_ready, self.beat_at = False, None
         self._gone.clear()
         adopted = await self.spec.adopt() if self.spec.adopt and not self.restarts else None
         if adopted is not None:
-            self.screen.line(self.spec.name, f"process {adopted} of an earlier start still runs and is taken over")
+            self.screen.line(self.spec.name, f"process {adopted} of an earlier start still runs and is adopted")
             return await self._watch(adopted, self._until_gone(adopted))
         try:
             process = await asyncio.create_subprocess_exec(
@@ -170,7 +174,7 @@ class Child:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
             )
-        except OSError as error:  # no memory or no process to be had just now, or this Python was removed
+        except OSError as error:  # out of memory or processes, or this Python was removed
             return f"could not be started ({error.strerror})"
         reading = asyncio.create_task(self._read(process.stdout)) if process.stdout else None
         code = await self._watch(process.pid, process.wait())
@@ -191,7 +195,7 @@ class Child:
             for task in watching:
                 task.cancel()
         self._gone.set()
-        self.kill()  # what the process itself left behind
+        self.kill()  # its orphaned children
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
     async def _get_ready(self, pid: int) -> None:
@@ -211,10 +215,10 @@ class Child:
             await asyncio.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             if self.beat_at is not None and now - looked_at > 2 * _LOOK_SECONDS:
-                self.beat_at = now  # it was this process that was stopped, and heard nobody
+                self.beat_at = now  # this process was stopped and received nothing
             looked_at = now
             if self.beat_at is not None and now - self.beat_at > SILENT_SECONDS:
-                self.screen.line(self.spec.name, f"gave no sign of life for {SILENT_SECONDS:.0f} s and is killed")
+                self.screen.line(self.spec.name, f"sent no watchdog message for {SILENT_SECONDS:.0f} s and is killed")
                 self.kill()
                 return
 

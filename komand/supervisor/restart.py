@@ -1,4 +1,4 @@
-"""`manage.py restart`: has a running supervisor migrate and replace its processes one by one, so that nobody waits."""
+"""`manage.py restart`: a rolling restart. The running supervisor migrates and replaces its processes one by one."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ _LOOK_SECONDS = 0.2
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 when every process is a new one, 1 when one could not be replaced, 3 when nothing runs."""
+    """Return exit code 0 if every process was replaced, 1 if one was not, 3 if no supervisor runs."""
     parser = argparse.ArgumentParser(
         prog="manage.py restart",
         description="Replace every process by a new one, for new code, without an interruption. What the supervisor"
@@ -37,18 +37,18 @@ def main(argv: Sequence[str]) -> int:
     if failure:
         sys.stderr.write(f"komand: {failure}\n")
         return 1
-    sys.stdout.write(f"every process is a new one ({time.monotonic() - begun:.1f} s)\n")
+    sys.stdout.write(f"every process was replaced ({time.monotonic() - begun:.1f} s)\n")
     return 0
 
 
 def _wait(data_dir: Path, rolls_before: int) -> str:
-    """Until it is done; how it failed, empty when it did not."""
+    """Wait for the end. Returns the reason of a failure; empty if it succeeded."""
     deadline = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < deadline:
         note = state.read(data_dir) if preflight.is_locked(data_dir) else None
         if note is None:
-            return "it was stopped meanwhile"
+            return "the supervisor was stopped meanwhile"
         if note.rolls > rolls_before:
             return note.roll_failure
         time.sleep(_LOOK_SECONDS)
-    return f"it was not done within {_LONGEST_SECONDS:.0f} s; its own lines say why"
+    return f"it was not done within {_LONGEST_SECONDS:.0f} s; see the supervisor's output"

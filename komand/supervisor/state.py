@@ -1,4 +1,4 @@
-"""What the supervisor notes about its processes in `<data>/supervisor.json`, for `manage.py status`."""
+"""The supervisor's state file `<data>/supervisor.json`, read by `manage.py status`."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProcessNote:
-    """since: seconds since 1970 when it came into this state."""
+    """The state of one process. since: Unix time in seconds at which it entered the state."""
 
     name: str
     pid: int | None
@@ -19,8 +19,8 @@ class ProcessNote:
 
 @dataclass(frozen=True)
 class Note:
-    """socket: of the embedded Valkey, empty when REDIS_URL is used; rolls: rolling restarts done so far, and how the
-    last of them failed, empty when it went well; is_up: the start is over and everything worked then."""
+    """The supervisor's state. socket: of the embedded Valkey, empty if REDIS_URL is used; rolls: number of rolling
+    restarts, with the failure of the last one, empty if it succeeded; is_up: the start has succeeded."""
 
     pid: int
     url: str
@@ -47,7 +47,7 @@ def write(data_dir: Path, note: Note) -> None:
 
 
 def read(data_dir: Path) -> Note | None:
-    """None when there is none or it cannot be understood."""
+    """Read the state file. Returns None if it is missing or cannot be parsed."""
     try:
         raw = json.loads(_path(data_dir).read_text())
         return Note(**{**raw, "processes": tuple(ProcessNote(**process) for process in raw["processes"])})

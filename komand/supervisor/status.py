@@ -1,4 +1,4 @@
-"""`manage.py status`: the running parts of one data folder, asked at this moment."""
+"""`manage.py status`: the running parts of one data folder."""
 
 import argparse
 import asyncio
@@ -14,12 +14,12 @@ import psutil
 from komand.settings import env
 from komand.supervisor import embedded, preflight, probes, state
 
-NOT_RUNNING = 3  # as init scripts answer
+NOT_RUNNING = 3  # the exit code of init scripts (LSB)
 
 
 @dataclass(frozen=True)
 class Part:
-    """health: ok | starting | restarting | down | hung; uptime_seconds: in the present state."""
+    """A process with its health: ok | starting | restarting | down | hung. uptime_seconds: in the current state."""
 
     name: str
     pid: int | None
@@ -37,7 +37,7 @@ def _memory(pid: int | None) -> int:
 
 
 def _life(pid: int | None) -> str:
-    """ok | hung | down, by what the system says of the process."""
+    """Return ok, hung or down, from the state that the operating system reports."""
     try:
         status = psutil.Process(pid).status() if pid else psutil.STATUS_DEAD
     except psutil.Error:
@@ -62,7 +62,7 @@ async def _health(note: state.Note, process: state.ProcessNote) -> str:
 
 
 def _children_of(part: Part) -> list[Part]:
-    """The prefork children of a worker."""
+    """Return the prefork children of a worker."""
     try:
         children = psutil.Process(part.pid).children() if part.pid else []
     except psutil.Error:
@@ -77,7 +77,7 @@ def _children_of(part: Part) -> list[Part]:
 
 
 async def collect(data_dir: Path) -> tuple[state.Note | None, list[Part]]:
-    """The supervisor's note and all parts, the supervisor first; (None, []) when it does not run."""
+    """Return the supervisor's state and all parts, the supervisor first; (None, []) if it does not run."""
     note = state.read(data_dir) if preflight.is_locked(data_dir) else None
     if note is None:
         return None, []
@@ -102,7 +102,7 @@ def _table(parts: Sequence[Part]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 when all is well, 1 when a part is not, 3 when nothing runs on the data folder."""
+    """Return exit code 0 if all parts are healthy, 1 if one is not, 3 if no supervisor runs on the data folder."""
     parser = argparse.ArgumentParser(prog="manage.py status", description="The running parts of a data folder.")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--data-dir", type=Path, default=env.data_dir(), help="(KOMAND_DATA_DIR, ./var)")

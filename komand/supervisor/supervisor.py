@@ -1,4 +1,4 @@
-"""Brings an installation up in order, keeps it up, and ends it: Valkey and `prepare` together, then web and workers."""
+"""The supervisor: starts Valkey and `prepare` together, then web and workers, and keeps them running."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ from komand.supervisor.processes import SILENT_SECONDS, Child, Spec, State
 
 _START_SECONDS = 60.0
 _VALKEY_STOP_SECONDS = 0.7
-# A worker drains for three seconds when it is to hurry.
+# The drain of a worker that is told to hurry takes three seconds.
 _HURRIED_SECONDS = 4.0
-# What a drain may take longer than KOMAND_DRAIN_SECONDS before the process is killed.
+# The time beyond KOMAND_DRAIN_SECONDS after which a draining process is killed.
 _DRAIN_MARGIN_SECONDS = 3.0
 
 
 class StartFailed(Exception):
-    """A part did not start; the message says which."""
+    """A part did not start; the message names it."""
 
 
 class Supervisor:
@@ -54,7 +54,7 @@ class Supervisor:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        # Whoever starts it by nohup has SIGHUP ignored, and wants it to outlive the terminal.
+        # nohup starts it with SIGHUP ignored, because it is to outlive the terminal.
         stops_at_hangup = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         for number in (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if stops_at_hangup else [])):
             loop.add_signal_handler(number, self._on_signal)
@@ -118,7 +118,7 @@ class Supervisor:
         await self._bring_up(child)
 
     async def _bring_up(self, child: Child) -> None:
-        """Returns when it works; raises StartFailed when it does not."""
+        """Start everything. Returns when it runs; raises StartFailed if a part does not."""
         begun, spec = time.monotonic(), child.spec
         child.start()
         try:
@@ -135,16 +135,16 @@ class Supervisor:
         self._screen.tick(spec.name, time.monotonic() - begun)
 
     async def _roll(self) -> None:
-        """Migrate, then replace web and workers one after the other, each by a process that works already."""
+        """Migrate, then replace web and workers one after the other, each by a process that is ready."""
         self._screen.say("\nreplacing every process by a new one …")
         problem = ""
         try:
             await self._prepare()
             for child in [child for child in self._children if child.spec.name != "valkey"]:
                 await self._replace(child)
-        except Exception as failure:  # whatever it is: somebody waits to be told
+        except Exception as failure:  # whatever it is: `restart` waits for the result
             problem = str(failure) if isinstance(failure, StartFailed) else repr(failure)
-            self._screen.fail(f"{problem}; what was not replaced yet goes on")
+            self._screen.fail(f"{problem}; the remaining processes keep running")
         self._end_roll(problem)
 
     def _end_roll(self, problem: str) -> None:
@@ -185,7 +185,7 @@ class Supervisor:
         return prepared
 
     async def _end(self) -> None:
-        """Web and workers together, Valkey after them, since they still use it while they end."""
+        """Stop web and workers together, and Valkey after them, because they use it while they stop."""
         begun = time.monotonic()
         if self._rolling:
             self._rolling.cancel()
@@ -193,14 +193,14 @@ class Supervisor:
         everyone = {*self._children, *self._passing}
         first = [child for child in everyone if child.spec.name != "valkey"]
         last = [child for child in everyone if child.spec.name == "valkey"]
-        # SIGINT: workers take it for Ctrl-C, and hurry.
+        # SIGINT: workers hurry, as for Ctrl-C.
         await asyncio.gather(*(child.stop(_HURRIED_SECONDS, signal.SIGINT) for child in first))
         await asyncio.gather(*(child.stop(_VALKEY_STOP_SECONDS) for child in last))
         if self._stop.is_set():
             self._screen.say(f"stopped in {time.monotonic() - begun:.1f} s")
 
     def _on_signal(self) -> None:
-        if self._stop.is_set():  # asked twice: no more waiting
+        if self._stop.is_set():  # a second Ctrl-C: do not wait any longer
             for child in (*self._children, *self._passing):
                 child.kill()
         else:
@@ -221,7 +221,7 @@ class Supervisor:
     def _on_beat(self, pid: int) -> None:
         for child in (*self._children, *self._passing):
             if child.pid == pid:
-                # It shows life once it is ready. That it was may not have reached us: we were stopped, our socket full.
+                # A watchdog message implies readiness; the READY message may have been lost while we were stopped.
                 child.said_ready, child.beat_at = True, time.monotonic()
 
     def _note(self) -> None:
@@ -243,5 +243,5 @@ class Supervisor:
         )
         try:
             state.write(self._options.data_dir, note)
-        except OSError as error:  # a full disk, say: processes are kept up all the same
-            self._screen.fail(f"`status` is out of date, its note cannot be written: {error.strerror}")
+        except OSError as error:  # such as a full disk: keep the processes running
+            self._screen.fail(f"`status` is out of date, its state file cannot be written: {error.strerror}")

@@ -1,4 +1,4 @@
-"""The block that `manage.py up` shows when everything works."""
+"""The block that `manage.py up` prints when everything runs."""
 
 import os
 import sys
@@ -21,13 +21,13 @@ def login_line(prepared: dict[str, Any]) -> str:
 
 
 def _python() -> str:
-    """This Python as one would type it here."""
+    """Return the path of this Python as a user would type it."""
     here = os.path.relpath(sys.executable)
     return sys.executable if here.startswith("..") else here
 
 
 def model_lines(prepared: dict[str, Any], url: str) -> list[str]:
-    """Which model answers, and how to have another one."""
+    """Return the lines about the current model, and how to choose another one."""
     provider = prepared["provider"]
     page = f"{url}/admin/ → Model providers"
     if provider["kind"] != "demo":

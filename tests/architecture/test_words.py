@@ -19,6 +19,8 @@ FLOOR_PLAN = """
 ROLES = set(FLOOR_PLAN.split())
 # Folders in which a module is named after the object that it is about.
 BY_OBJECT = {"admin", "management", "models", "views", "adapters", "kinds", "builtin", "migrations"}
+# What a text says is not an identifier, but fair in a sentence.
+QUOTING = {"say", "says", "said"}
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 HELD = ("audit_app", "tools_app", "agents_app", "sessions_app", "komand", "tests", "benchmarks")
 
@@ -81,7 +83,7 @@ def test_no_identifier_has_a_forbidden_word(package: str) -> None:
 
 @pytest.mark.parametrize("package", (*APPS, "komand"))
 def test_no_docstring_has_a_forbidden_word(package: str) -> None:
-    pattern = re.compile(rf"\b({'|'.join(sorted(forbidden()))})\b")
+    pattern = re.compile(rf"\b({'|'.join(sorted(forbidden() - QUOTING))})\b")
     found = [
         f"{module.path}:{line} {match[0]}"
         for module in modules(package)

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: checks the set-up and says how to mend what it finds. Exit code 1 when something is wrong."""
+"""`manage.py doctor`: checks the installation and prints a remedy for each problem. Exit code 1 if there is one."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from komand.doctor import Finding, examine
 
 
 class Command(BaseCommand):
-    help = "Check this installation and say how to mend what is wrong."
+    help = "Check this installation and print a remedy for each problem."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

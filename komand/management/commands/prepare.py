@@ -1,4 +1,4 @@
-"""`manage.py prepare`: brings the database up to date and seeds it. What `manage.py up` runs before anything else."""
+"""`manage.py prepare`: migrates and seeds the database. `manage.py up` runs it before anything else."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from komand import seed
 
 
 class Command(BaseCommand):
-    help = "Check the settings, migrate the database and make what a new installation needs. Prints one JSON line."
+    help = "Check the settings, migrate the database, create the first user, provider and agent. Prints a JSON line."
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -27,7 +27,7 @@ class Command(BaseCommand):
             sys.exit(f"komand: the database cannot be used: {error}".strip())
         provider = seeded.agent.provider
         login = {"username": seed.ADMIN_NAME, "email": seed.ADMIN_EMAIL, "password": seeded.password}
-        facts = {
+        result = {
             "migrations_applied": applied,
             "login": login if seeded.password else None,
             "provider": {
@@ -37,10 +37,10 @@ class Command(BaseCommand):
                 "base_url": provider.base_url,
             },
         }
-        self.stdout.write(json.dumps(facts))
+        self.stdout.write(json.dumps(result))
 
     def _check(self) -> None:
-        """Errors end the start, warnings are said once."""
+        """Run Django's checks: exit on errors, print warnings."""
         for message in checks.run_checks():
             self.stderr.write(
                 f"{'error' if message.is_serious() else 'warning'}: {message.msg} {message.hint or ''}".strip()

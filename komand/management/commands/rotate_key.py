@@ -1,4 +1,4 @@
-"""`manage.py rotate_key receipts|vault`: a new key for what is made from now on; what older keys made stays good."""
+"""`manage.py rotate_key receipts|vault`: adds a new key for receipts or the vault; older keys stay valid."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ _NEXT = {
 
 
 class Command(BaseCommand):
-    help = "Make a new key for receipts or for the vault of secrets; the old ones stay good."
+    help = "Add a new key for receipts or for the vault of secrets; older keys stay valid."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("which", choices=sorted(key_files.ROTATED))
         step = parser.add_mutually_exclusive_group()
-        step.add_argument("--reseal", action="store_true", help="vault: seal every stored secret with the newest key")
-        step.add_argument("--drop-old", action="store_true", help="keep the newest key alone")
+        step.add_argument("--reseal", action="store_true", help="vault: encrypt all secrets with the newest key")
+        step.add_argument("--drop-old", action="store_true", help="drop all keys but the newest")
 
     def handle(self, *args: Any, **options: Any) -> None:
         which = options["which"]
@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
     def _reseal(self, which: str) -> None:
         if which != "vault":
-            raise CommandError("Only the vault's secrets are sealed again; a receipt keeps the key that made it.")
+            raise CommandError("--reseal is for the vault alone; a receipt keeps the key that signed it.")
         done = key_rotation.reseal_all()
         audit.record("SecretsResealed", details={"count": done.resealed, "unreadable": list(done.unreadable)})
         for place in done.unreadable:

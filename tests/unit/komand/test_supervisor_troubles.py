@@ -269,7 +269,7 @@ def test_a_restart_does_not_wait_for_a_supervisor_that_was_killed(
 ) -> None:
     monkeypatch.setattr(restart, "_LONGEST_SECONDS", 0.5)
     state.write(tmp_path, state.Note(1, "http://x", "127.0.0.1", 8000, "", 1.5, ()))
-    assert restart._wait(tmp_path, 0) == "it was stopped meanwhile"
+    assert restart._wait(tmp_path, 0) == "the supervisor was stopped meanwhile"
 
 
 def test_ctrl_c_outside_the_supervisor_s_loop_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
