@@ -8,6 +8,7 @@ from typing import Any
 
 from django.urls.converters import SlugConverter, UUIDConverter
 
+from komand import __version__
 from komand.openapi import statuses, unowned_routes
 from komand.openapi.routes import Route, list_routes
 from sessions_app.surfaces.base.openapi.fields import body_schema, fields_of, schema_of, without_null
@@ -15,7 +16,6 @@ from sessions_app.surfaces.base.openapi.operations import Description, Operation
 from sessions_app.surfaces.base.openapi.schemas import Schema
 from sessions_app.surfaces.base.surface import surfaces
 
-_VERSION = "1.0.0"
 _ABOUT = """\
 Every surface of one installation. The same sessions and runs stand behind all of them.
 
@@ -86,7 +86,7 @@ def build() -> dict[str, Any]:
         responses |= statuses.shared_responses(one)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Komand", "version": _VERSION, "description": _ABOUT},
+        "info": {"title": "Komand", "version": __version__, "description": _ABOUT},
         "servers": [{"url": "/"}],
         "tags": [{"name": one.tag, "description": one.about} for one in told],
         "paths": paths,
