@@ -1,4 +1,4 @@
-"""The document as chapters for its page: one a surface, each operation with its tables. Pure but for the document."""
+"""The document as template data of its page: a chapter for each surface, with its operations."""
 
 import json
 from typing import Any
@@ -10,15 +10,15 @@ _RESPONSES = "#/components/responses/"
 
 
 def read_chapters() -> dict[str, Any]:
-    """What the page shows: `title`, `about`, `chapters` and `schemas`."""
+    """Return the template data: `title`, `about`, `chapters` and `schemas`."""
     found = document.build()
     shared = found["components"]["responses"]
     operations: dict[str, list[dict[str, Any]]] = {tag["name"]: [] for tag in found["tags"]}
     for path, item in found["paths"].items():
         parameters = item.get("parameters", [])
-        for method, said in item.items():
+        for method, operation in item.items():
             if method != "parameters":
-                operations[said["tags"][0]].append(_operation(path, method, said, parameters, shared))
+                operations[operation["tags"][0]].append(_operation(path, method, operation, parameters, shared))
     chapters = [
         {"name": tag["name"], "about": tag["description"], "operations": operations[tag["name"]]}
         for tag in found["tags"]
@@ -33,37 +33,37 @@ def read_chapters() -> dict[str, Any]:
 
 
 def _operation(
-    path: str, method: str, said: dict[str, Any], parameters: list[dict[str, Any]], shared: dict[str, Any]
+    path: str, method: str, operation: dict[str, Any], parameters: list[dict[str, Any]], shared: dict[str, Any]
 ) -> dict[str, Any]:
     """parameters: of the path; shared: the responses that operations refer to."""
-    own = [one for one in said["parameters"] if "$ref" not in one]
+    own = [one for one in operation["parameters"] if "$ref" not in one]
     return {
-        "id": said["operationId"],
+        "id": operation["operationId"],
         "path": path,
         "method": method.upper(),
-        "summary": said["summary"],
-        "description": said.get("description", ""),
-        "streams": said.get("x-komand-streams", False),
-        "access": _access(said["security"]),
+        "summary": operation["summary"],
+        "description": operation.get("description", ""),
+        "streams": operation.get("x-komand-streams", False),
+        "access": _access(operation["security"]),
         "parameters": [_parameter(one) for one in [*parameters, *own]],
-        "body": _content(said.get("requestBody", {})),
-        "answers": [_answer(status, answer, shared) for status, answer in said["responses"].items()],
+        "body": _content(operation.get("requestBody", {})),
+        "answers": [_answer(status, answer, shared) for status, answer in operation["responses"].items()],
     }
 
 
 def _access(security: list[dict[str, Any]]) -> str:
-    return " or ".join(name for one in security for name in one) or "nobody has to log in"
+    return " or ".join(name for one in security for name in one) or "none"
 
 
 def _parameter(one: dict[str, Any]) -> dict[str, Any]:
-    kind = ", ".join(f"{word}: {json.dumps(value)}" for word, value in one["schema"].items())
-    words = one.get("description", "")
-    return {"name": one["name"], "where": one["in"], "kind": kind, "required": one["required"], "words": words}
+    kind = ", ".join(f"{keyword}: {json.dumps(value)}" for keyword, value in one["schema"].items())
+    about = one.get("description", "")
+    return {"name": one["name"], "where": one["in"], "kind": kind, "required": one["required"], "about": about}
 
 
 def _answer(status: str, answer: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
     answer = shared[answer["$ref"].removeprefix(_RESPONSES)] if "$ref" in answer else answer
-    return {"status": status, "words": answer["description"], "content": _content(answer)}
+    return {"status": status, "about": answer["description"], "content": _content(answer)}
 
 
 def _content(holder: dict[str, Any]) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""GET /api/docs: the document as a page to read. Rendered here, without a script."""
+"""GET /api/docs: the document as a page, rendered on the server."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +19,6 @@ def reference(request: HttpRequest) -> HttpResponse:
 
 @cache
 def _page() -> str:
-    """The same for everybody, made with the first request."""
+    """Return the page. It is the same for all users; its modules are imported at the first request."""
     read = cast(Callable[[], dict[str, Any]], import_string(_CHAPTERS))
     return render_to_string("openapi/reference.html", read())

@@ -16,12 +16,12 @@ from sessions_app.surfaces.base.surface import surfaces
 _PAGES = ("komand.dashboard", "komand.openapi.pages")
 _OPERATORS = "/admin"
 _PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-_TRIED_BY_CLIENTS = ("get", "post", "put", "patch", "delete")
+_METHODS = ("get", "post", "put", "patch", "delete")
 
 
 @dataclass(frozen=True)
 class Route:
-    """path: as OpenAPI writes it; view: what answers, a class or a function; methods: in small letters."""
+    """A route. path: in the notation of OpenAPI; view: a class or a function; methods: in lower case."""
 
     path: str
     view: Any
@@ -30,7 +30,7 @@ class Route:
 
 
 def list_routes() -> list[Route]:
-    """In the order in which requests are tried against them."""
+    """Return the routes in the order in which they are matched."""
     found: dict[str, Route] = {}
     for pattern in [*_live(), *_plain()]:
         route = _route(*pattern)
@@ -54,7 +54,7 @@ def _walk(
 ) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     for one in patterns:
         if not isinstance(one.pattern, RoutePattern):
-            continue  # a regular expression: what catches the rest of a prefix
+            continue  # a regular expression: the catch-all route of a prefix
         path, converters = f"{prefix}{one.pattern}", {**outer, **one.pattern.converters}
         if path.startswith(_OPERATORS):
             continue
@@ -71,7 +71,7 @@ def _route(path: str, callback: Any, converters: dict[str, Any]) -> Route | None
         return None
     methods = _methods_of(view)
     if not methods:
-        return None  # it only says that there is nothing
+        return None  # a catch-all view
     names = _PARAMETER.findall(path)
     parameters = tuple((name, converters[name]) for name in names)
     return Route(_PARAMETER.sub(r"{\1}", path), view, methods, parameters)
@@ -79,7 +79,7 @@ def _route(path: str, callback: Any, converters: dict[str, Any]) -> Route | None
 
 def _methods_of(view: Any) -> tuple[str, ...]:
     if not isinstance(view, type):
-        return ("get",)  # plain functions here only tell something
+        return ("get",)
     if given := getattr(view, "methods", None):
         return tuple(method.lower() for method in given)
-    return tuple(method for method in _TRIED_BY_CLIENTS if hasattr(view, method))
+    return tuple(method for method in _METHODS if hasattr(view, method))

@@ -1,4 +1,4 @@
-"""The document as text."""
+"""The document as JSON and YAML text."""
 
 import json
 
@@ -8,10 +8,10 @@ from komand.openapi import document
 
 
 def written(kind: str) -> bytes:
-    """kind: json or yaml."""
+    """Return the document as bytes. kind: json or yaml."""
     found = json.dumps(document.build(), ensure_ascii=False, separators=(",", ":"))
     if kind == "json":
         return found.encode()
-    # Read back, so that nothing is shared: YAML would write what is used twice as a reference.
+    # Parsed again, because YAML writes objects that are shared as references.
     dumped: str = yaml.dump(json.loads(found), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
     return dumped.encode()

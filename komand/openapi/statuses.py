@@ -1,49 +1,51 @@
-"""Which answers an operation can give: its own, and those that follow from how requests are let in. Pure."""
+"""The answers of an operation by status: its own, and those that admission and parsing can give. Pure."""
 
 from typing import Any
 
 from sessions_app.surfaces.base.openapi.operations import JSON, Answer, Description, Operation
 from sessions_app.surfaces.base.openapi.schemas import Schema, ref
 
-_WORDS = {
-    400: "The request is not as described; the error says what to mend.",
-    401: "No valid credential.",
-    403: "Not allowed: the credential may only read, the page's token is missing, or it takes somebody else.",
-    404: "There is no such thing, or it is another's: nobody can tell which.",
-    405: "This method is not answered here.",
-    406: "No answer of this kind.",
-    408: "The body did not come in time.",
-    409: "It does not fit the present state; the error's code says why.",
-    410: "The time for it is over.",
+_MEANINGS = {
+    400: "The request is invalid; the error names the fields.",
+    401: "The credential is missing or invalid.",
+    403: "Not allowed: a read-only credential, a missing CSRF token, or an operation for other users.",
+    404: "The object does not exist, or belongs to another user; the two are not distinguished.",
+    405: "The route does not support this method.",
+    406: "No answer of an accepted media type.",
+    408: "The body was not received in time.",
+    409: "The request conflicts with the present state; see the error's code.",
+    410: "The object has expired.",
     413: "The body is too large.",
-    415: "The body has another media type.",
+    415: "The media type of the body is not supported.",
     422: "The idempotency key was used with other content.",
-    429: "Too many requests, or too many of them wait.",
-    500: "Something went wrong here; the log has it under the request id.",
-    501: "This part of the protocol is not served here.",
+    429: "Too many requests, or too many queued messages.",
+    500: "An unexpected error; it is logged under the request id.",
+    501: "This part of the protocol is not implemented.",
     502: "The model provider failed.",
-    503: "Not just now: the database is away, or an operator has stopped the agents.",
-    504: "The answer did not come in time; the work goes on.",
+    503: "The database is not reachable, or an operator stopped the agents.",
+    504: "The answer is not ready in time; the run continues.",
 }
 _SAFE = ("get", "head")
-_COMES_AGAIN = (429, 503)
+_RETRIED = (429, 503)
 
 
 def responses(one: Description, operation: Operation, method: str, *, has_path: bool) -> dict[str, Any]:
-    """By status, in order."""
-    given = {operation.status: Answer("As asked.", None if operation.gives is None else one.wrap(operation.gives))}
-    own = {status: _response(status, answer) for status, answer in {**given, **operation.answers}.items()}
+    """Return the responses of an operation by status. has_path: its path has parameters."""
+    success = Answer("Success.", None if operation.result is None else one.wrap(operation.result))
+    answers = {operation.status: success, **operation.answers}
+    own = {status: _response(status, answer) for status, answer in answers.items()}
     errors = {
         status: {"$ref": f"#/components/responses/{one.error}{status}"}
         for status in _errors(operation, method, has_path=has_path)
     }
-    return {str(status): said for status, said in sorted({**errors, **own}.items())}
+    return {str(status): response for status, response in sorted({**errors, **own}.items())}
 
 
 def shared_responses(one: Description) -> dict[str, Any]:
-    """Every error of a surface, to be referred to."""
+    """Return every error of a surface, as components to refer to."""
     return {
-        f"{one.error}{status}": _response(status, Answer(words, ref(one.error))) for status, words in _WORDS.items()
+        f"{one.error}{status}": _response(status, Answer(meaning, ref(one.error)))
+        for status, meaning in _MEANINGS.items()
     }
 
 
@@ -64,11 +66,11 @@ def _errors(operation: Operation, method: str, *, has_path: bool) -> set[int]:
 
 def _response(status: int, answer: Answer) -> dict[str, Any]:
     headers: dict[str, Schema] = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}, **answer.headers}
-    if status in _COMES_AGAIN:
+    if status in _RETRIED:
         headers["Retry-After"] = {"$ref": "#/components/headers/RetryAfter"}
-    said: dict[str, Any] = {"description": answer.description, "headers": headers}
+    response: dict[str, Any] = {"description": answer.description, "headers": headers}
     if answer.schema is not None:
-        said["content"] = {answer.media_type: {"schema": answer.schema}}
+        response["content"] = {answer.media_type: {"schema": answer.schema}}
     elif answer.media_type != JSON:
-        said["content"] = {answer.media_type: {}}
-    return said
+        response["content"] = {answer.media_type: {}}
+    return response

@@ -31,25 +31,25 @@ _COMPONENTS: dict[str, Schema] = {
 }
 HEALTH = Description(
     "Health",
-    "For people, and for whoever runs it. Never counted against a limit.",
+    "Health checks. They are not rate limited.",
     "NotReady",
     _COMPONENTS,
     {
-        "/health": {"get": Operation("See whether it works", ref("Health"), access="open")},
-        "/health/live": {"get": Operation("See whether this process answers", ref("Health"), access="open")},
+        "/health": {"get": Operation("Check the health", ref("Health"), access="open")},
+        "/health/live": {"get": Operation("Check the health of this process", ref("Health"), access="open")},
         "/health/ready": {
             "get": Operation(
-                "See whether it can take work",
+                "Check whether it accepts work",
                 ref("Health"),
                 access="open",
-                answers={503: Answer("Database or Valkey is away.", ref("NotReady"))},
+                answers={503: Answer("The database or Valkey is not reachable.", ref("NotReady"))},
             )
         },
     },
 )
 WEBHOOKS = Description(
     "Channels",
-    "Where platforms deliver messages. Each proves itself as its channel says; see docs/channels.md.",
+    "Webhooks of messaging platforms. Each channel verifies requests in its own way; see docs/channels.md.",
     "WebhookRefusal",
     {},
     {
@@ -60,9 +60,9 @@ WEBHOOKS = Description(
                 body={},
                 media_type="*/*",
                 access="open",
-                waits=True,
+                streams=True,
                 errors=[401, 405, 408, 422],
-                description="What a platform sends, and what it is answered, is its own.",
+                description="The format of the request and of the answer is the platform's.",
             )
         }
     },

@@ -20,7 +20,7 @@ class FormatQuery(serializers.Serializer[Any]):
 
 
 class OpenApi(KomandView):
-    """Of all surfaces; it needs no login and names nothing of this installation's own."""
+    """The document of all surfaces. It needs no login, because it has no data of the installation."""
 
     is_public = True
 
@@ -33,6 +33,6 @@ class OpenApi(KomandView):
 
 @cache
 def _written(kind: str) -> bytes:
-    """Loads what describes the routes with the first request: most processes never need it."""
+    """Return the document as bytes. The generator is imported at the first request: most processes never need it."""
     write = cast(Callable[[str], bytes], import_string(_WRITTEN))
     return write(kind)

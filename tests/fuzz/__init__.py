@@ -1,1 +1,1 @@
-"""Tries what the OpenAPI document says against a running Komand, by machine."""
+"""A fuzz test of the HTTP API, generated from the OpenAPI document."""

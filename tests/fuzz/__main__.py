@@ -1,6 +1,7 @@
-"""`python -m tests.fuzz [seed]`: no 5xx, no undocumented answer, none of another shape, where nothing streams.
+"""Fuzz test: `python -m tests.fuzz [seed]`.
 
-Starts Komand with a user's things in it, and lets schemathesis make requests from the document: good and bad ones.
+Starts Komand with sample data and runs schemathesis on every operation that does not stream, with valid and invalid
+requests. Fails on 5xx, and on a status or a shape that is not in the document.
 """
 
 import json
@@ -21,10 +22,10 @@ from tests.support.live_server import LiveKomand, start_komand
 from tests.support.openapi_check import Document
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-SECONDS = 120  # what is left of them after the systematic part is spent on chance
+SECONDS = 120  # time that the coverage phase leaves is used for random requests
 EXAMPLES = 5
 STREAMS = "/x-komand-streams == true"
-# What would spoil the rest: it stops all agents, and it ends the login that everything is tried with.
+# Run last: they stop all agents, and end the login of the requests.
 LAST = ("/api/control/stop", "/api/auth/logout")
 WAITING: dict[str, Any] = {
     "/api/webchat/message": {"senderId": "admin", "text": "what is 2+2?"},
@@ -37,7 +38,7 @@ _DEFAULT_SEED = 20260301
 
 def main() -> int:
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else _DEFAULT_SEED
-    print(f"seed {seed}; {random.randrange(10**8)} would try others", flush=True)  # noqa: T201
+    print(f"seed {seed}; {random.randrange(10**8)} is another", flush=True)  # noqa: T201
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="komand-fuzz-") as folder:
         komand = start_komand(Path(folder))
@@ -45,7 +46,7 @@ def main() -> int:
             failed = fuzz(komand, seed)
             if failed:
                 print("".join(line for line in komand.log.open() if " ERROR " in line))  # noqa: T201
-            return failed or reached(komand.log.read_text())
+            return failed or check_admission(komand.log.read_text())
         finally:
             komand.stop()
 
@@ -54,22 +55,22 @@ def fuzz(komand: LiveKomand, seed: int) -> int:
     client = httpx2.Client(base_url=komand.url, timeout=40)
     login = client.post("/api/auth/login", json={"email": "admin@localhost", "password": komand.password}).json()
     client.headers["Authorization"] = f"Bearer {login['data']['token']}"
-    try_by_hand(client)
+    check_waiting(client)
     environment = {
         **os.environ,
         "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks",
-        "KOMAND_FUZZ_IDS": json.dumps(things(client)),
+        "KOMAND_FUZZ_IDS": json.dumps(create_objects(client)),
     }
-    excluded = [word for path in LAST for word in ("--exclude-path", path)]
+    excluded = [option for path in LAST for option in ("--exclude-path", path)]
     authorized = ["--header", f"Authorization: {client.headers['Authorization']}"]
-    failed = try_out(komand.url, seed, [*authorized, *excluded, "--max-time", str(SECONDS)], environment)
+    failed = run_schemathesis(komand.url, seed, [*authorized, *excluded, "--max-time", str(SECONDS)], environment)
     for path in LAST:
-        failed = try_out(komand.url, seed, [*authorized, "--include-path", path], environment) or failed
+        failed = run_schemathesis(komand.url, seed, [*authorized, "--include-path", path], environment) or failed
     return failed
 
 
-def try_by_hand(client: httpx2.Client) -> None:
-    """What waits for an answer: once each, held against the document."""
+def check_waiting(client: httpx2.Client) -> None:
+    """Call each operation that waits for an answer once, and check the answer."""
     document = Document(client.get("/api/schema").json())
     for path, body in WAITING.items():
         answer = client.post(path, json=body)
@@ -77,7 +78,7 @@ def try_by_hand(client: httpx2.Client) -> None:
         document.check("POST", path, answer.status_code, answer.json())
 
 
-def try_out(url: str, seed: int, options: list[str], environment: dict[str, str]) -> int:
+def run_schemathesis(url: str, seed: int, options: list[str], environment: dict[str, str]) -> int:
     command = [
         str(Path(sys.executable).with_name("schemathesis")),
         "run",
@@ -107,16 +108,16 @@ def try_out(url: str, seed: int, options: list[str], environment: dict[str, str]
     return subprocess.run(command, env=environment, cwd=Path(__file__).parents[2]).returncode
 
 
-def reached(log: str) -> int:
-    """Whether the requests came further than to the door."""
+def check_admission(log: str) -> int:
+    """Return 1 if most requests were refused before they reached a view."""
     statuses = Counter(re.findall(r"komand\.access: .* (\d{3}) \d+ ms", log))
     print("answers by status:", dict(sorted(statuses.items())))  # noqa: T201
     is_locked_out = statuses["401"] > statuses.total() / 3 or statuses["200"] < statuses.total() / 20
     return 1 if is_locked_out else 0
 
 
-def things(client: httpx2.Client) -> dict[str, str]:
-    """The ids of something of each kind, by the names that paths have for them."""
+def create_objects(client: httpx2.Client) -> dict[str, str]:
+    """Create an object of each kind. Return their ids by the names of path parameters."""
     sent = client.post("/api/webchat/message", json={"senderId": "admin", "text": "what is 17*23?"}).json()
     session_id, run_id = sent["data"]["sessionId"], sent["meta"]["runId"]
     session = client.get(f"/api/sessions/{session_id}").json()["data"]

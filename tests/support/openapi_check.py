@@ -1,4 +1,4 @@
-"""Holds real answers against what the OpenAPI document says of them."""
+"""Checks answers against the OpenAPI document."""
 
 import re
 from typing import Any
@@ -19,16 +19,16 @@ class Document:
         self._paths = [(re.compile(re.sub(r"\{\w+\}", "(.+)", path)), path) for path in data["paths"]]
 
     def operations(self) -> list[tuple[str, str, dict[str, Any]]]:
-        """Path, method and what is said of it."""
+        """Return path, method and operation of each."""
         return [
-            (path, method, said)
+            (path, method, operation)
             for path, item in self.data["paths"].items()
-            for method, said in item.items()
+            for method, operation in item.items()
             if method != "parameters"
         ]
 
     def path_of(self, address: str) -> str:
-        """The documented path that an address without its query is of: the most particular one."""
+        """Return the most specific documented path that matches a URL path."""
         fitting = [path for pattern, path in self._paths if pattern.fullmatch(address)]
         return max(fitting, key=lambda path: len(re.sub(r"\{\w+\}", "", path)))
 
@@ -38,10 +38,10 @@ class Document:
         return found
 
     def check(self, method: str, address: str, status: int, body: Any) -> None:
-        """Fails unless this operation can give this status with this body."""
+        """Raise AssertionError or ValidationError unless the operation has this status with this body."""
         path = self.path_of(address.partition("?")[0])
         responses = self.data["paths"][path][method.lower()]["responses"]
-        assert str(status) in responses, f"{method} {path} does not say {status}: {body}"
+        assert str(status) in responses, f"{method} {path} does not document {status}: {body}"
         content = self.resolved(responses[str(status)]).get("content", {})
         schema = content.get("application/json", {}).get("schema")
         if schema is not None:

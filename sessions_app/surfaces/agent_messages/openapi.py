@@ -1,4 +1,4 @@
-"""This surface in the OpenAPI document. Its messages and signals: docs/agent-messages.md."""
+"""The operations of this surface for the OpenAPI document. docs/agent-messages.md describes messages and signals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -82,37 +82,41 @@ def _parameter(name: str, description: str, schema: Schema = TEXT) -> Parameter:
 
 
 _SINCE = _parameter(
-    "since", "Only what came after this time, in milliseconds since 1970.", {"type": "number", "minimum": 0}
+    "since", "Only messages after this time, in milliseconds since 1970.", {"type": "number", "minimum": 0}
 )
 _PAGES = [
-    _parameter("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 200}),
-    _parameter("status", "One or several, with commas between."),
-    _parameter("interaction", "Runs of this agent."),
+    _parameter("limit", "The maximal number of runs.", {"type": "integer", "minimum": 1, "maximum": 200}),
+    _parameter("status", "One or several statuses, separated by commas."),
+    _parameter("interaction", "Only runs of this agent."),
 ]
 _FILTERS = [
     *_PAGES,
-    _parameter("cursor", "Where the last page ended."),
-    _parameter("sort", "By which time.", one_of(["started_at", "updated_at"])),
-    _parameter("order", "Oldest or newest first.", one_of(["asc", "desc"])),
+    _parameter("cursor", "`next_cursor` of the previous page."),
+    _parameter("sort", "The field to sort by.", one_of(["started_at", "updated_at"])),
+    _parameter("order", "The sort order.", one_of(["asc", "desc"])),
 ]
-_STREAMED = {200: Answer("One message an event, in its short form.", TEXT, EVENTS)}
+_STREAMED = {200: Answer("One message per event, in compact form.", TEXT, EVENTS)}
 _STREAM: Methods = {
     "get": Operation(
-        "Watch a run's messages",
+        "Stream the messages of a run",
         answers=_STREAMED,
         access="query",
-        waits=True,
-        parameters=[_SINCE, _parameter("skipHistory", "Only what comes from now on.", one_of(["true", "false"]))],
+        streams=True,
+        parameters=[_SINCE, _parameter("skipHistory", "Skip messages that exist already.", one_of(["true", "false"]))],
     )
 }
 _UPDATES: Methods = {
     "get": Operation(
-        "Read a run's messages",
+        "List the messages of a run",
         _MESSAGES,
         parameters=[
             _SINCE,
-            _parameter("before", "Only what came before this time.", {"type": "number", "minimum": 0}),
-            _parameter("limit", "The newest so many.", {"type": "integer", "minimum": 1}),
+            _parameter(
+                "before",
+                "Only messages before this time, in milliseconds since 1970.",
+                {"type": "number", "minimum": 0},
+            ),
+            _parameter("limit", "Only the newest N messages.", {"type": "integer", "minimum": 1}),
         ],
     ),
     "post": Operation("Post a message", record({"success": BOOLEAN}), body=ref("AgentMessagePosted"), errors=[409]),
@@ -120,7 +124,7 @@ _UPDATES: Methods = {
 _SIGNAL: Methods = {
     "post": Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422])
 }
-_QUERY: Methods = {"get": Operation("Ask for a run's state", ANYTHING)}
+_QUERY: Methods = {"get": Operation("Query a run", ANYTHING)}
 _EVENTS: Methods = {
     "post": Operation(
         "Send telemetry",
@@ -130,13 +134,13 @@ _EVENTS: Methods = {
 }
 _DETAILS: Methods = {
     "get": Operation(
-        "Read a run as a record",
+        "Read the details of a run",
         OBJECT,
-        parameters=[_parameter("include_history", "With its events.", one_of(["true", "false"]))],
+        parameters=[_parameter("include_history", "Include the events.", one_of(["true", "false"]))],
     )
 }
-_FORBIDDEN_ADDRESS: dict[str, Any] = {"access": "open", "errors": [403]}
-_BYTES: dict[int, Answer] = {200: Answer("Its bytes.", media_type="*/*")}
+_SIGNED_URL: dict[str, Any] = {"access": "open", "errors": [403]}
+_BYTES: dict[int, Answer] = {200: Answer("The content.", media_type="*/*")}
 _BINARY: Schema = {"type": "string", "format": "binary"}
 _STARTS: dict[str, Any] = {"parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 501]}
 _RUNS: dict[str, Methods] = {
@@ -144,7 +148,7 @@ _RUNS: dict[str, Methods] = {
         "get": Operation(
             "List runs",
             parameters=_FILTERS,
-            gives=record({"items": list_of(ref("AgentRun")), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
+            result=record({"items": list_of(ref("AgentRun")), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
         ),
         "post": Operation("Start a run", ref("AgentRun"), body=ref("AgentRunStart"), **_STARTS),
     },
@@ -152,7 +156,7 @@ _RUNS: dict[str, Methods] = {
         "get": Operation(
             "Search runs",
             record({"hits": list_of(OBJECT), "total": COUNT}),
-            parameters=[*_PAGES, _parameter("query", "Words of the title or of what was said.")],
+            parameters=[*_PAGES, _parameter("query", "Text in the title or in a message.")],
         )
     },
     "/api/v1/agents/{run_id}": {
@@ -160,21 +164,21 @@ _RUNS: dict[str, Methods] = {
         "delete": Operation(
             "End a run",
             record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
-            parameters=[_parameter("reason", "Why; shown.")],
+            parameters=[_parameter("reason", "The reason; shown to users.")],
         ),
     },
-    "/api/v1/agents/{run_id}/restart": {"post": Operation("Go on with an ended run", ref("AgentRun"), errors=[409])},
-    "/api/v1/agents/{run_id}/fork": {"post": Operation("Go on in a copy of a run", ref("AgentRun"), errors=[409])},
+    "/api/v1/agents/{run_id}/restart": {"post": Operation("Restart an ended run", ref("AgentRun"), errors=[409])},
+    "/api/v1/agents/{run_id}/fork": {"post": Operation("Fork a run", ref("AgentRun"), errors=[409])},
     "/api/v1/agents/{run_id}/status": {
-        "post": Operation("Say something about a run", ref("AgentRun"), body=OBJECT, errors=[409])
+        "post": Operation("Set the status of a run", ref("AgentRun"), body=OBJECT, errors=[409])
     },
-    "/api/v1/agents/{run_id}/internals": {"get": Operation("Read a run's insides", OBJECT)},
+    "/api/v1/agents/{run_id}/internals": {"get": Operation("Read the internal state of a run", OBJECT)},
     "/api/v1/agents/{run_id}/details": _DETAILS,
     "/api/v1/agents/{run_id}/details/stream": {
         "get": Operation(
-            "Watch a run's record",
+            "Stream the details of a run",
             access="query",
-            waits=True,
+            streams=True,
             answers={200: Answer("`history` events, `control` at the end.", TEXT, EVENTS)},
         )
     },
@@ -186,33 +190,33 @@ _RUNS: dict[str, Methods] = {
     "/api/v1/agents/{run_id}/query/{query}": _QUERY,
     "/api/v1/agents/{run_id}/events": _EVENTS,
     "/api/v1/execute/async": {
-        "post": Operation("Start a run, as older clients do", _STARTED, body=ref("AgentRunStart"), **_STARTS)
+        "post": Operation("Start a run (older clients)", _STARTED, body=ref("AgentRunStart"), **_STARTS)
     },
 }
 _FILES: dict[str, Methods] = {
     "/api/v1/agents/{run_id}/artifacts": {
         "get": Operation(
-            "List a run's files",
+            "List the files of a run",
             list_of(TEXT),
-            parameters=[_parameter("visibility", "Which.", one_of(["user", "internal", "all"]))],
+            parameters=[_parameter("visibility", "Which files.", one_of(["user", "internal", "all"]))],
         )
     },
     "/api/v1/agents/{run_id}/artifacts/{path}": {
         "get": Operation(
-            "Read a file, or get an address to read it by",
+            "Read a file, or get a URL for it",
             answers=_BYTES,
             parameters=[
-                _parameter("url", "1 for an address.", one_of(["1", "true"])),
-                _parameter("filename", "Its name then."),
-                _parameter("disposition", "Shown or stored.", one_of(["inline", "attachment"])),
+                _parameter("url", "Return a URL.", one_of(["1", "true"])),
+                _parameter("filename", "The file name for the URL."),
+                _parameter("disposition", "The content disposition for the URL.", one_of(["inline", "attachment"])),
             ],
         ),
-        "put": Operation("Get an address to write a file by", _SIGNED, errors=[400]),
+        "put": Operation("Get a URL to upload a file", _SIGNED, errors=[400]),
     },
     "/api/v1/agents/{run_id}/artifact-content/{path}": {
-        "get": Operation("Read a text", record({"path": TEXT, "content": TEXT, "generation": TEXT}), errors=[400]),
+        "get": Operation("Read a text file", record({"path": TEXT, "content": TEXT, "generation": TEXT}), errors=[400]),
         "put": Operation(
-            "Change a text",
+            "Change a text file",
             record({"path": TEXT, "generation": TEXT}),
             errors=[409],
             body={
@@ -223,42 +227,38 @@ _FILES: dict[str, Methods] = {
         ),
     },
     "/api/v1/artifact-blobs/{token}/{name}": {
-        "get": Operation("Read a file by its address", answers=_BYTES, **_FORBIDDEN_ADDRESS),
+        "get": Operation("Read a file by its URL", answers=_BYTES, **_SIGNED_URL),
         "put": Operation(
-            "Write a file by its address",
+            "Upload a file by its URL",
             record({"path": TEXT, "size": COUNT}),
             body=_BINARY,
             media_type="*/*",
-            **_FORBIDDEN_ADDRESS,
+            **_SIGNED_URL,
         ),
     },
     "/api/v1/files/list": {
         "get": Operation(
-            "List files by their path",
+            "List files by prefix",
             record({"files": list_of(TEXT)}),
             errors=[404],
             parameters=[_parameter("prefix", "agents/<run>/…")],
         )
     },
-    "/api/v1/files/download-url": {
-        "post": Operation("Get an address to read a file by", OBJECT, body=OBJECT, errors=[404])
-    },
-    "/api/v1/files/upload-url": {
-        "post": Operation("Get an address to write a file by", OBJECT, body=OBJECT, errors=[404])
-    },
+    "/api/v1/files/download-url": {"post": Operation("Get a URL to read a file", OBJECT, body=OBJECT, errors=[404])},
+    "/api/v1/files/upload-url": {"post": Operation("Get a URL to upload a file", OBJECT, body=OBJECT, errors=[404])},
 }
 _WORKFLOW = "/api/v1/workflows/runs/{workflow_id}/{run_id}"
 _FOUND = Operation(
-    "List runs, as older clients do",
+    "List runs (older clients)",
     record({"runs": list_of(OBJECT), "has_more": BOOLEAN, "next_page_token": TEXT}, optional=["next_page_token"]),
     body=OBJECT,
 )
 _OLDER: dict[str, Methods] = {
-    "/token/issue": {"post": Operation("Get a token to read", record({"token": TEXT}), access="bearer")},
+    "/token/issue": {"post": Operation("Get a read-only token", record({"token": TEXT}), access="bearer")},
     "/api/v1/workflows/runs": {"post": _FOUND},
     "/api/v1/workflows/conversations": {"post": _FOUND},
     "/api/v1/workflows/execute/{name}": {
-        "post": Operation("Start a run by its agent's name", list_of(_STARTED), body=OBJECT, **_STARTS)
+        "post": Operation("Start a run by the name of its agent", list_of(_STARTED), body=OBJECT, **_STARTS)
     },
     "/api/v1/workflows/runs/{run_id}/updates": _UPDATES,
     _WORKFLOW: _DETAILS,
@@ -267,7 +267,7 @@ _OLDER: dict[str, Methods] = {
     f"{_WORKFLOW}/signal/{{signal}}": _SIGNAL,
     f"{_WORKFLOW}/query/{{query}}": _QUERY,
     f"{_WORKFLOW}/events": _EVENTS,
-    f"{_WORKFLOW}/interaction": {"get": Operation("Read a run's agent", OBJECT)},
+    f"{_WORKFLOW}/interaction": {"get": Operation("Read the agent of a run", OBJECT)},
     f"{_WORKFLOW}/actions/{{action}}": {"post": Operation("End a run", record({"message": TEXT}), body=OBJECT)},
 }
 DESCRIPTION = Description("Agent runs", _ABOUT, "AgentRunError", COMPONENTS, {**_RUNS, **_FILES, **_OLDER})

@@ -1,4 +1,4 @@
-"""This surface in the OpenAPI document: one route, whose own protocol says the rest."""
+"""The operation of this surface for the OpenAPI document. MCP describes the messages."""
 
 from sessions_app.surfaces.base.openapi.operations import Answer, Description, Operation
 from sessions_app.surfaces.base.openapi.schemas import INTEGER, NULL, OBJECT, TEXT, Schema, just, nullable, record
@@ -32,14 +32,17 @@ DESCRIPTION = Description(
     {
         "/mcp": {
             "post": Operation(
-                "Send one message of the protocol",
+                "Send a JSON-RPC message",
                 {"$ref": "#/components/schemas/McpResult"},
                 body=REQUEST,
                 access="bearer",
                 errors=[404, 406],
-                waits=True,
-                answers={202: Answer("Taken; a notification has no answer."), 406: Answer("Accept has to name JSON.")},
-                description="Streamable HTTP without sessions: answers are JSON. Tools that ask an agent wait for it.",
+                streams=True,
+                answers={
+                    202: Answer("Accepted; a notification has no result."),
+                    406: Answer("`Accept` must include application/json."),
+                },
+                description="Streamable HTTP without sessions; answers are JSON. Tools that call an agent wait for it.",
             )
         }
     },

@@ -1,4 +1,4 @@
-"""This surface in the OpenAPI document. The protocol's own reference says more; here is what is read of it."""
+"""The operations of this surface for the OpenAPI document, with the fields of the protocol that it supports."""
 
 from typing import Any
 
@@ -41,23 +41,23 @@ _METADATA: Schema = {
     "type": ["object", "null"],
     "maxProperties": 16,
     "additionalProperties": {"type": "string", "maxLength": 512},
-    "description": "`session_id`: the session to go on in.",
+    "description": "`session_id`: the session to continue.",
 }
 
 
-def _taken(fields: dict[str, Schema], required: list[str]) -> Schema:
-    """A body: further fields are read over."""
+def _body(fields: dict[str, Schema], required: list[str]) -> Schema:
+    """Return the schema of a body or a part of it. Further fields are ignored."""
     return {"type": "object", "properties": fields, "required": required}
 
 
-_FORMAT = _taken({"type": one_of(["text", "json_object", "json_schema"]), "json_schema": OBJECT}, ["type"])
-_MESSAGE = _taken({"role": one_of(["system", "developer", "user", "assistant", "tool"]), "content": _CONTENT}, ["role"])
-COMPLETION_BODY = _taken(
+_FORMAT = _body({"type": one_of(["text", "json_object", "json_schema"]), "json_schema": OBJECT}, ["type"])
+_MESSAGE = _body({"role": one_of(["system", "developer", "user", "assistant", "tool"]), "content": _CONTENT}, ["role"])
+COMPLETION_BODY = _body(
     {
         "model": about(TEXT, "An agent's id."),
         "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": MOST_MESSAGES},
         "stream": BOOLEAN,
-        "stream_options": nullable(_taken({"include_usage": BOOLEAN}, [])),
+        "stream_options": nullable(_body({"include_usage": BOOLEAN}, [])),
         "response_format": _FORMAT,
         "temperature": _TEMPERATURE,
         "max_completion_tokens": _MOST_TOKENS,
@@ -67,7 +67,7 @@ COMPLETION_BODY = _taken(
     },
     ["model", "messages"],
 )
-RESPONSE_BODY = _taken(
+RESPONSE_BODY = _body(
     {
         "model": about(TEXT, "An agent's id."),
         "input": {"anyOf": [TEXT, {"type": "array", "items": OBJECT, "minItems": 1, "maxItems": MOST_MESSAGES}]},
@@ -75,7 +75,7 @@ RESPONSE_BODY = _taken(
         "stream": BOOLEAN,
         "background": BOOLEAN,
         "previous_response_id": _MAYBE_TEXT,
-        "text": _taken({"format": OBJECT}, []),
+        "text": _body({"format": OBJECT}, []),
         "temperature": _TEMPERATURE,
         "max_output_tokens": _MOST_TOKENS,
         "metadata": _METADATA,
@@ -151,13 +151,13 @@ COMPONENTS: dict[str, Schema] = {
 }
 
 
-def _whole_or_streamed(name: str) -> dict[int, Answer]:
-    return {200: Answer(f"Whole; with `stream` as {EVENTS}.", ref(name))}
+def _complete_or_streamed(name: str) -> dict[int, Answer]:
+    return {200: Answer(f"Complete, or as {EVENTS} with `stream`.", ref(name))}
 
 
-_ASKS: dict[str, Any] = {
+_CREATES: dict[str, Any] = {
     "access": "any",
-    "waits": True,
+    "streams": True,
     "parameters": [IDEMPOTENCY_KEY],
     "errors": [404, 409, 422, 502, 504],
 }
@@ -171,38 +171,40 @@ DESCRIPTION = Description(
         "/v1/models/{model}": {"get": Operation("Read an agent, as a model", ref("Model"))},
         "/v1/chat/completions": {
             "post": Operation(
-                "Answer once",
+                "Create a chat completion",
                 body=COMPLETION_BODY,
-                answers=_whole_or_streamed("ChatCompletion"),
-                **_ASKS,
-                description="A client that leaves stops the run.",
+                answers=_complete_or_streamed("ChatCompletion"),
+                **_CREATES,
+                description="Closing the connection stops the run.",
             )
         },
         "/v1/responses": {
             "post": Operation(
-                "Answer once, and keep the answer",
+                "Create a response",
                 body=RESPONSE_BODY,
-                answers=_whole_or_streamed("Response"),
-                **_ASKS,
-                description="A client that leaves stops the run, unless it is in the background.",
+                answers=_complete_or_streamed("Response"),
+                **_CREATES,
+                description="Closing the connection stops the run, unless `background` is true.",
             )
         },
         "/v1/responses/{response_id}": {
             "get": Operation(
                 "Read a response",
-                waits=True,
-                answers=_whole_or_streamed("Response"),
+                streams=True,
+                answers=_complete_or_streamed("Response"),
                 parameters=[
-                    Parameter("stream", "Go on with its events.", one_of(["true", "false"])),
-                    Parameter("starting_after", "The last sequence number that you have.", COUNT),
+                    Parameter("stream", "Return its events.", one_of(["true", "false"])),
+                    Parameter("starting_after", "Return the events after this sequence number.", COUNT),
                 ],
-                description="As it stands, or as events from `starting_after` on.",
+                description="Its present state, or its events after `starting_after`.",
             ),
             "delete": Operation(
-                "Delete the conversation of a response", ref("ResponseDeleted"), description="With all of its turns."
+                "Delete the conversation of a response", ref("ResponseDeleted"), description="Deletes all of its turns."
             ),
         },
-        "/v1/responses/{response_id}/cancel": {"post": Operation("Stop a response", ref("Response"))},
-        "/v1/responses/{response_id}/input_items": {"get": Operation("Read what was asked", ref("ResponseInput"))},
+        "/v1/responses/{response_id}/cancel": {"post": Operation("Cancel a response", ref("Response"))},
+        "/v1/responses/{response_id}/input_items": {
+            "get": Operation("List the input of a response", ref("ResponseInput"))
+        },
     },
 )

@@ -90,7 +90,7 @@ _MESSAGES: dict[str, Methods] = {
             errors=[404, 409, 422, 502, 504],
             parameters=[IDEMPOTENCY_KEY, _WAIT, _PREFER],
             answers={202: _ACCEPTED},
-            waits=True,
+            streams=True,
             description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues. "
             "Closing the connection does not stop the run.",
         )
@@ -193,7 +193,7 @@ _OPERATORS: dict[str, Methods] = {
         "delete": Operation("Remove an MCP server", _NOTHING),
     },
     "/api/mcp/servers/{name}/refresh": {
-        "post": Operation("Refresh the tools of an MCP server", agents.McpServerRefreshedOut, waits=True)
+        "post": Operation("Refresh the tools of an MCP server", agents.McpServerRefreshedOut, streams=True)
     },
     "/api/mcp/servers/{name}/approve": {
         "post": Operation("Approve the tools of an MCP server", agents.McpServerApprovedOut, body=taken.ToolNamesBody)

@@ -1,4 +1,4 @@
-"""This surface in the OpenAPI document. The events of its stream: docs/threads.md."""
+"""The operations of this surface for the OpenAPI document. docs/threads.md describes the events of its stream."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
     record,
     ref,
 )
-from sessions_app.surfaces.threads import requests as taken
+from sessions_app.surfaces.threads import requests
 from sessions_app.surfaces.threads.message_schemas import DETAILS
 
 _ABOUT = "Threads, messages, their stream, feedback, keys: see docs/threads.md."
@@ -51,7 +51,7 @@ _MESSAGE = record(
         "id": UUID,
         "path_part_id": UUID,
         "sequence": COUNT,
-        "role": one_of(taken.ROLES),
+        "role": one_of(requests.ROLES),
         "content": _CONTENT,
         "details": nullable(OBJECT),
         "parent_path_id": UUID,
@@ -78,7 +78,7 @@ _JOB = record(
 _FEEDBACK = record(
     {
         "id": UUID,
-        "target_type": one_of(taken.TARGETS),
+        "target_type": one_of(requests.TARGETS),
         "target_id": UUID,
         "user_id": UUID,
         "rating": TEXT,
@@ -153,116 +153,116 @@ COMPONENTS: dict[str, Schema] = {
 }
 
 
-def _operation(summary: str, gives: Schema | None, **more: Any) -> Operation:
-    """What is understood and not valid is 422 in this protocol."""
+def _operation(summary: str, result: Schema | None, **more: Any) -> Operation:
+    """Return an operation. This protocol answers invalid bodies and queries with 422."""
     errors = list(more.pop("errors", ()))
     if "body" in more or "query" in more:
         errors.append(422)
     more.setdefault("access", "thread")
-    return Operation(summary, gives, errors=errors, **more)
+    return Operation(summary, result, errors=errors, **more)
 
 
-_GONE: dict[str, Any] = {"status": 204}
-_CREATED_OR_THERE = "It was there already."
+_NO_CONTENT: dict[str, Any] = {"status": 204}
+_EXISTS = "It exists already."
 _JOBS: Methods = {
-    "get": _operation("Read how a thread's run stands", ref("ThreadJob")),
+    "get": _operation("Read the state of a thread's run", ref("ThreadJob")),
     "delete": _operation("Stop a thread's run", record({"workflow_id": TEXT, "message": TEXT})),
 }
-_ASKS: dict[str, Any] = {"waits": True, "errors": [404, 409, 502, 504], "parameters": [IDEMPOTENCY_KEY]}
+_WAITS: dict[str, Any] = {"streams": True, "errors": [404, 409, 502, 504], "parameters": [IDEMPOTENCY_KEY]}
 OPERATIONS: dict[str, Methods] = {
     "/v1/threads": {
-        "get": _operation("List your threads", ref("ThreadPage"), query=taken.ThreadQuery),
-        "post": _operation("Open a thread", ref("Thread"), status=201, body=taken.ThreadBody, errors=[404, 409]),
+        "get": _operation("List your threads", ref("ThreadPage"), query=requests.ThreadQuery),
+        "post": _operation("Create a thread", ref("Thread"), status=201, body=requests.ThreadBody, errors=[404, 409]),
     },
     "/v1/threads/{thread_id}": {
         "get": _operation("Read a thread", ref("Thread")),
-        "patch": _operation("Change a thread", ref("Thread"), body=taken.ThreadChanges, errors=[409]),
-        "delete": _operation("Delete a thread", None, **_GONE),
+        "patch": _operation("Change a thread", ref("Thread"), body=requests.ThreadChanges, errors=[409]),
+        "delete": _operation("Delete a thread", None, **_NO_CONTENT),
     },
     "/v1/threads/{thread_id}/user_message": {
         "post": _operation(
             "Send a message",
             ref("ThreadMessageTaken"),
             status=202,
-            body=taken.UserMessageBody,
+            body=requests.UserMessageBody,
             errors=[409],
             parameters=[IDEMPOTENCY_KEY],
         )
     },
     "/v1/threads/{thread_id}/stream": {
         "get": _operation(
-            "Watch the answer",
+            "Stream the answer",
             None,
-            query=taken.StreamQuery,
-            waits=True,
+            query=requests.StreamQuery,
+            streams=True,
             answers={200: Answer("The events of docs/threads.md.", TEXT, EVENTS)},
         )
     },
     "/v1/threads/{thread_id}/messages": {
-        "get": _operation("List messages", ref("ThreadMessagePage"), query=taken.MessageQuery),
+        "get": _operation("List messages", ref("ThreadMessagePage"), query=requests.MessageQuery),
         "post": _operation(
-            "Write a message",
+            "Store a message",
             ref("ThreadMessage"),
             status=201,
-            body=taken.MessageBody,
+            body=requests.MessageBody,
             errors=[409],
-            answers={200: Answer(_CREATED_OR_THERE, ref("ThreadMessage"))},
+            answers={200: Answer(_EXISTS, ref("ThreadMessage"))},
         ),
     },
     "/v1/threads/{thread_id}/messages/{message_id}": {
-        "get": _operation("Read a message", ref("ThreadMessage"), query=taken.OneMessageQuery)
+        "get": _operation("Read a message", ref("ThreadMessage"), query=requests.OneMessageQuery)
     },
     "/v1/system-jobs/{workflow_id}": _JOBS,
     "/v1/workflows/{workflow_id}": _JOBS,
     "/v1/diagnostics/threads/{thread_id}": {
-        "post": _operation("See what each turn took", record({"final": BOOLEAN, "traces": list_of(OBJECT)}))
+        "post": _operation("Read the timing of each turn", record({"final": BOOLEAN, "traces": list_of(OBJECT)}))
     },
-    "/v1/agent/ask": {"post": _operation("Ask an agent once", record({"text": TEXT}), body=taken.AskBody, **_ASKS)},
+    "/v1/agent/ask": {
+        "post": _operation("Send one message to an agent", record({"text": TEXT}), body=requests.AskBody, **_WAITS)
+    },
     "/v1/agent/extract": {
         "post": _operation(
-            "Get an answer that fits a schema", record({"structured": OBJECT}), body=taken.ExtractBody, **_ASKS
+            "Get an answer that matches a schema", record({"structured": OBJECT}), body=requests.ExtractBody, **_WAITS
         )
     },
     "/v1/feedback": {
-        "get": _operation("List feedback", ref("ThreadFeedbackPage"), query=taken.FeedbackQuery),
+        "get": _operation("List feedback", ref("ThreadFeedbackPage"), query=requests.FeedbackQuery),
         "post": _operation(
             "Give feedback",
             ref("ThreadFeedback"),
             status=201,
-            body=taken.FeedbackBody,
+            body=requests.FeedbackBody,
             errors=[404],
-            answers={200: Answer(_CREATED_OR_THERE, ref("ThreadFeedback"))},
+            answers={200: Answer(_EXISTS, ref("ThreadFeedback"))},
         ),
     },
-    "/v1/feedback/{feedback_id}": {"delete": _operation("Take feedback back", None, **_GONE)},
+    "/v1/feedback/{feedback_id}": {"delete": _operation("Delete feedback", None, **_NO_CONTENT)},
     "/v1/api-keys": {
         "get": _operation("List API keys", list_of(ref("ThreadApiKey")), errors=[403]),
-        "post": _operation("Make an API key", ref("ThreadNewApiKey"), status=201, body=taken.ApiKeyBody),
+        "post": _operation("Create an API key", ref("ThreadNewApiKey"), status=201, body=requests.ApiKeyBody),
     },
     "/v1/api-keys/{key_id}": {
         "get": _operation("Read an API key", ref("ThreadApiKey"), errors=[403]),
-        "delete": _operation("Revoke an API key", None, **_GONE),
+        "delete": _operation("Revoke an API key", None, **_NO_CONTENT),
     },
     "/v1/auth/pw/signin": {
-        "post": _operation("Sign in", ref("ThreadUser"), body=taken.SignInBody, access="open", errors=[401, 403])
+        "post": _operation("Sign in", ref("ThreadUser"), body=requests.SignInBody, access="open", errors=[401, 403])
     },
-    "/v1/auth/signout": {"post": _operation("Sign out", None, access="open", **_GONE)},
+    "/v1/auth/signout": {"post": _operation("Sign out", None, access="open", **_NO_CONTENT)},
     "/v1/auth/uat": {"post": _operation("Renew the cookie", ref("ThreadUser"))},
-    "/v1/users/me": {"get": _operation("See who you are", ref("ThreadUser"))},
+    "/v1/users/me": {"get": _operation("Read your user", ref("ThreadUser"))},
     "/v1/audit-events": {
-        "get": _operation("Read the audit log", ref("ThreadAuditEventPage"), query=taken.AuditQuery, errors=[403])
+        "get": _operation("Read the audit log", ref("ThreadAuditEventPage"), query=requests.AuditQuery, errors=[403])
     },
     "/v1/audit-events/export": {
         "get": _operation(
-            "Read the audit log as a table",
+            "Export the audit log as CSV",
             None,
-            query=taken.AuditQuery,
+            query=requests.AuditQuery,
             errors=[403],
-            answers={200: Answer("All of it.", TEXT, "text/csv")},
+            answers={200: Answer("All entries.", TEXT, "text/csv")},
         )
     },
-    "/healthz": {
-        "get": _operation("See whether it works", record({"status": TEXT, "database_ts": TEXT}), access="open")
-    },
+    "/healthz": {"get": _operation("Check the health", record({"status": TEXT, "database_ts": TEXT}), access="open")},
 }
 DESCRIPTION = Description("Threads", _ABOUT, "ThreadError", COMPONENTS, OPERATIONS)

@@ -1,4 +1,4 @@
-"""The OpenAPI document names every route, is valid, and says what is really answered."""
+"""The OpenAPI document describes every route, is valid, and matches real answers."""
 
 import json
 import re
@@ -12,8 +12,9 @@ from django.test import Client
 from jsonschema import Draft202012Validator
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from komand import asgi
+from komand import __version__, asgi
 from komand.openapi import document
+from komand.openapi.routes import list_routes
 from tests.support.openapi_check import Document
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
@@ -23,43 +24,51 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 
 
 @pytest.fixture(scope="module")
-def told() -> Document:
+def api() -> Document:
     return Document(document.build())
 
 
 def test_every_route_is_described_and_nothing_else_is():
-    assert document.undescribed() == []
+    routed = {(route.path, method) for route in list_routes() for method in route.methods}
+    described = {
+        (path, method)
+        for one in document.descriptions()
+        for path, methods in one.operations.items()
+        for method in methods
+    }
+    assert routed ^ described == set()
 
 
 def test_every_live_protocol_over_a_websocket_has_its_page():
-    told = Path(settings.BASE_DIR, "docs", "live.md").read_text()
+    page = Path(settings.BASE_DIR, "docs", "live.md").read_text()
     paths = [
         re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(route.pattern))
         for route in asgi.routes()
         if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)
     ]
-    assert paths and [path for path in paths if f"/{path}" not in told] == []
+    assert paths and [path for path in paths if f"/{path}" not in page] == []
 
 
-def test_the_document_is_valid(told):
-    OPENAPI_31_VALIDATOR.validate(json.loads(json.dumps(told.data)))
-    for schema in told.data["components"]["schemas"].values():
+def test_the_document_is_valid(api):
+    assert api.data["info"]["version"] == __version__
+    OPENAPI_31_VALIDATOR.validate(json.loads(json.dumps(api.data)))
+    for schema in api.data["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
 
 
-def test_whatever_it_refers_to_is_there(told):
-    for reference in set(re.findall(r'"\$ref": "(#[^"]+)"', json.dumps(told.data))):
-        assert told.resolved({"$ref": reference})
+def test_every_reference_resolves(api):
+    for reference in set(re.findall(r'"\$ref": "(#[^"]+)"', json.dumps(api.data))):
+        assert api.resolved({"$ref": reference})
 
 
-def test_operations_have_names_of_their_own_and_say_who_may_ask(told):
-    names = [said["operationId"] for _, _, said in told.operations()]
+def test_operation_ids_are_unique_and_secured_operations_have_401(api):
+    names = [operation["operationId"] for _, _, operation in api.operations()]
     assert len(names) == len(set(names))
-    for path, method, said in told.operations():
-        assert said["summary"] and bool(said["security"]) <= ("401" in said["responses"]), (path, method)
+    for path, method, operation in api.operations():
+        assert operation["summary"] and bool(operation["security"]) <= ("401" in operation["responses"]), (path, method)
 
 
-def test_it_is_served_as_json_and_as_yaml_to_everybody():
+def test_it_is_served_as_json_and_as_yaml_without_login():
     client = Client()
     found = client.get("/api/schema")
     assert found.headers["Content-Type"] == "application/json"
@@ -70,10 +79,12 @@ def test_it_is_served_as_json_and_as_yaml_to_everybody():
     assert client.get("/api/schema?format=xml").status_code == 400
 
 
-def test_the_page_shows_every_operation_and_needs_no_exception_from_the_policy(told):
+def test_the_page_shows_every_operation_and_needs_no_exception_from_the_policy(api):
     answer = Client().get("/api/docs")
     page = answer.content.decode()
-    assert [name for _, _, said in told.operations() if f'id="{(name := said["operationId"])}"' not in page] == []
+    assert [
+        name for _, _, operation in api.operations() if f'id="{(name := operation["operationId"])}"' not in page
+    ] == []
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
     assert not re.search(r"<style|style=|<script(?! src=\"/static/)| on\w+=", page)
 
@@ -83,7 +94,7 @@ MANIFEST = {"skillId": "greet", "name": "G", "version": "1.0.0", "publisherId": 
 
 @pytest.fixture
 def things():
-    """An operator with something of every kind."""
+    """Return an operator with one object of every kind."""
     admin = make_user("admin", is_staff=True, is_superuser=True)
     make_agent()
     session = make_session(admin, turns=2)
@@ -140,13 +151,13 @@ WRITES = [
 ]
 
 
-def test_what_is_said_of_answers_holds(told, things):
+def test_answers_match_their_schemas(api, things):
     caller = things["caller"]
 
     def call(method, path, body=None):
         answer = caller(method, path.format(**things), body)
         whole = {"success": answer.status < 400, "data": answer.data, "error": answer.error, "meta": answer.meta}
-        told.check(method, f"/api/{path.format(**things)}", answer.status, whole)
+        api.check(method, f"/api/{path.format(**things)}", answer.status, whole)
         return answer
 
     for method, path, body in WRITES:
@@ -158,7 +169,7 @@ def test_what_is_said_of_answers_holds(told, things):
         assert call(method, path, body).status in (400, 404)
 
 
-def test_a_file_goes_in_and_comes_out_as_it_is(things):
+def test_an_uploaded_file_is_downloaded_unchanged(things):
     caller, address = things["caller"], f"sessions/{things['session']}/artifacts?path=files/r%C3%A9sum%C3%A9.html"
     put = caller("POST", address, b"<script>1</script>", Content_Type="text/html")
     assert put.status == 200 and put.data["mediaType"] == "text/html" and put.data["runId"] is None
@@ -179,7 +190,7 @@ def test_a_file_goes_in_and_comes_out_as_it_is(things):
         ("files/a", b"a" * 101, "text/plain", 413, "body_too_large"),
     ],
 )
-def test_a_file_that_may_not_be_stored_is_refused(things, settings, path, body, content_type, status, code):
+def test_a_forbidden_path_type_or_size_is_refused(things, settings, path, body, content_type, status, code):
     settings.KOMAND_ARTIFACT_MAX_BYTES = 100
     address = f"sessions/{things['session']}/artifacts?path={path}"
     answer = things["caller"]("POST", address, body, Content_Type=content_type)

@@ -1,1 +1,1 @@
-"""How a surface describes its routes for the OpenAPI document (`komand.openapi`). Loaded when it is asked for."""
+"""The vocabulary in which surfaces describe their operations. Imported only when the document is built."""

@@ -1,4 +1,4 @@
-"""What a surface says of each of its routes, where the code does not say it already. Pure data."""
+"""The description of a surface's operations, as far as the code does not contain it already. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,18 +9,15 @@ from sessions_app.surfaces.base.openapi.schemas import Schema
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
-# Who may ask: nobody has to prove anything; any credential; a token or key, never a page's cookie; those or a ticket in
-# the address, where the protocol's clients can put it nowhere else; a token or key, or the cookie of threads.
+# The credentials that an operation accepts:
+# open: none is needed; any: a token, an API key or the cookie of the pages; bearer: a token or an API key;
+# query: as bearer, also as a query parameter, or a ticket; thread: as bearer, or the cookie of the thread protocol.
 Access = Literal["open", "any", "bearer", "query", "thread"]
-
-
-def as_it_is(schema: Schema) -> Schema:
-    return schema
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer by its status. schema: None for an answer without a body."""
+    """An answer of one status. schema: None if it has no body."""
 
     description: str
     schema: Schema | None = None
@@ -30,6 +27,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Parameter:
+    """A query parameter or a request header."""
+
     name: str
     description: str
     schema: Schema
@@ -39,7 +38,7 @@ class Parameter:
 
 IDEMPOTENCY_KEY = Parameter(
     "Idempotency-Key",
-    "Makes repeating the request safe: the same key with the same content is the first request again.",
+    "Makes the request idempotent: repeated with the same key and content, it returns the result of the first.",
     {"type": "string", "maxLength": 200},
     where="header",
 )
@@ -49,14 +48,16 @@ IDEMPOTENCY_KEY = Parameter(
 class Operation:
     """One method of one route.
 
-    gives: what the answer with `status` holds, in the surface's wrapping; None: nothing. body: a serializer class or a
-    JSON Schema. partial: every field of the body may be left out. query: a serializer class. errors: statuses beside
-    those that follow from the rest. answers: further ones that are no errors, or are shaped otherwise. waits: it
-    streams, or waits long, so that machines do not try it out.
+    result: the schema of the answer with `status`, before the surface's `wrap`; None if that has no body.
+    body: a serializer class or a JSON Schema. partial: no field of the body is required.
+    query: a serializer class.
+    errors: statuses beyond those that `komand.openapi.statuses` derives.
+    answers: further answers, by status.
+    streams: the operation streams or waits long; schemathesis skips it.
     """
 
     summary: str
-    gives: Any = None
+    result: Any = None
     status: int = 200
     body: Any = None
     partial: bool = False
@@ -66,18 +67,25 @@ class Operation:
     errors: Sequence[int] = ()
     answers: Mapping[int, Answer] = field(default_factory=dict)
     access: Access = "any"
-    waits: bool = False
+    streams: bool = False
     description: str = ""
+
+
+def unwrapped(schema: Schema) -> Schema:
+    return schema
 
 
 @dataclass(frozen=True)
 class Description:
-    """One surface. operations: by path as in the document, then by method. error: the name of its error's component;
-    wrap: what surrounds every successful answer."""
+    """One surface in the document.
+
+    operations: by path, as the document writes it, then by method. error: the component name of its errors.
+    wrap: returns the schema of a successful answer from that of its result.
+    """
 
     tag: str
     about: str
     error: str
     components: Mapping[str, Schema]
     operations: Mapping[str, Mapping[str, Operation]]
-    wrap: Callable[[Any], Schema] = as_it_is
+    wrap: Callable[[Any], Schema] = unwrapped

@@ -1,4 +1,4 @@
-"""Words for writing JSON Schemas (2020-12, as OpenAPI 3.1 has them) of what surfaces answer. Pure."""
+"""Short forms of JSON Schema (draft 2020-12, which OpenAPI 3.1 uses). Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ OBJECT: Schema = {"type": "object"}
 
 
 def ref(name: str) -> Schema:
-    """A component by its name."""
+    """Return a reference to a component."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -36,7 +36,7 @@ def map_of(schema: Schema) -> Schema:
 
 
 def one_of(values: Iterable[str | None]) -> Schema:
-    """One of these texts. Members of a StrEnum come as what they stand for."""
+    """Return an enumeration of texts. Members of a StrEnum become their values."""
     return {"enum": [None if value is None else str(value) for value in values]}
 
 
@@ -49,7 +49,10 @@ def about(schema: Schema, description: str) -> Schema:
 
 
 def record(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), open_ended: bool = False) -> Schema:
-    """An object with exactly these fields. optional: those that may be absent; open_ended: there may be others."""
+    """Return an object with these fields.
+
+    optional: the fields that may be absent; open_ended: further fields are allowed.
+    """
     maybe = set(optional)
     schema: dict[str, Any] = {
         "type": "object",
@@ -57,9 +60,3 @@ def record(fields: Mapping[str, Schema], *, optional: Iterable[str] = (), open_e
         "required": [name for name in fields if name not in maybe],
     }
     return schema if open_ended else {**schema, "additionalProperties": False}
-
-
-def extended(schema: Schema, fields: Mapping[str, Schema]) -> Schema:
-    """The same record with further fields."""
-    required = [*schema["required"], *fields]
-    return {**schema, "properties": {**schema["properties"], **fields}, "required": required}
