@@ -195,7 +195,6 @@ class Step(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
     index = models.IntegerField()
-    kind = models.CharField(max_length=12, default="think")
     fence = models.IntegerField()
     turns_seen = models.IntegerField(
         db_column="words_seen", default=1, help_text="How many of the run's user turns the model was shown."
