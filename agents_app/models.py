@@ -9,7 +9,7 @@ from audit_app.kernel.ids import new_id
 
 ACTIVE = [RunStatus.RUNNING.value, RunStatus.WAITING.value]
 OPEN = [RunStatus.QUEUED.value, *ACTIVE]
-# Conditions of partial indexes, and of the queries that use them: SQLite recognises a bound `status = ?`, not `IN`.
+# Conditions of partial indexes and of their queries. SQLite matches a bound `status = ?` with an index, but not `IN`.
 IS_ACTIVE = Q(status=RunStatus.RUNNING.value) | Q(status=RunStatus.WAITING.value)
 IS_OPEN = Q(status=RunStatus.QUEUED.value) | IS_ACTIVE
 ENDED_BADLY = (
@@ -18,20 +18,20 @@ ENDED_BADLY = (
 
 
 class ModelProvider(models.Model):
-    """An endpoint that serves models. The key is sealed by the vault and never shown again."""
+    """An endpoint that serves models. Its API key is encrypted by the vault and never shown again."""
 
     name = models.SlugField(max_length=60, unique=True)
-    kind = models.CharField(max_length=40, help_text="A registered provider kind: openai, demo, …")
-    base_url = models.CharField(max_length=500, blank=True, help_text="Empty: the kind's own default.")
+    kind = models.CharField(max_length=40, help_text="Registered kind of provider, such as openai or demo.")
+    base_url = models.CharField(max_length=500, blank=True, help_text="Empty: default of the kind.")
     api_key_sealed = models.TextField(blank=True, editable=False)
     default_model = models.CharField(max_length=200, blank=True)
     input_price = models.FloatField(
         default=1.0,
         validators=[MinValueValidator(0)],
-        help_text="Of 1,000 tokens read, in any unit you like. With 1 and 1, costs are thousands of tokens.",
+        help_text="Price per 1,000 input tokens, in any unit. Leave both prices at 1 to budget in thousands of tokens.",
     )
     output_price = models.FloatField(
-        default=1.0, validators=[MinValueValidator(0)], help_text="Of 1,000 tokens written."
+        default=1.0, validators=[MinValueValidator(0)], help_text="Price per 1,000 output tokens."
     )
     is_enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -46,50 +46,54 @@ class ModelProvider(models.Model):
 
 
 class Agent(models.Model):
-    """An agent: a prompt, a model and what it may do. Deleting only retires it: runs point to it."""
+    """An agent: a prompt, a model and its permissions. It is retired, never deleted, because runs refer to it."""
 
     AUTONOMY = [("readonly", "read only"), ("supervised", "supervised"), ("full", "full")]
     SCOPES = [("none", "none"), ("inherit", "inherit"), ("list", "list")]
     BUSY = [("queue", "queue"), ("reject", "reject"), ("interrupt", "interrupt"), ("steer", "steer")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    agent_id = models.SlugField(max_length=120, unique=True, help_text="Public id, as used in the API.")
+    agent_id = models.SlugField(max_length=120, unique=True, help_text="Public id, used in the API.")
     name = models.CharField(max_length=200)
-    description = models.TextField(blank=True, null=True)  # noqa: DJ001 - the contract tells null from empty
+    description = models.TextField(blank=True, null=True)  # noqa: DJ001 - null and empty differ in the API
     system_prompt = models.TextField(default="You are a helpful enterprise AI assistant.")
     provider = models.ForeignKey(ModelProvider, on_delete=models.PROTECT, related_name="agents")
-    model_id = models.CharField(max_length=200, blank=True, help_text="Empty: the provider's default model.")
+    model_id = models.CharField(max_length=200, blank=True, help_text="Empty: default model of the provider.")
     max_context_tokens = models.PositiveIntegerField(default=100_000)
     enabled_skill_ids = models.JSONField(default=list, blank=True)
     allowed_channels = models.JSONField(default=list, blank=True, help_text="Empty: all channels.")
-    enabled_tools = models.JSONField(null=True, blank=True, help_text="Tool names; empty: all registered tools.")
+    enabled_tools = models.JSONField(null=True, blank=True, help_text="Names of tools. Empty: all registered tools.")
     mcp_servers_mode = models.CharField(
         max_length=8,
         choices=SCOPES,
         default="inherit",
-        help_text="Whose tools it has: as the installation says, or own.",
+        help_text="MCP servers this agent may use: none, the installation's default, or a list.",
     )
-    mcp_servers = models.JSONField(default=list, blank=True, help_text="Names of MCP servers, when they are a list.")
+    mcp_servers = models.JSONField(default=list, blank=True, help_text="Names of MCP servers, for the mode list.")
     autonomy = models.CharField(max_length=12, choices=AUTONOMY, default="supervised")
-    allowed_tools = models.JSONField(default=list, blank=True, help_text="Patterns of calls; empty: no restriction.")
-    denied_tools = models.JSONField(default=list, blank=True, help_text="Patterns of calls that are never made.")
-    always_ask = models.JSONField(default=list, blank=True, help_text="Patterns of calls that a person must approve.")
-    auto_approve = models.JSONField(default=list, blank=True, help_text="Patterns of calls that need no approval.")
-    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that calls may reach; empty: all.")
-    denied_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that calls never reach.")
+    allowed_tools = models.JSONField(default=list, blank=True, help_text="Patterns of allowed tool calls. Empty: all.")
+    denied_tools = models.JSONField(
+        default=list, blank=True, help_text="Patterns of tool calls that are always denied."
+    )
+    always_ask = models.JSONField(
+        default=list, blank=True, help_text="Patterns of tool calls that always need approval."
+    )
+    auto_approve = models.JSONField(default=list, blank=True, help_text="Patterns of tool calls that need no approval.")
+    allowed_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools may connect to. Empty: all.")
+    denied_hosts = models.JSONField(default=list, blank=True, help_text="Hosts that tools must not connect to.")
     budgets = models.JSONField(default=dict, blank=True, help_text='{"actionsPerHour": n, "costPerHour": n}')
     busy_policy = models.CharField(
-        max_length=12, choices=BUSY, default="queue", help_text="What a message to a busy session does."
+        max_length=12, choices=BUSY, default="queue", help_text="Handling of a message to a session that is still busy."
     )
-    queue_limit = models.PositiveIntegerField(default=20, help_text="Messages that may wait in a busy session.")
+    queue_limit = models.PositiveIntegerField(default=20, help_text="Most messages that may wait in a busy session.")
     max_tool_rounds = models.PositiveIntegerField(default=10)
     max_active_seconds = models.PositiveIntegerField(default=120)
     max_call_seconds = models.PositiveIntegerField(default=300)
-    max_idle_seconds = models.PositiveIntegerField(default=60, help_text="Longest silence of a model's stream.")
+    max_idle_seconds = models.PositiveIntegerField(default=60, help_text="Longest pause of a model's stream.")
     max_tries = models.PositiveIntegerField(default=2)
     retry_first_seconds = models.FloatField(default=2.0)
     retry_max_seconds = models.FloatField(default=30.0)
-    owner_id = models.BigIntegerField(null=True, blank=True, help_text="User who made it.")
+    owner_id = models.BigIntegerField(null=True, blank=True, help_text="User who created it.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     retired_at = models.DateTimeField(null=True, blank=True)
@@ -115,19 +119,23 @@ class Run(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     conversation_id = models.UUIDField()
     session_key = models.CharField(max_length=512, blank=True, help_text="Public session id, for the audit log.")
-    ordinal = models.IntegerField(help_text="Place in the conversation's queue.")
+    ordinal = models.IntegerField(help_text="Place in the queue of the conversation.")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
     status = models.CharField(max_length=12, choices=STATUSES, default=RunStatus.QUEUED.value)
     waiting_on = models.CharField(max_length=12, choices=WAITS, blank=True)
-    owner = models.UUIDField(null=True, help_text="The process that holds it (kernel/liveness).")
+    owner = models.UUIDField(null=True, help_text="Process that executes it.")
     fence = models.IntegerField(default=0)
     crashes = models.IntegerField(default=0)
-    tries = models.IntegerField(default=0, help_text="Failed tries of the present model call.")
-    ready_at = models.DateTimeField(null=True, help_text="When it may be claimed; null while parked.")
+    tries = models.IntegerField(default=0, help_text="Failed tries of the current model call.")
+    ready_at = models.DateTimeField(
+        null=True, help_text="Time from which it may be claimed. Null: it has an owner, or waits."
+    )
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     active_seconds = models.FloatField(default=0.0)
     user_turn_count = models.IntegerField(
-        db_column="words", default=1, help_text="User turns it answers: 1, more when steered, 0 for a retry."
+        db_column="words",
+        default=1,
+        help_text="Number of user turns it answers: more than 1 if steered, 0 for a retry.",
     )
     answer = models.TextField(blank=True)
     error_code = models.CharField(max_length=60, blank=True)
@@ -135,13 +143,17 @@ class Run(models.Model):
     input_tokens = models.IntegerField(default=0)
     output_tokens = models.IntegerField(default=0)
     session_policy = models.JSONField(
-        default=dict, blank=True, help_text="What its session forbids: {readonly, deniedTools}, as it was at accept."
+        default=dict,
+        blank=True,
+        help_text="Restrictions of its session when the message was received: {readonly, deniedTools}.",
     )
-    options = models.JSONField(default=dict, blank=True, help_text="What its message asks of it (types.RunOptions).")
+    options = models.JSONField(default=dict, blank=True, help_text="Options of its message (types.RunOptions).")
     actor = models.CharField(max_length=200)
     request_id = models.CharField(max_length=128, blank=True)
     end_stored = models.BooleanField(
-        db_column="conversation_told", default=False, help_text="The conversation has stored this run's end."
+        db_column="conversation_told",
+        default=False,
+        help_text="Whether the conversation has stored the end of this run.",
     )
     created_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
@@ -157,15 +169,15 @@ class Run(models.Model):
             ),
         ]
         indexes = [
-            # sweeper and freed slots: the oldest claimable run
+            # sweeper, free slots of workers: the oldest claimable run
             models.Index(fields=["ready_at"], name="run_claimable", condition=Q(IS_OPEN, owner=None)),
-            # reaper: whose runs are being executed
+            # reaper: runs with an owner
             models.Index(fields=["owner"], name="run_owned", condition=Q(owner__isnull=False)),
             # sweeper: ended runs that the conversation has not stored
             models.Index(fields=["ended_at"], name="run_untold", condition=Q(end_stored=False, ended_at__isnull=False)),
-            # admin: runs that did not end well, found among the many that did
+            # admin: runs that did not complete
             models.Index(fields=["status", "id"], name="run_trouble", condition=ENDED_BADLY),
-            # accept: how many wait in this session; page: what is open in it
+            # new message: length of the queue; pages: open runs of a session
             models.Index(fields=["conversation_id"], name="run_open_in_conversation", condition=IS_OPEN),
         ]
 
@@ -174,7 +186,7 @@ class Run(models.Model):
 
 
 class Spending(models.Model):
-    """What an agent's model calls cost within one minute. Written for agents that have a budget of cost."""
+    """The cost of an agent's model calls within one minute. Stored only for agents with a cost budget."""
 
     id = models.BigAutoField(primary_key=True)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -190,18 +202,18 @@ class Spending(models.Model):
 
 
 class Step(models.Model):
-    """One recorded model call of a run. Written once, whole, with the fence that made it."""
+    """A recorded model call of a run. Written once, with the fence of its claim."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps")
     index = models.IntegerField()
     fence = models.IntegerField()
     turns_seen = models.IntegerField(
-        db_column="words_seen", default=1, help_text="How many of the run's user turns the model was shown."
+        db_column="words_seen", default=1, help_text="Number of the run's user turns that the model received."
     )
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
-    tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as the model sent them.")
+    tool_calls = models.JSONField(default=list, help_text="[{id, name, arguments}] as sent by the model.")
     finish_reason = models.CharField(max_length=40)
     model = models.CharField(max_length=200, blank=True)
     input_tokens = models.IntegerField(default=0)

@@ -1,4 +1,4 @@
-"""How long is kept what channels and logins leave behind. Sessions and their turns are not among it: they stay."""
+"""Retention rules of channels and logins. Sessions and turns are kept."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,16 +13,14 @@ from audit_app.retention import Expired, days_ago
 from sessions_app.models import Delivery, InboundKey, InboundMessage, Pairing, RefreshToken, Turn
 
 RAW_DAYS = 7
-# Longer than any platform or client repeats a message by itself.
-KEY_DAYS = 30
+KEY_DAYS = 30  # longer than any platform or client repeats a message
 ROW_DAYS = 90
-# Its login's access tokens look it up until they have expired too.
-TOKEN_DAYS = 7
+TOKEN_DAYS = 7  # the access tokens of its login refer to it until they have expired too
 DRAFT_MINUTES = 10
 
 
 class OldDeliveries(retention.Rule):
-    """Their ids rise with time, which spares an index: the oldest rows are looked at, and go if they are old."""
+    """Deliveries by age. Reads the rows with the lowest ids, which are the oldest, so that it needs no index."""
 
     name = "deliveries"
     says = f"{ROW_DAYS} days"
@@ -80,7 +78,7 @@ for rule in (
     Expired("keys of inbound messages", f"{KEY_DAYS} days", _inbound_keys),
     Expired("inbound messages", f"{ROW_DAYS} days", _inbound),
     OldDeliveries(),
-    Expired("previews nobody finished", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
+    Expired("unfinished previews", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
     Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),

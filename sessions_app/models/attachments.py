@@ -1,4 +1,4 @@
-"""Files that came with messages: where they are, where they were stored, and what they say."""
+"""Attachments of messages: their source, their stored file and their text."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,8 +9,10 @@ from sessions_app.models.sessions import Turn
 
 
 class Attachment(models.Model):
-    """One file of a user's turn. `owner` is the process that fetches it; until all are fetched, or their time is over,
-    the turn's run does not start."""
+    """A file of a user turn. `owner` is the process that downloads it.
+
+    The run of the turn starts when all its files are downloaded or `until` has passed.
+    """
 
     STATUSES = [(status, status) for status in ("waiting", "stored", "skipped", "failed")]
 
@@ -19,16 +21,18 @@ class Attachment(models.Model):
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
     kind = models.CharField(max_length=12, help_text="image | audio | voice | video | file | sticker")
     filename = models.CharField(max_length=200, blank=True)
-    mime_type = models.CharField(max_length=100, blank=True, help_text="As the sender told; once stored, as it is.")
-    size_bytes = models.BigIntegerField(null=True, help_text="As the sender told; once stored, as it is.")
-    source = models.TextField(help_text="The platform's id of it, or its URL.")
+    mime_type = models.CharField(max_length=100, blank=True, help_text="Declared by the sender; detected once stored.")
+    size_bytes = models.BigIntegerField(null=True, help_text="Declared by the sender; measured once stored.")
+    source = models.TextField(help_text="Id of the file on the platform, or its URL.")
     status = models.CharField(max_length=10, choices=STATUSES, default="waiting")
     owner = models.UUIDField(null=True)
-    until = models.DateTimeField(help_text="When it is too late: the run starts without it.")
-    album_until = models.DateTimeField(null=True, help_text="Until then more of the same album may come.")
-    path = models.CharField(max_length=100, blank=True, help_text="Below the data folder's `attachments`.")
-    text = models.TextField(blank=True, help_text="What a text file says, as far as models are shown it.")
-    characters = models.IntegerField(null=True, help_text="How long a text file is in all.")
+    until = models.DateTimeField(help_text="Time limit of the download. After it, the run starts without the file.")
+    album_until = models.DateTimeField(null=True, help_text="Time until which further files of the album may arrive.")
+    path = models.CharField(
+        max_length=100, blank=True, help_text="Path in the folder `attachments` of the data folder."
+    )
+    text = models.TextField(blank=True, help_text="Text of a text file, cut to the part that models receive.")
+    characters = models.IntegerField(null=True, help_text="Length of the whole text file.")
     error = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField()
 
@@ -36,9 +40,9 @@ class Attachment(models.Model):
         db_table = "komand_attachment"
         ordering = ["id"]
         indexes = [
-            # fetcher and reaper: what is still to be fetched
+            # fetcher and reaper: files to download
             models.Index(fields=["id"], name="attachment_waiting", condition=Q(status="waiting")),
-            # retention: files whose time is over
+            # retention: stored files by age
             models.Index(fields=["created_at"], name="attachment_stored", condition=Q(status="stored") & ~Q(path="")),
         ]
 

@@ -1,4 +1,4 @@
-"""Channel accounts, what came in through them, and what is to go out."""
+"""Channel accounts, their inbound messages and their deliveries."""
 
 from django.conf import settings
 from django.db import models
@@ -10,14 +10,16 @@ from sessions_app.models.sessions import Session, Turn
 
 
 class ChannelAccount(models.Model):
-    """One configured account of a channel: a bot, a number, an endpoint. Secrets are sealed and never shown again."""
+    """A configured account of a channel, such as a bot or an endpoint. Secrets are encrypted and never shown again."""
 
     ACCESS = [("open", "open to everyone"), ("allow_list", "listed senders"), ("paired", "paired senders")]
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    channel = models.SlugField(max_length=40, help_text="A registered channel, as in URLs: telegram, webhook, …")
-    account_id = models.SlugField(max_length=120, default="default", help_text="Our name for it; part of its URL.")
-    config = models.JSONField(default=dict, blank=True, help_text="What the channel's page in the docs lists.")
+    channel = models.SlugField(
+        max_length=40, help_text="Registered channel, such as telegram or webhook. Part of the URL."
+    )
+    account_id = models.SlugField(max_length=120, default="default", help_text="Name of the account. Part of the URL.")
+    config = models.JSONField(default=dict, blank=True, help_text="Fields that docs/channels.md lists for the channel.")
     secrets_sealed = models.TextField(blank=True, editable=False)
     agent = models.ForeignKey(
         Agent,
@@ -25,10 +27,14 @@ class ChannelAccount(models.Model):
         blank=True,
         on_delete=models.PROTECT,
         related_name="+",
-        help_text="Answers new sessions. Empty: the default agent.",
+        help_text="Agent of new sessions. Empty: the default agent.",
     )
-    access = models.CharField(max_length=12, choices=ACCESS, default="paired", help_text="Who may talk to it.")
-    allowed_senders = models.JSONField(default=list, blank=True, help_text="Ids of senders or groups, for listed ones.")
+    access = models.CharField(
+        max_length=12, choices=ACCESS, default="paired", help_text="Senders who may use the account."
+    )
+    allowed_senders = models.JSONField(
+        default=list, blank=True, help_text="Ids of senders or groups, for the mode allow_list."
+    )
     is_enabled = models.BooleanField(default=True)
     last_inbound_at = models.DateTimeField(null=True, blank=True)
     last_sent_at = models.DateTimeField(null=True, blank=True)
@@ -47,22 +53,24 @@ class ChannelAccount(models.Model):
 
 
 class InboundMessage(models.Model):
-    """A message as it came in, and what became of it: a run, or the recorded reason why there is none."""
+    """A received message, with its run or the reason why it has none."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+")
-    message_id = models.CharField(max_length=200, help_text="The platform's id, unique within the account.")
+    message_id = models.CharField(
+        max_length=200, help_text="Id of the message on the platform, unique within the account."
+    )
     sender_id = models.CharField(max_length=200)
     sender_name = models.CharField(max_length=200, blank=True)
-    chat_id = models.CharField(max_length=200, help_text="Where it was said, and where the answer goes.")
+    chat_id = models.CharField(max_length=200, help_text="Chat of the message, and of the answer.")
     text = models.TextField(blank=True)
     attachments = models.JSONField(default=list, blank=True)
     metadata = models.JSONField(default=dict, blank=True)
-    raw = models.TextField(null=True, help_text="The payload as received, for at most seven days.")  # noqa: DJ001
+    raw = models.TextField(null=True, help_text="Payload as received, stored for at most seven days.")  # noqa: DJ001
     session = models.ForeignKey(Session, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
     turn = models.ForeignKey(Turn, null=True, on_delete=models.SET_NULL, related_name="+")
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
-    reason = models.CharField(max_length=60, blank=True, help_text="Why no run answers it; empty when one does.")
+    reason = models.CharField(max_length=60, blank=True, help_text="Reason why no run answers it. Empty if one does.")
     sent_at = models.DateTimeField()
     received_at = models.DateTimeField()
 
@@ -70,11 +78,11 @@ class InboundMessage(models.Model):
         db_table = "komand_inbound_message"
         ordering = ["-id"]
         indexes = [
-            # sweeper: payloads whose time is over
+            # sweeper: payloads by age
             models.Index(fields=["received_at"], name="inbound_raw", condition=Q(raw__isnull=False)),
-            # where an answer goes: the newest message of a session
+            # target of an answer: the newest message of a session
             models.Index(fields=["session", "id"], name="inbound_of_session"),
-            # pairing and notices: what a sender without access sent lately
+            # pairing and notices: recent messages of a sender without access
             models.Index(fields=["account", "sender_id", "id"], name="inbound_refused", condition=~Q(reason="")),
         ]
 
@@ -83,7 +91,7 @@ class InboundMessage(models.Model):
 
 
 class InboundKey(models.Model):
-    """A key by which a platform may deliver the same message again. Kept longer than any of them repeats itself."""
+    """A deduplication key of an inbound message. Stored for longer than any platform repeats a message."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -92,21 +100,21 @@ class InboundKey(models.Model):
 
     class Meta:
         db_table = "komand_inbound_key"
-        # The sweeper deletes by age, which the id's order tells.
+        # The sweeper deletes by age, which is the order of the ids.
         constraints = [models.UniqueConstraint(fields=["account", "key"], name="inbound_key_once")]
 
     def __str__(self) -> str:
         return self.key
 
 
-# Not `status__in`: SQLite sees only in this form that a query with parameters may use the partial index.
+# Not `status__in`: SQLite uses the partial index for a query with parameters only in this form.
 IS_OPEN = Q(status="pending") | Q(status="sending")
 
 
 class Delivery(models.Model):
-    """One message that is to go out: a part of an answer, or a notice. Ids rise in the order of sending in a lane.
+    """An outbound message: a part of an answer, or a notice. Those of one ordering key are sent in the order of ids.
 
-    `owner` is the process that is talking to the platform about it: sending it, or showing a draft in its place.
+    `owner` is the process that sends it, or that shows a draft of it.
     """
 
     STATUSES = [(status, status) for status in ("draft", "pending", "sending", "sent", "failed", "unknown", "expired")]
@@ -119,17 +127,23 @@ class Delivery(models.Model):
     session = models.ForeignKey(Session, null=True, on_delete=models.CASCADE, related_name="+", db_index=False)
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
     ordering_key = models.CharField(
-        db_column="lane", max_length=260, help_text="Account and chat: within it, one at a time and in order."
+        db_column="lane",
+        max_length=260,
+        help_text="Account and chat. Deliveries with one key are sent one at a time and in order.",
     )
-    target = models.JSONField(default=dict, help_text="Chat, thread and message to answer, as the adapter needs them.")
+    target = models.JSONField(
+        default=dict, help_text="Chat, thread and message to reply to, in the terms of the adapter."
+    )
     kind = models.CharField(max_length=12, choices=KINDS, default="answer")
     part = models.IntegerField(default=0)
     parts = models.IntegerField(default=1)
-    text = models.TextField(blank=True, help_text="What is said, as plain text.")
-    body = models.TextField(blank=True, help_text="The same in the channel's dialect.")
-    filename = models.CharField(max_length=200, blank=True, help_text="Set: it goes out as a file.")
-    buttons = models.JSONField(default=list, help_text="[[label, action id, style]] below it, where there are buttons.")
-    approval_id = models.UUIDField(null=True, help_text="The request it shows, until it shows the outcome.")
+    text = models.TextField(blank=True, help_text="Plain text.")
+    body = models.TextField(blank=True, help_text="The text in the format of the channel.")
+    filename = models.CharField(
+        max_length=200, blank=True, help_text="If set, the text is sent as a file of this name."
+    )
+    buttons = models.JSONField(default=list, help_text="[[label, action id, style]], for channels with buttons.")
+    approval_id = models.UUIDField(null=True, help_text="Approval whose outcome it does not show yet.")
     status = models.CharField(max_length=10, choices=STATUSES, default="pending")
     owner = models.UUIDField(null=True)
     tries = models.IntegerField(default=0)
@@ -145,21 +159,21 @@ class Delivery(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "deliveries"
         indexes = [
-            # sender: the first open one of each lane
+            # sender: the first open delivery of each ordering key
             models.Index(fields=["ordering_key", "id"], name="delivery_open", condition=IS_OPEN),
-            # sweeper: those whose time is over
+            # sweeper: expired deliveries
             models.Index(fields=["expires_at"], name="delivery_expiring", condition=Q(status="pending")),
-            # sweeper: previews of runs that ended without a word
+            # sweeper: previews of runs that ended without an answer
             models.Index(fields=["id"], name="delivery_draft", condition=Q(status="draft")),
-            # sweeper: questions that may have been decided
+            # sweeper: approvals that may have been decided
             models.Index(fields=["approval_id"], name="delivery_asking", condition=Q(approval_id__isnull=False)),
-            # admin: what did not arrive, or may not have
+            # admin: deliveries that failed, or may have
             models.Index(
                 fields=["status", "id"],
                 name="delivery_trouble",
                 condition=Q(status="failed") | Q(status="unknown") | Q(status="expired"),
             ),
-            # reaper: whose deliveries are being made
+            # reaper: deliveries with an owner
             models.Index(fields=["owner"], name="delivery_owned", condition=Q(owner__isnull=False)),
         ]
 
@@ -168,12 +182,12 @@ class Delivery(models.Model):
 
 
 class Pairing(models.Model):
-    """A sender who may talk to an account, or the one-time code by which one still has to prove it."""
+    """A sender who is paired with an account, or the one-time code for a sender who is not yet."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
     code_digest = models.CharField(max_length=64, blank=True, editable=False)
-    expires_at = models.DateTimeField(null=True, help_text="When the code stops working; empty once it was used.")
+    expires_at = models.DateTimeField(null=True, help_text="Expiry of the code. Empty once it was used.")
     sender_id = models.CharField(max_length=200, blank=True)
     sender_name = models.CharField(max_length=200, blank=True)
     user = models.ForeignKey(
@@ -182,7 +196,7 @@ class Pairing(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="Who the sender is here. An operator may decide requests for approval from that chat.",
+        help_text="User of the sender. An operator can decide approval requests in that chat.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
     paired_at = models.DateTimeField(null=True)
@@ -197,7 +211,7 @@ class Pairing(models.Model):
         ]
         indexes = [
             models.Index(fields=["account", "sender_id"], name="pairing_sender"),  # every message to the account
-            # codes that still wait to be used
+            # unused codes
             models.Index(fields=["account", "code_digest"], name="pairing_code", condition=Q(sender_id="")),
         ]
 

@@ -1,4 +1,4 @@
-"""How programs and logins prove who they are: keys and refresh tokens."""
+"""API keys of programs and refresh tokens of logins."""
 
 from django.conf import settings
 from django.db import models
@@ -7,15 +7,21 @@ from audit_app.kernel.ids import new_id
 
 
 class ApiKey(models.Model):
-    """A key for programs: `sk-user-<prefix><secret>`. Only a digest is stored; the key is shown once."""
+    """An API key, `sk-user-<prefix><secret>`. Only a digest is stored; the key is shown once."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     name = models.CharField(max_length=120)
-    prefix = models.CharField(max_length=16, unique=True, help_text="First characters after sk-user-, to find it by.")
+    prefix = models.CharField(
+        max_length=16, unique=True, help_text="First characters after sk-user-, by which the key is found."
+    )
     digest = models.CharField(max_length=64, editable=False)
-    suffix = models.CharField(max_length=4, blank=True, help_text="Last characters of the key, to tell it by.")
-    scopes = models.JSONField(default=list, blank=True, help_text="Empty: what the user may do, but senders:any.")
+    suffix = models.CharField(
+        max_length=4, blank=True, help_text="Last characters of the key, by which users recognise it."
+    )
+    scopes = models.JSONField(
+        default=list, blank=True, help_text="Empty: all permissions of the user except senders:any."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -31,7 +37,7 @@ class ApiKey(models.Model):
 
 
 class RefreshToken(models.Model):
-    """One refresh token of a login family. Using one twice revokes the whole family."""
+    """A refresh token of a login family. Using one twice revokes the whole family."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     family = models.UUIDField()
@@ -45,8 +51,8 @@ class RefreshToken(models.Model):
     class Meta:
         db_table = "komand_refresh_token"
         indexes = [
-            models.Index(fields=["family"], name="refresh_family"),  # revoke a whole login
-            models.Index(fields=["expires_at"], name="refresh_expired"),  # retention: tokens that are over
+            models.Index(fields=["family"], name="refresh_family"),  # revocation of a login
+            models.Index(fields=["expires_at"], name="refresh_expired"),  # retention: expired tokens
         ]
 
     def __str__(self) -> str:

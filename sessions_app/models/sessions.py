@@ -9,10 +9,10 @@ from audit_app.kernel.ids import new_id
 
 
 class Session(models.Model):
-    """One conversation of one party with one agent on one channel.
+    """A conversation of one sender with one agent on one channel.
 
-    `key` is the public id, `{Channel}:{AccountId}:{SenderId}[:{ThreadId}]` with percent-encoded parts. Without a
-    thread part it names the sender's current session.
+    `key` is the public id, `{Channel}:{AccountId}:{SenderId}[:{ThreadId}]`, with percent-encoded parts. Without a
+    thread part it is the sender's current session.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -24,8 +24,8 @@ class Session(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     title = models.CharField(max_length=255, blank=True)
-    metadata = models.JSONField(default=dict, blank=True, help_text="What a surface keeps about it, by its name.")
-    policy = models.JSONField(default=dict, blank=True, help_text="What its owner forbids: {readonly, deniedTools}.")
+    metadata = models.JSONField(default=dict, blank=True, help_text="Data of surfaces, by the name of the surface.")
+    policy = models.JSONField(default=dict, blank=True, help_text="Restrictions by its owner: {readonly, deniedTools}.")
     message_count = models.IntegerField(default=0)
     next_ordinal = models.IntegerField(default=0)
     last_active_at = models.DateTimeField()
@@ -36,7 +36,7 @@ class Session(models.Model):
         db_table = "komand_session"
         ordering = ["-last_active_at"]
         indexes = [
-            # chat page: my sessions, newest first
+            # chat page: the user's sessions, newest first
             models.Index(fields=["owner", "-last_active_at"], name="session_of_owner", condition=Q(deleted_at=None)),
             models.Index(fields=["-last_active_at"], name="session_recent"),  # admin list
         ]
@@ -46,7 +46,7 @@ class Session(models.Model):
 
 
 class Turn(models.Model):
-    """One message of a session, sorted by (ordinal of its run, part): the user's words, then what the run said."""
+    """A message of a session, ordered by the ordinal of its run and the part: user turns first, then the run's."""
 
     ROLES = [("system", "system"), ("user", "user"), ("assistant", "assistant"), ("tool", "tool")]
     STATES = [("complete", "complete"), ("partial", "partial"), ("error", "error")]
@@ -58,18 +58,22 @@ class Turn(models.Model):
     part = models.IntegerField()
     role = models.CharField(max_length=12, choices=ROLES)
     content = models.TextField(blank=True)
-    attached = models.TextField(blank=True, help_text="What the files that came with it say, for the model.")
-    html = models.TextField(blank=True, help_text="Sanitised rendering of the content, made once on first view.")
+    attached = models.TextField(blank=True, help_text="Text of the attachments, for the model.")
+    html = models.TextField(blank=True, help_text="Sanitised HTML of the content, rendered on first view.")
     state = models.CharField(max_length=10, choices=STATES, default="complete")
     error_code = models.CharField(max_length=60, blank=True)
-    error_message = models.TextField(blank=True, help_text="Why it is partial or an error, for people to read.")
-    is_answer = models.BooleanField(default=False, help_text="The turn that ends its run: at most one a run.")
-    tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as the model sent them.")
-    tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions this turn asked for or reports.")
-    tool_call_id = models.CharField(max_length=200, blank=True, help_text="Tool: the model's id of the answered call.")
-    citations = models.JSONField(default=list, help_text="Assistant: what the text cites, as `citations.Citation`.")
+    error_message = models.TextField(blank=True, help_text="Reason of the state partial or error, for users.")
+    is_answer = models.BooleanField(
+        default=False, help_text="Whether it is the answer of its run. At most one per run."
+    )
+    tool_calls = models.JSONField(default=list, help_text="Assistant: [{id, name, arguments}] as sent by the model.")
+    tool_call_ids = models.JSONField(null=True, help_text="Ids of the executions that this turn requested or reports.")
+    tool_call_id = models.CharField(max_length=200, blank=True, help_text="Tool: id of the call, given by the model.")
+    citations = models.JSONField(default=list, help_text="Assistant: citations of the text, as `citations.Citation`.")
     idempotency_key = models.CharField(max_length=64, null=True, unique=True)  # noqa: DJ001 - null: no key
-    body_digest = models.CharField(max_length=64, blank=True, help_text="Tells a repeated message from another one.")
+    body_digest = models.CharField(
+        max_length=64, blank=True, help_text="Digest of the message, to detect another message with the same key."
+    )
     created_at = models.DateTimeField()
 
     class Meta:
@@ -80,7 +84,7 @@ class Turn(models.Model):
             models.UniqueConstraint(fields=["run"], condition=Q(is_answer=True), name="turn_one_answer_per_run"),
         ]
         indexes = [
-            # retention: keys whose time is over
+            # retention: old keys
             models.Index(fields=["id"], name="turn_keyed", condition=Q(idempotency_key__isnull=False))
         ]
 

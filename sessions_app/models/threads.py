@@ -1,4 +1,4 @@
-"""What clients of the Threads API leave beside sessions and turns: feedback, and what their own messages carry."""
+"""Feedback, and further content of messages that clients of the Threads API write."""
 
 from django.conf import settings
 from django.db import models
@@ -8,7 +8,7 @@ from sessions_app.models.sessions import Session, Turn
 
 
 class Feedback(models.Model):
-    """What a person thinks of a session, or of one message in it: at most one opinion of each."""
+    """A user's rating of a session or of one of its messages. At most one of each."""
 
     TARGETS = [("THREAD", "session"), ("MESSAGE", "message")]
     RATINGS = [("UP", "up"), ("DOWN", "down")]
@@ -17,7 +17,9 @@ class Feedback(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+")
     target_type = models.CharField(max_length=16, choices=TARGETS)
-    target_id = models.UUIDField(help_text="The session; of an answer its run, of another message its turn.")
+    target_id = models.UUIDField(
+        help_text="Id of the session, of the run of an answer, or of the turn of another message."
+    )
     rating = models.CharField(max_length=4, choices=RATINGS)
     reason = models.CharField(max_length=20, blank=True)
     comment = models.TextField(blank=True)
@@ -39,7 +41,7 @@ class Feedback(models.Model):
 
 
 class MessageExtras(models.Model):
-    """What a message that a client wrote itself carries beside its text, as the client sent it."""
+    """Content beside the text of a message that a client wrote, as sent by the client."""
 
     turn = models.OneToOneField(Turn, primary_key=True, on_delete=models.CASCADE, related_name="+")
     content = models.JSONField(default=dict, help_text="citations, references")
