@@ -57,7 +57,7 @@ class StepText:
         self._is_prefix = not self.length
 
     def close(self) -> TextUpdate:
-        """End the text. The client restarts if it has more than the text now says."""
+        """End the text. The client restarts if it has more text than that."""
         return NOTHING if self._is_prefix else self._restart()
 
     def recognises(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The chat page as a person uses it: what the browser tests say and look at."""
+"""Page object of the chat page for the browser tests."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ SOON = 20_000  # milliseconds that anything on the page may take on a busy machi
 
 
 def answering(**directives: Any) -> str:
-    """A message that tells the fake model what to answer; see tests/fakes/directives.py."""
+    """Return a message that sets the fake model's answer; see tests/fakes/directives.py."""
     parts = [name if value is True else f"{name}={_value(value)}" for name, value in directives.items()]
     return f"[[{' '.join(parts)}]]"
 
@@ -19,7 +19,7 @@ def _value(value: Any) -> str:
 
 
 class ChatPage:
-    """One tab. `problems` collects what the browser complains about: errors, broken policies, dialogs."""
+    """One tab. `problems` collects errors, policy violations and dialogs."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -57,7 +57,7 @@ class ChatPage:
         self.box.press("Enter")
 
     def ask(self, **directives: Any) -> Locator:
-        """Send a message in a chat that is open or new; returns its answer."""
+        """Send a message in an open or new chat, and return its answer."""
         before = self.answers.count()
         self.send(answering(**directives))
         expect(self.answers).to_have_count(before + 1, timeout=SOON)
@@ -89,5 +89,5 @@ class ChatPage:
 
 
 def tokens(count: int) -> str:
-    """What the fake model says when it is asked for so many tokens."""
+    """Return the fake model's answer of that many tokens."""
     return " ".join(f"tok{number}" for number in range(count))

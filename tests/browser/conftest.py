@@ -1,4 +1,4 @@
-"""A real Chromium that looks at a real Komand. Without Chromium these tests are skipped, and say so."""
+"""Fixtures of the browser tests: a real Chromium and a real Komand. Without Chromium the tests are skipped."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
-    """The cookies of someone who logged in on the page."""
+    """Return the cookies of a user who logged in on the page."""
     context = chromium.new_context()
     chat = ChatPage(context.new_page(), live_komand.url).open("/login")
     chat.log_in(live_komand.password)
@@ -54,9 +54,9 @@ def logged_in(chromium: Browser, live_komand: LiveKomand) -> Any:
 
 @pytest.fixture
 def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Iterator[NewTab]:
-    """Opens tabs of a person who is logged in, each in a browser profile of its own. No tab may complain.
+    """Return a function that opens tabs of a logged-in user, each in its own browser profile. No tab may have problems.
 
-    Nothing on them moves by itself, unless asked for: a spinner is drawn sixty times a second.
+    Animations are off by default: a spinner is drawn sixty times a second.
     """
     contexts: list[BrowserContext] = []
     tabs: list[ChatPage] = []
@@ -74,13 +74,13 @@ def new_tab(chromium: Browser, live_komand: LiveKomand, logged_in: Any) -> Itera
 
 @pytest.fixture
 def chat(new_tab: NewTab) -> ChatPage:
-    """A tab with a new chat."""
+    """Return a tab with a new chat."""
     return new_tab().open()
 
 
 @pytest.fixture(scope="package")
 def careful(live_komand: LiveKomand) -> str:
-    """An agent that asks before it uses echo."""
+    """Create an agent that needs approval to use echo."""
     with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as api:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = api.post("/auth/login", json=who).json()["data"]["token"]

@@ -1,4 +1,4 @@
-"""Makes the pictures of the README from the real page: `python -m tests.browser.make_screenshots`.
+"""Takes the screenshots of the README from the real page: `python -m tests.browser.make_screenshots`.
 
 Starts a Komand of its own with the built-in demo model, so that the pictures show what a first start shows.
 """

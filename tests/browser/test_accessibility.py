@@ -1,4 +1,4 @@
-"""axe-core finds nothing to complain about, in light and dark, wide and narrow."""
+"""Accessibility: axe-core finds no violation, in light and dark, wide and narrow."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ NARROW = {"width": 360, "height": 740}
 
 
 def _violations(chat: ChatPage) -> list[str]:
-    """What axe finds on the page as it is, in light and dark, wide and narrow; in the dark only colours differ."""
+    """Return what axe finds on the page, in light and dark, wide and narrow. Only colours differ in the dark."""
     page = chat.page
     found = _found(page, "light and wide")
     page.emulate_media(color_scheme="dark")
@@ -61,7 +61,7 @@ def _found(page: Page, look: str, **options: Any) -> list[str]:
 
 @pytest.fixture
 def stranger(chromium: Browser, live_komand: LiveKomand) -> Iterator[ChatPage]:
-    """A tab of somebody who is not logged in."""
+    """Return a tab without a login."""
     context = chromium.new_context(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
     yield ChatPage(context.new_page(), live_komand.url)
     context.close()
@@ -116,6 +116,6 @@ def test_a_request_for_approval(new_tab: NewTab, careful: str) -> None:
     assert _violations(chat) == []
 
 
-def test_what_went_wrong_pages(new_tab: NewTab) -> None:
+def test_error_pages(new_tab: NewTab) -> None:
     assert _violations(new_tab().open("/chat/00000000-0000-7000-8000-000000000000")) == []
     assert _violations(new_tab().open("/no/such/page")) == []

@@ -1,4 +1,4 @@
-"""A request for approval on the page: seen by everybody who watches, decided by click or key, kept over a reload."""
+"""A request for approval on the page: shown to all viewers, decided by click or key, kept over a reload."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ SECRET = "sk-user-abcdefghijklmnopqrstuvwx"
 
 
 def ask(tab: ChatPage, agent: str, **directives: Any) -> Locator:
-    """Have the agent ask; the request."""
+    """Make the agent request an approval, and return its element."""
     tab.open(f"/chat/new?agent={agent}")
     tab.send(answering(**{"tool": "echo", "args": {"text": "to the moon"}, "text": "Done.", **directives}))
     request = tab.page.locator(".approval[data-pending]")
@@ -21,9 +21,7 @@ def ask(tab: ChatPage, agent: str, **directives: Any) -> Locator:
     return request
 
 
-def test_allowing_once_lets_the_call_run_for_everybody_who_watches(
-    chat: ChatPage, new_tab: NewTab, careful: str
-) -> None:
+def test_allowing_once_runs_the_call_and_all_viewers_see_it(chat: ChatPage, new_tab: NewTab, careful: str) -> None:
     request = ask(chat, careful)
     expect(request).to_contain_text("to the moon")
     expect(request).to_contain_text(re.compile(r"expires in 1[45] min"))
@@ -81,7 +79,7 @@ def test_single_keys_decide_while_the_request_has_the_focus(chat: ChatPage, care
     chat.wait_finished()
 
 
-def test_a_click_that_comes_too_late_is_told_so(chat: ChatPage, new_tab: NewTab, careful: str) -> None:
+def test_a_late_click_shows_the_earlier_decision(chat: ChatPage, new_tab: NewTab, careful: str) -> None:
     request = ask(chat, careful)
     chat.expects_refusals = True
     late = new_tab().open(chat.page.url.removeprefix(chat.url))

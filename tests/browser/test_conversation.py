@@ -42,7 +42,7 @@ def test_a_failed_call_opens_its_card(chat: ChatPage) -> None:
     expect(answer.locator(".call-error")).to_be_visible()
 
 
-def test_a_reload_in_mid_answer_shows_everything_and_goes_on(chat: ChatPage, model_server: ModelServer) -> None:
+def test_a_reload_during_an_answer_shows_everything_and_continues(chat: ChatPage, model_server: ModelServer) -> None:
     answer = chat.ask(tokens=120, rate=40, hold=40)
     expect(answer).to_contain_text("tok20", timeout=SOON)
     chat.page.reload()
@@ -74,7 +74,7 @@ _NOTE_BANNER = """
 """
 
 
-def test_a_cut_connection_loses_nothing_and_doubles_nothing(chat: ChatPage, model_server: ModelServer) -> None:
+def test_a_cut_connection_causes_no_gap_and_no_duplicate(chat: ChatPage, model_server: ModelServer) -> None:
     opened = _cut_at(chat.page, "tok20")
     chat.page.add_init_script(_NOTE_BANNER)
     answer = chat.ask(tokens=150, rate=40, hold=75)
@@ -87,7 +87,7 @@ def test_a_cut_connection_loses_nothing_and_doubles_nothing(chat: ChatPage, mode
 
 
 def _cut_at(page: Page, word: str) -> list[str]:
-    """Cut the first connection at the message that brings the word; returns the addresses that are opened."""
+    """Cut the first connection at the message with that word, and return the addresses that are opened."""
     opened: list[str] = []
 
     def connect(socket: WebSocketRoute) -> None:
@@ -109,9 +109,7 @@ def _cut_at(page: Page, word: str) -> list[str]:
     return opened
 
 
-def test_what_comes_behind_text_that_stays_missing_is_shown_all_the_same(
-    chat: ChatPage, model_server: ModelServer
-) -> None:
+def test_updates_after_missing_text_are_shown(chat: ChatPage, model_server: ModelServer) -> None:
     opened: list[str] = []
 
     def connect(socket: WebSocketRoute) -> None:
@@ -124,18 +122,18 @@ def test_what_comes_behind_text_that_stays_missing_is_shown_all_the_same(
     model_server.go_on()
     chat.wait_finished()
     assert answer.locator(".markdown").inner_text() == tokens(20)
-    assert len(opened) > 1, "it was asked for again first"
+    assert len(opened) > 1, "the page reconnects first"
 
 
 def _with_a_gap(message: str) -> str:
-    """With a piece of text before the answer that stands too far behind in it."""
-    told = json.loads(message)
-    for place, act in enumerate(told.get("acts", ())):
+    """Return the message with a piece of text before the answer whose offset leaves a gap."""
+    data = json.loads(message)
+    for place, act in enumerate(data.get("acts", ())):
         if act["do"] == "answer":
             piece = {"offset": 999, "text": "?", "blocks": [], "draft": None}
-            told["acts"].insert(place, {"do": "text", "run": act["run"], "step": 0, **piece})
+            data["acts"].insert(place, {"do": "text", "run": act["run"], "step": 0, **piece})
             break
-    return json.dumps(told)
+    return json.dumps(data)
 
 
 def test_a_restart_of_the_web_server_is_survived(chat: ChatPage, live_komand: LiveKomand) -> None:
@@ -188,7 +186,7 @@ def test_two_tabs_show_the_same(chat: ChatPage, new_tab: NewTab) -> None:
     assert chat.page.locator("#log").inner_text() == other.page.locator("#log").inner_text()
 
 
-def test_stop_keeps_what_was_said(chat: ChatPage) -> None:
+def test_stop_keeps_the_text_so_far(chat: ChatPage) -> None:
     answer = chat.ask(tokens=2000, rate=40)
     expect(answer).to_contain_text("tok10", timeout=SOON)
     chat.stop.click()
@@ -199,7 +197,7 @@ def test_stop_keeps_what_was_said(chat: ChatPage) -> None:
     expect(chat.page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
 
-def test_an_error_says_what_happened_and_can_be_retried(chat: ChatPage) -> None:
+def test_an_error_shows_its_cause_and_can_be_retried(chat: ChatPage) -> None:
     answer = chat.ask(status=401)
     chat.wait_finished()
     expect(answer.locator(".problem")).to_be_visible()
@@ -219,7 +217,7 @@ def test_a_busy_model_is_waited_for_with_a_countdown(chat: ChatPage) -> None:
     chat.wait_finished()
 
 
-def test_messages_wait_in_line_and_can_be_withdrawn(chat: ChatPage) -> None:
+def test_messages_are_queued_and_can_be_withdrawn(chat: ChatPage) -> None:
     first = chat.ask(tokens=2000, rate=40)
     second, third = chat.ask(tokens=3), chat.ask(tokens=4)
     expect(second).to_contain_text("Waiting (1st in line)")
@@ -258,7 +256,7 @@ def test_a_message_that_did_not_arrive_can_be_sent_again_once(chat: ChatPage) ->
     expect(chat.questions).to_have_count(2)
 
 
-def test_a_refused_message_says_why_and_can_be_edited(chat: ChatPage) -> None:
+def test_a_refused_message_shows_the_reason_and_can_be_edited(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
     chat.expects_refusals = True

@@ -1,4 +1,4 @@
-"""Whatever a model, a tool or a person writes stays text: no script runs, nothing is loaded from elsewhere."""
+"""Untrusted text of models, tools and users stays text: no script runs, nothing is loaded from other hosts."""
 
 from urllib.parse import urlsplit
 
@@ -34,7 +34,7 @@ PAYLOADS = """\
 
 @pytest.fixture
 def foreign(chat: ChatPage) -> list[str]:
-    """Requests that leave for another host."""
+    """Return the requests to other hosts."""
     left: list[str] = []
     ours = urlsplit(chat.url).netloc
 
@@ -58,7 +58,7 @@ def _assert_inert(chat: ChatPage, foreign: list[str]) -> None:
     assert foreign == []
 
 
-def test_an_answer_stays_inert_while_it_streams_and_when_stored(chat: ChatPage, foreign: list[str]) -> None:
+def test_an_answer_is_inert_while_it_streams_and_when_stored(chat: ChatPage, foreign: list[str]) -> None:
     answer = chat.ask(text=PAYLOADS, rate=60)
     while answer.get_attribute("data-open") is not None:
         _assert_inert(chat, foreign)

@@ -1,4 +1,4 @@
-"""Logging in and out with a browser."""
+"""Login and logout with a browser."""
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -10,18 +10,18 @@ from tests.support.live_server import LiveKomand
 
 @pytest.fixture
 def stranger(chromium: Browser, live_komand: LiveKomand) -> ChatPage:
-    """A tab of someone who is not logged in."""
+    """Return a tab without a login."""
     return ChatPage(chromium.new_context().new_page(), live_komand.url)
 
 
-def test_a_wrong_password_is_told_without_details(stranger: ChatPage) -> None:
+def test_a_wrong_password_shows_an_error_without_details(stranger: ChatPage) -> None:
     stranger.open("/login").log_in("wrong")
     expect(stranger.page.get_by_role("alert")).to_have_text("Wrong e-mail or password.")
     expect(stranger.page.get_by_label("E-mail or user name")).to_have_value("admin")
     expect(stranger.page.get_by_label("Password")).to_be_focused()
 
 
-def test_login_leads_to_the_page_that_was_asked_for(stranger: ChatPage, live_komand: LiveKomand) -> None:
+def test_login_redirects_to_the_requested_page(stranger: ChatPage, live_komand: LiveKomand) -> None:
     stranger.open("/chat/new?agent=default").log_in(live_komand.password)
     stranger.page.wait_for_url("**/chat/new?agent=default")
     expect(stranger.box).to_be_focused()
@@ -39,6 +39,6 @@ def test_logging_out_ends_the_page_in_other_tabs_too(stranger: ChatPage, live_ko
     other.wait_for_url("**/login?next=**")
 
 
-def test_a_person_who_is_logged_in_does_not_see_the_login(new_tab: NewTab) -> None:
+def test_a_logged_in_user_does_not_see_the_login(new_tab: NewTab) -> None:
     tab = new_tab().open("/login")
     expect(tab.box).to_be_visible()

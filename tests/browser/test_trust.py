@@ -1,4 +1,4 @@
-"""Trust from end to end: an agent asks, a person approves on the page, the call is made and proved, a forgery fails."""
+"""Approvals and receipts from end to end: a call is approved on the page, made and proved; a forgery fails."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ FORGE = "from tools_app.models import ToolExecution as T; T.objects.filter(pk='{
 
 @pytest.fixture
 def api(live_komand: LiveKomand) -> Iterator[httpx2.Client]:
-    """REST as admin."""
+    """Return a REST client of the admin."""
     with httpx2.Client(base_url=f"{live_komand.url}/api", timeout=60) as client:
         who = {"email": "admin@localhost", "password": live_komand.password}
         token = client.post("/auth/login", json=who).json()["data"]["token"]

@@ -1,4 +1,4 @@
-"""Using the page: by keyboard, on a phone, in the dark, with the list of chats."""
+"""The page by keyboard, on a phone, in dark mode, and its list of chats."""
 
 import re
 
@@ -27,7 +27,7 @@ def test_keys_write_send_recall_and_stop(chat: ChatPage) -> None:
     expect(chat.box).to_have_value("[[tokens=2000 rate=40]]\nsecond line")
 
 
-def test_what_is_written_before_the_scripts_are_there_is_sent(new_tab: NewTab) -> None:
+def test_a_message_written_before_the_scripts_are_loaded_is_sent(new_tab: NewTab) -> None:
     chat = new_tab()
     chat.page.route(re.compile(r"/js/chat/main"), lambda route: route.abort())
     chat.open()
@@ -38,7 +38,7 @@ def test_what_is_written_before_the_scripts_are_there_is_sent(new_tab: NewTab) -
     expect(chat.questions.locator(".bubble")).to_have_text(["[[tokens=3]]", "[[tokens=4]]"], timeout=SOON)
 
 
-def test_shortcuts_lead_through_the_page(chat: ChatPage) -> None:
+def test_keyboard_shortcuts(chat: ChatPage) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
     keyboard = chat.page.keyboard
@@ -84,7 +84,7 @@ def test_it_fits_a_phone(new_tab: NewTab) -> None:
 
 
 def _small_targets(chat: ChatPage) -> list[str]:
-    """Controls below 44 pixels in either direction, but links in text."""
+    """Return the controls smaller than 44 pixels in either direction, except links in text."""
     return chat.page.evaluate(
         """() => [...document.querySelectorAll("button, summary, select, textarea, a:not(.markdown a, .skip)")]
             .filter((control) => control.checkVisibility({visibilityProperty: true}))
@@ -95,12 +95,12 @@ def _small_targets(chat: ChatPage) -> list[str]:
 
 
 @pytest.mark.parametrize(("system", "ground"), [("light", "rgb(250, 249, 246)"), ("dark", "rgb(23, 23, 22)")])
-def test_colours_follow_the_system(new_tab: NewTab, system: str, ground: str) -> None:
+def test_the_theme_follows_the_system(new_tab: NewTab, system: str, ground: str) -> None:
     chat = new_tab(color_scheme=system).open()
     expect(chat.page.locator("body")).to_have_css("background-color", ground)
 
 
-def test_chosen_colours_are_kept_and_there_before_the_first_paint(new_tab: NewTab) -> None:
+def test_a_chosen_theme_is_kept_and_set_before_the_first_paint(new_tab: NewTab) -> None:
     chat = new_tab(color_scheme="light").open()
     button = chat.page.get_by_role("button", name="Theme")
     button.click()
@@ -151,7 +151,7 @@ def test_reading_older_text_is_not_disturbed_by_new_text(chat: ChatPage) -> None
     assert view.evaluate("view => view.scrollHeight - view.scrollTop - view.clientHeight") < 60
 
 
-def test_a_card_that_is_unfolded_stays_where_it_is(chat: ChatPage) -> None:
+def test_an_opened_card_stays_in_place(chat: ChatPage) -> None:
     answer = chat.ask(tool="echo", args={"text": "a\n" * 40}, text="line\n\n" * 12)
     chat.wait_finished()
     summary = answer.locator(".call summary").first
@@ -186,13 +186,13 @@ def test_chats_are_renamed_searched_and_deleted_in_the_list(chat: ChatPage) -> N
     assert chat.page.goto(address).status == 404
 
 
-def test_what_was_being_written_survives_a_reload(chat: ChatPage) -> None:
+def test_a_draft_survives_a_reload(chat: ChatPage) -> None:
     chat.box.fill("half a thought")
     chat.page.reload()
     expect(chat.box).to_have_value("half a thought")
 
 
-def test_those_who_listen_hear_that_it_answers_and_then_the_answer(chat: ChatPage, model_server: ModelServer) -> None:
+def test_screen_readers_announce_the_status_and_then_the_answer(chat: ChatPage, model_server: ModelServer) -> None:
     chat.ask(tokens=3)
     chat.wait_finished()
     chat.ask(tokens=60, rate=40, hold=30)

@@ -1,4 +1,4 @@
-"""A tool that must not run unasked, and an agent that asks for it."""
+"""A tool that needs approval, and an agent that calls it."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from tools_app.types import Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
 
 class Launch(Tool):
-    """Of high risk, and never repeated. launched: what was launched, in this process."""
+    """A tool of high risk that is never repeated. launched: the targets, in this process."""
 
     spec = ToolSpec(
         "launch",
@@ -27,7 +27,7 @@ class Launch(Tool):
 
 
 def wants_to_launch(rig: EngineRig, *answers: str, target: str = "moon") -> None:
-    """The agent asks for a launch once for each answer that it gives then."""
+    """Make the agent call `launch` once before each of the answers."""
     replies = []
     for number, answer in enumerate(answers or ("Over.",)):
         call = ToolCall(f"c{number}", "launch", json.dumps({"target": target}))
@@ -36,6 +36,6 @@ def wants_to_launch(rig: EngineRig, *answers: str, target: str = "moon") -> None
 
 
 def asked(count: int = 1) -> Approval:
-    """The newest request, once there are so many."""
+    """Wait for that many requests, and return the newest."""
     until(lambda: Approval.objects.count() >= count)
     return Approval.objects.select_related("execution").order_by("-id")[0]

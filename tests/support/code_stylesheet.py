@@ -1,6 +1,6 @@
-"""Makes the stylesheet of highlighted code: `python -m tests.support.code_stylesheet > static/css/code.css`.
+"""Generates the stylesheet of highlighted code: `python -m tests.support.code_stylesheet > static/css/code.css`.
 
-Two styles of Pygments, one for light pages and one for dark, each colour moved until it can be read.
+Two styles of Pygments, for light and dark pages, each colour adjusted to the least contrast.
 """
 
 import sys
@@ -12,7 +12,7 @@ from sessions_app.surfaces.chat.highlight import PREFIX
 
 LIGHT, LIGHT_GROUND = "friendly", "f6f4f0"
 DARK, DARK_GROUND = "github-dark", "1b1b19"
-_LEAST_CONTRAST = 4.6  # a little over what WCAG AA asks of text
+_LEAST_CONTRAST = 4.6  # a little above the 4.5 that WCAG AA requires of text
 _HEAD = "/* Made by tests/support/code_stylesheet.py from Pygments' styles. Do not edit. */\n"
 
 RGB = tuple[int, int, int]
@@ -40,7 +40,7 @@ def stylesheet() -> str:
 
 
 def readable(colour: str, ground: str) -> str:
-    """The colour, moved towards black or white until it stands out from the ground."""
+    """Return the colour, moved towards black or white until it has the least contrast with the background."""
     goal = (0, 0, 0) if _luminance(_rgb(ground)) > 0.5 else (255, 255, 255)
     moved = _rgb(colour)
     while contrast(moved, _rgb(ground)) < _LEAST_CONTRAST:
@@ -49,7 +49,7 @@ def readable(colour: str, ground: str) -> str:
 
 
 def contrast(one: RGB, other: RGB) -> float:
-    """The contrast ratio of two colours as WCAG defines it, 1 to 21."""
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.1, section 1.4.3)."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 

@@ -1,14 +1,14 @@
-"""The page's log in Python: applies acts by the same rules as static/js/chat, as far as texts and cards go."""
+"""A model of the page in Python: applies frames by the rules of static/js/chat, for texts and cards."""
 
 from typing import Any
 
 
 class MissingTextError(AssertionError):
-    """Text came that does not follow what is shown."""
+    """A piece of text does not follow the shown text."""
 
 
 class Part:
-    """One step's text: finished blocks up to `done`, and open text."""
+    """The text of one step: finished blocks up to `done`, and open text."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -34,7 +34,7 @@ class Part:
 
 
 class PageModel:
-    """cursor: what the page would come back with. `shown` compares two pages."""
+    """The page. cursor: with which it would resume. `shown` compares two pages."""
 
     def __init__(self, cursor: str = "") -> None:
         self.cursor = cursor
@@ -57,7 +57,7 @@ class PageModel:
         return self.turn_views, self.open, texts, self.answers
 
     def lengths(self, run: str) -> dict[int, int]:
-        """By step, how long the text of an open run is that is shown."""
+        """Return the lengths of the shown texts of an open run, by step."""
         parts = self.parts[run].items()
         return {int(name.removeprefix("text ")): part.length for name, part in parts if isinstance(part, Part)}
 

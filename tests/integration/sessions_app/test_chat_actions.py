@@ -1,4 +1,4 @@
-"""What a person does on the page, with htmx and without."""
+"""Commands of the chat page, with htmx and without."""
 
 import re
 from uuid import uuid4
@@ -80,18 +80,18 @@ def test_a_message_sent_twice_is_one(browser: Client, session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "expected"),
     [
         ({"text": ""}, "The message has no text."),
         ({"text": "x" * 10_001}, "at most 10,000 are allowed"),
         ({"text": "hi", "key": "not an id"}, "Reload the page"),
     ],
 )
-def test_what_is_refused_says_what_to_do(browser: Client, session: Session, fields: dict[str, str], said: str) -> None:
+def test_a_refusal_names_what_to_do(browser: Client, session: Session, fields: dict[str, str], expected: str) -> None:
     response = _send(browser, session, **fields)
     assert response.status_code == 400
     html = response.content.decode()
-    assert said in html
+    assert expected in html
     assert "<!doctype" not in html
     assert response.headers["X-Request-Id"] in html
     assert Turn.objects.count() == 0
@@ -106,7 +106,7 @@ def test_too_many_messages_are_refused_with_the_time_to_wait(browser: Client, se
     assert "Too many requests" in response.content.decode()
 
 
-def test_a_full_queue_is_told(browser: Client, session: Session) -> None:
+def test_a_full_queue_is_reported(browser: Client, session: Session) -> None:
     make_run(session, RunStatus.RUNNING, owner=uuid4())
     session.agent.queue_limit = 1
     session.agent.save()
@@ -132,7 +132,7 @@ def test_what_the_page_sends_twice_without_script_is_one_message(browser: Client
         assert Run.objects.count() == 1
 
 
-def test_stop_ends_the_run_that_is_meant(browser: Client, session: Session) -> None:
+def test_stop_ends_the_named_run(browser: Client, session: Session) -> None:
     _send(browser, session)
     run = Run.objects.get()
     assert browser.post(f"/chat/{session.id}/stop", {"run": str(uuid4())}, headers=HTMX).status_code == 204
@@ -174,7 +174,7 @@ def test_renaming_in_place(browser: Client, session: Session) -> None:
     assert "Again" in kept and "<form" not in kept
 
 
-def test_deleting_takes_whoever_looks_at_it_away(browser: Client, session: Session) -> None:
+def test_deleting_the_shown_session_redirects(browser: Client, session: Session) -> None:
     here = {**HTMX, "HX-Current-URL": f"http://testserver/chat/{session.id}"}
     assert browser.post(f"/chat/{session.id}/delete", headers=here).headers["HX-Redirect"] == "/"
     assert browser.get(f"/chat/{session.id}").status_code == 404
@@ -187,7 +187,7 @@ def test_deleting_another_chat_takes_its_entry_away(browser: Client, session: Se
     assert (response.status_code, response.content) == (200, b"")
 
 
-def test_another_agent_answers_from_then_on(browser: Client, session: Session) -> None:
+def test_changing_the_agent_of_a_session(browser: Client, session: Session) -> None:
     make_agent("writer")
     assert browser.post(f"/chat/{session.id}/agent", {"agent": "writer"}, headers=HTMX).status_code == 204
     _send(browser, session)

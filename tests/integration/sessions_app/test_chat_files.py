@@ -1,4 +1,4 @@
-"""The files of a session on the chat page: listed with where they came from, told live, another's never."""
+"""The files of a session on the chat page: listed with their origins and updated live; those of other users never."""
 
 import json
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def test_a_file_is_listed_with_the_call_that_wrote_it_last(rig: EngineRig) -> No
     assert '<span class="count" id="files-count">2</span>' in opened and f'id="call-{newest.call}"' in opened
 
 
-def test_uploads_are_told_apart_from_each_other_and_from_what_agents_write() -> None:
+def test_uploads_and_files_of_agents_show_their_origins() -> None:
     alice = make_user("alice")
     session, api = make_session(alice), RestCaller(alice)
     path = f"sessions/{session.key}/artifacts?path=files/%3Cb%3E.txt"
@@ -71,7 +71,7 @@ def test_uploads_are_told_apart_from_each_other_and_from_what_agents_write() -> 
     assert "<bdi>a&amp;b (2).txt</bdi>" in frame["html"]
 
 
-def test_a_session_without_files_says_so_and_anothers_is_not_found() -> None:
+def test_a_session_without_files_has_an_empty_state_and_anothers_is_not_found() -> None:
     alice, bob = make_user("alice"), make_user("bob")
     session = make_session(alice)
     write_artifact(make_session(bob).pk, "files/a.txt", b"x", run_id=None, agent_id="")

@@ -1,4 +1,4 @@
-"""The page's WebSocket: a real engine on a real Valkey, watched by the page's rules; and who may watch at all."""
+"""The page's WebSocket: a real engine on a real Valkey, followed by a model of the page; and access to it."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ def _cookie(user: User) -> str:
 
 
 class Tab:
-    """A page that watches one session. `close_code` once the server let it go."""
+    """A page that follows one session. close_code: set once the server has closed the connection."""
 
     def __init__(self, session: Session, cookie: str = "", cursor: str = "", **headers: str) -> None:
         sent = {**OURS, **({"cookie": cookie} if cookie else {}), **headers}
@@ -74,7 +74,7 @@ class Tab:
             await self.socket.disconnect(timeout=20)
 
     async def receive(self, seconds: float = 20) -> dict[str, Any] | None:
-        """The next message, applied to the page; None when the server closed."""
+        """Apply the next message to the page and return it, None if the server closed."""
         output = await self.socket.receive_output(seconds)
         if output["type"] == "websocket.close":
             self.close_code = output["code"]
@@ -84,7 +84,7 @@ class Tab:
         return message
 
     async def until(self, what: str, seconds: float = 20) -> list[dict[str, Any]]:
-        """Messages until one holds an act of that name."""
+        """Return all messages until one with a frame of that name."""
         messages = []
         async with asyncio.timeout(seconds):
             while True:
@@ -100,7 +100,7 @@ def session(valkey: object) -> Session:
     return make_session(make_user("alice"))
 
 
-async def test_a_run_is_told_from_the_message_to_the_stored_answer(rig: EngineRig, _follower: None) -> None:
+async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineRig, _follower: None) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     await in_db(rig.agent, Reply(("let me ", "see"), tool_calls=(call,)), Reply(("so\n\n", "it **is**")))
     session = await in_db(make_session, rig.owner)
@@ -122,7 +122,7 @@ def _send(rig: EngineRig, session: Session, message_id: str = "") -> Any:
     return receive(inbound, owner=rig.owner, session=session)
 
 
-async def test_from_every_message_on_the_page_comes_to_show_the_same(rig: EngineRig, _follower: None) -> None:
+async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig, _follower: None) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     words = tuple(f"word{number} " + ("\n\n" if number % 5 == 4 else "") for number in range(23))
     await in_db(
@@ -145,7 +145,7 @@ async def test_from_every_message_on_the_page_comes_to_show_the_same(rig: Engine
 
 
 async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
-    """Messages until the second step's text ends with that word."""
+    """Return all messages until the second step's text ends with that word."""
     messages = []
     while not any(last in getattr(parts.get("text 1"), "open", "") for parts in tab.page.parts.values()):
         message = await tab.receive()
@@ -154,7 +154,7 @@ async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
     return messages
 
 
-async def test_words_that_steer_a_run_join_its_question(rig: EngineRig, _follower: None) -> None:
+async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, _follower: None) -> None:
     await in_db(rig.agent, Reply(("so",), hangs=True), busy_policy="steer")
     session = await in_db(make_session, rig.owner)
     async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
@@ -168,19 +168,19 @@ async def test_words_that_steer_a_run_join_its_question(rig: EngineRig, _followe
     await in_db(cancel_session_runs, session, reason="Stopped.")
 
 
-async def test_a_page_is_told_when_the_connection_stands(session: Session, _follower: None) -> None:
+async def test_a_page_gets_a_message_when_it_is_connected(session: Session, _follower: None) -> None:
     async with Tab(session, await in_db(_cookie, session.owner), "0") as tab:
         assert await tab.receive() == {}
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "7", "nonsense", "1.2-3", "9" * 30, "-1", "%00"])
-async def test_any_cursor_is_taken(session: Session, _follower: None, cursor: str) -> None:
+async def test_any_cursor_is_accepted(session: Session, _follower: None, cursor: str) -> None:
     async with Tab(session, await in_db(_cookie, session.owner), cursor) as tab:
         assert await tab.receive() == {}
         assert await tab.socket.receive_nothing(0.1)
 
 
-async def test_nobody_watches_without_a_login(session: Session) -> None:
+async def test_the_socket_requires_a_login(session: Session) -> None:
     for cookie in ("", f"{settings.SESSION_COOKIE_NAME}=made-up"):
         headers = {} if cookie else {"origin": "http://localhost"}
         async with Tab(session, cookie, **headers) as tab:
@@ -188,14 +188,14 @@ async def test_nobody_watches_without_a_login(session: Session) -> None:
             assert tab.close_code == consumers.NOT_LOGGED_IN
 
 
-async def test_a_key_is_no_login(session: Session) -> None:
+async def test_the_socket_refuses_api_keys(session: Session) -> None:
     made = await in_db(create_api_key, session.owner, "test")
     async with Tab(session, authorization=f"Bearer {made.key}") as tab:
         assert await tab.receive() is None
         assert tab.close_code == consumers.NOT_LOGGED_IN
 
 
-async def test_nobody_watches_another_ones_session(session: Session) -> None:
+async def test_sessions_of_other_users_cannot_be_watched(session: Session) -> None:
     cookie = await in_db(_cookie, await in_db(make_user, "bob"))
     async with Tab(session, cookie) as tab:
         assert await tab.receive() is None
@@ -230,9 +230,7 @@ async def _closed(tab: Tab) -> int | None:
     return tab.close_code
 
 
-async def test_whoever_logs_out_stops_watching(
-    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_logout_ends_the_stream(session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert await tab.receive() == {}
@@ -240,7 +238,7 @@ async def test_whoever_logs_out_stops_watching(
         assert await _closed(tab) == consumers.NOT_LOGGED_IN
 
 
-async def test_a_deleted_session_is_not_watched_on(
+async def test_deleting_the_session_ends_the_stream(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
@@ -249,7 +247,7 @@ async def test_a_deleted_session_is_not_watched_on(
         assert await _closed(tab) == consumers.NOT_YOURS
 
 
-async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
+async def test_a_viewer_stays_while_its_access_cannot_be_checked(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
@@ -267,7 +265,7 @@ async def test_a_viewer_stays_while_nobody_can_tell_whether_it_may(
         assert [await tab.receive() for _ in range(3)] == [{}, {}, {}]
 
 
-async def test_a_viewer_that_is_too_slow_is_asked_to_come_back(
+async def test_a_slow_viewer_is_disconnected_and_may_resume(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_frames(viewer: Viewer) -> AsyncIterator[Any]:
@@ -279,7 +277,7 @@ async def test_a_viewer_that_is_too_slow_is_asked_to_come_back(
         assert await _closed(tab) == consumers.TOO_SLOW
 
 
-async def test_a_fault_asks_the_page_to_come_back(
+async def test_an_error_disconnects_the_page_which_may_resume(
     session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(viewer: Viewer) -> Any:

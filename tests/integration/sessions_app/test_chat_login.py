@@ -1,4 +1,4 @@
-"""Logging in and out on the page."""
+"""Login and logout on the page."""
 
 import pytest
 from django.conf import settings
@@ -20,21 +20,21 @@ def _log_in(browser: Client, password: str = "secret-enough", name: str = "alice
 
 
 @pytest.mark.parametrize("name", ["alice", "ALICE@example.org"])
-def test_by_name_or_address(browser: Client, name: str) -> None:
+def test_login_by_user_name_or_e_mail_address(browser: Client, name: str) -> None:
     response = _log_in(browser, name=name)
     assert (response.status_code, response.headers["Location"]) == (302, "/")
     assert browser.get("/chat/new").status_code == 200
 
 
 @pytest.mark.parametrize(("name", "password"), [("alice", "wrong"), ("nobody", "secret-enough")])
-def test_the_same_words_for_a_wrong_password_and_an_unknown_name(browser: Client, name: str, password: str) -> None:
+def test_a_wrong_password_and_an_unknown_name_show_the_same_text(browser: Client, name: str, password: str) -> None:
     response = _log_in(browser, password, name)
     assert response.status_code == 401
     assert b"Wrong e-mail or password." in response.content
     assert password.encode() not in response.content
 
 
-def test_an_empty_form_says_what_is_missing(browser: Client) -> None:
+def test_an_empty_form_names_the_missing_fields(browser: Client) -> None:
     response = _log_in(browser, "")
     assert response.status_code == 400
     assert b"and your password" in response.content
@@ -50,7 +50,7 @@ def test_too_many_failures_lock_out_for_a_while(browser: Client, settings) -> No
     assert _log_in(browser).status_code == 429
 
 
-def test_too_many_tries_are_told_apart(browser: Client, settings) -> None:
+def test_the_lockout_and_the_rate_limit_have_messages_of_their_own(browser: Client, settings) -> None:
     settings.KOMAND_LOGIN_LIMIT = 1
     _log_in(browser, "wrong")
     response = _log_in(browser)
@@ -68,7 +68,7 @@ def test_too_many_tries_are_told_apart(browser: Client, settings) -> None:
         ("/\\evil.example", "/"),
     ],
 )
-def test_it_leads_only_to_places_of_our_own(browser: Client, wanted: str, target: str) -> None:
+def test_login_redirects_only_to_this_host(browser: Client, wanted: str, target: str) -> None:
     assert _log_in(browser, next=wanted).headers["Location"] == target
     assert browser.get("/login", {"next": wanted}).headers["Location"] == target
 

@@ -1,4 +1,4 @@
-"""The pages that are read: who sees what, how much of it, and at what cost."""
+"""The pages: access, contents and costs."""
 
 import re
 import time
@@ -37,7 +37,7 @@ def browser(alice) -> Client:
 
 
 def _turn_view(session: Session, question: str, answer: str, *, calls: int = 0, **fields: Any) -> None:
-    """A run that is over, with its turns: so many calls, then the answer."""
+    """Store an ended run with its turns: that many calls, then the answer."""
     run = make_run(session)
     executions = [make_execution(run, call_index=i, status="Completed", output='{"n":1}') for i in range(calls)]
     ids = [str(execution.pk) for execution in executions]
@@ -99,7 +99,7 @@ READ = ["", "/turns?before=5", "/title"]
 CHANGED = ["/messages", "/stop", "/title", "/delete", "/agent"]
 
 
-def test_strangers_are_sent_to_the_login_and_back(alice) -> None:
+def test_anonymous_users_are_redirected_to_the_login_and_back(alice) -> None:
     session = make_session(alice)
     for path in ["/", "/chat/new", "/chat/sessions", *(f"/chat/{session.id}{tail}" for tail in READ)]:
         location = Client().get(path).headers["Location"]
@@ -111,7 +111,7 @@ def test_strangers_are_sent_to_the_login_and_back(alice) -> None:
     assert sent.headers["HX-Redirect"] == f"/login?next=%2Fchat%2F{session.id}"
 
 
-def test_another_ones_chat_is_not_there(browser: Client) -> None:
+def test_chats_of_other_users_are_not_found(browser: Client) -> None:
     session = make_session(make_user("bob"))
     run = make_run(session, RunStatus.FAILED)
     for tail in READ:
@@ -160,7 +160,7 @@ def test_the_newest_fifty_turns_then_the_older_ones(browser: Client, alice) -> N
 
 
 @pytest.mark.parametrize("before", ["x", "", "-5", "99999999999999999999"])
-def test_any_place_to_look_before_is_answered(browser: Client, alice, before: str) -> None:
+def test_any_ordinal_is_accepted_for_older_turns(browser: Client, alice, before: str) -> None:
     session = _long_session(alice, 2)
     assert browser.get(f"/chat/{session.id}/turns", {"before": before}).status_code in (200, 400)
 
@@ -240,7 +240,7 @@ def test_a_run_whose_answer_is_not_stored_yet_stays_open(browser: Client, alice)
     assert "data-open" in _page(browser, f"/chat/{session.id}")
 
 
-def test_errors_and_stops_are_told_apart(browser: Client, alice) -> None:
+def test_errors_and_stopped_answers_differ(browser: Client, alice) -> None:
     session = make_session(alice)
     _turn_view(session, "a", "part", state="partial", error_code="cancelled", error_message="Stopped.")
     _turn_view(session, "b", "", state="error", error_code="model_auth", error_message="The key <b> is refused.")
@@ -266,13 +266,13 @@ def test_the_list_has_my_chats_by_day_and_finds_titles(browser: Client, alice) -
 
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "nowhere", "../../etc/passwd", "", "a" * 500])
-def test_any_time_zone_cookie_is_taken(browser: Client, alice, zone: str) -> None:
+def test_any_time_zone_cookie_is_accepted(browser: Client, alice, zone: str) -> None:
     make_session(alice)
     browser.cookies["komand_zone"] = zone
     assert "<h2>Today</h2>" in _page(browser, "/chat/sessions", **HTMX)
 
 
-def test_what_runs_is_marked_in_the_list(browser: Client, alice) -> None:
+def test_running_sessions_are_marked_in_the_list(browser: Client, alice) -> None:
     make_run(make_session(alice), RunStatus.RUNNING, owner=uuid4())
     assert 'class="dot"' in _page(browser, "/chat/sessions", **HTMX)
 
@@ -285,7 +285,7 @@ def test_only_agents_that_serve_the_page_are_offered(browser: Client) -> None:
     assert "pager" not in html
 
 
-def test_operators_alone_see_the_way_to_their_pages(browser: Client, alice) -> None:
+def test_only_operators_see_the_link_to_the_admin(browser: Client, alice) -> None:
     assert "/admin/" not in _page(browser, "/chat/new")
     alice.is_staff = True
     alice.save()

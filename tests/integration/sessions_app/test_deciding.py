@@ -1,4 +1,4 @@
-"""Who may see and decide a request for approval on the page and over REST, and what they are told."""
+"""Permissions to see and decide requests for approval on the page and over REST, and the responses."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -24,7 +24,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def request_of(owner: User) -> Approval:
-    """A request of the owner's session that waits."""
+    """Return a pending request in a session of the owner."""
     run = make_run(make_session(owner), RunStatus.WAITING, waiting_on="approval")
     Step.objects.create(run=run, index=0, fence=1, text="", started_at=timezone.now(), ended_at=timezone.now())
     row = make_execution(
@@ -70,7 +70,7 @@ def test_an_operator_decides_in_an_own_session_on_the_page(ada: User) -> None:
     assert (approval.decision, approval.decided_by) == ("allow_run", f"user:{ada.pk}")
 
 
-def test_a_second_click_is_told_who_was_first(ada: User) -> None:
+def test_a_second_decision_is_refused_with_the_name_of_the_first_actor(ada: User) -> None:
     approval = request_of(ada)
     decide(ada, approval, "deny", note="not now")
     second = decide(ada, approval)
@@ -85,14 +85,14 @@ def test_an_expired_request_is_gone(ada: User) -> None:
 
 
 @pytest.mark.parametrize(("decision", "note"), [("perhaps", ""), ("", ""), ("deny", "x" * 1001)])
-def test_odd_decisions_are_refused(ada: User, decision: str, note: str) -> None:
+def test_invalid_decisions_are_refused(ada: User, decision: str, note: str) -> None:
     approval = request_of(ada)
     assert decide(ada, approval, decision, note=note).status_code == 400
     approval.refresh_from_db()
     assert approval.status == "pending"
 
 
-def test_an_owner_who_is_no_operator_sees_the_request_and_waits(alice: User) -> None:
+def test_an_owner_without_staff_rights_sees_the_request_but_cannot_decide(alice: User) -> None:
     approval = request_of(alice)
     assert decide(alice, approval).status_code == 403
     shown = RestCaller(alice).get(f"approvals/{approval.pk}").data
@@ -100,14 +100,14 @@ def test_an_owner_who_is_no_operator_sees_the_request_and_waits(alice: User) -> 
     assert RestCaller(alice).post(f"approvals/{approval.pk}/decide", {"decision": "deny"}).status == 403
 
 
-def test_owners_decide_where_the_installation_lets_them(alice: User, settings) -> None:
+def test_owners_decide_if_the_settings_allow_it(alice: User, settings) -> None:
     settings.KOMAND_APPROVERS = "owners"
     approval = request_of(alice)
     assert decide(make_user("bob"), approval).status_code == 404
     assert decide(alice, approval).status_code == 200
 
 
-def test_strangers_see_nothing(alice: User) -> None:
+def test_other_users_see_no_request(alice: User) -> None:
     approval = request_of(alice)
     stranger = RestCaller(make_user("bob"))
     assert stranger.get("approvals").data == []
@@ -122,7 +122,7 @@ def test_a_request_of_a_deleted_session_is_gone_for_its_owner(alice: User) -> No
     assert RestCaller(alice).get(f"approvals/{approval.pk}").status == 404
 
 
-def test_operators_see_everybodys_others_their_own(ada: User, alice: User) -> None:
+def test_operators_see_all_requests_and_users_their_own(ada: User, alice: User) -> None:
     own, other = request_of(ada), request_of(alice)
     assert [row["approvalId"] for row in RestCaller(ada).get("approvals?status=pending").data] == [
         str(other.pk),
@@ -134,7 +134,7 @@ def test_operators_see_everybodys_others_their_own(ada: User, alice: User) -> No
     assert len(RestCaller(ada).get("approvals?pageSize=1&page=2").data) == 1
 
 
-def test_a_key_that_may_only_read_decides_nothing(ada: User) -> None:
+def test_a_read_only_key_cannot_decide(ada: User) -> None:
     approval = request_of(ada)
     reader = RestCaller(bearer=create_api_key(ada, "reader", scopes=["read"]).key)
     shown = reader.get(f"approvals/{approval.pk}").data
@@ -142,14 +142,14 @@ def test_a_key_that_may_only_read_decides_nothing(ada: User) -> None:
     assert reader.post(f"approvals/{approval.pk}/decide", {"decision": "deny"}).status == 403
 
 
-def test_a_page_opened_in_mid_wait_shows_the_request(ada: User) -> None:
+def test_a_page_opened_while_a_request_is_pending_shows_it(ada: User) -> None:
     approval = request_of(ada)
     page = browse(ada).get(f"/chat/{approval.execution.session_id}").content.decode()
     assert f"/chat/approvals/{approval.pk}/decide" in page and "Waiting for your decision" in page
     assert "hunter2" not in page and "data-pending" in page
 
 
-def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) -> None:
+def test_an_owner_cannot_always_allow_a_call(alice: User, settings) -> None:
     settings.KOMAND_APPROVERS = "owners"
     approval = request_of(alice)
     offered = RestCaller(alice).get(f"approvals/{approval.pk}").data["choices"]
@@ -162,7 +162,7 @@ def test_an_owner_who_may_decide_allows_nothing_for_ever(alice: User, settings) 
     assert decide(alice, approval, "allow_run").status_code == 200
 
 
-def test_an_operators_word_holds_for_ever(ada: User) -> None:
+def test_an_operator_can_always_allow_a_call(ada: User) -> None:
     approval = request_of(ada)
     assert "allow_always" in RestCaller(ada).get(f"approvals/{approval.pk}").data["choices"]
     assert decide(ada, approval, "allow_always").status_code == 200

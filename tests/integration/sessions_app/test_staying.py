@@ -1,4 +1,4 @@
-"""Whoever watches is let go once they may not any longer; a fault of ours ends a connection instead of muting it."""
+"""Streams end once their viewer has no access any more; an error on the server closes a connection."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Alice:
-    """Her key, and a session that nothing happens in."""
+    """Return her key, and an idle session."""
 
     def __init__(self) -> None:
         make_agent()
@@ -85,7 +85,7 @@ async def close_code(opened: WebsocketCommunicator) -> int:
 
 @pytest.mark.parametrize("path", STREAMS)
 @pytest.mark.parametrize("lose", [Alice.revoke, Alice.delete])
-async def test_a_stream_ends_for_who_may_not_watch_any_longer(path: str, lose: Callable[[Alice], None]) -> None:
+async def test_a_stream_ends_after_its_viewer_loses_access(path: str, lose: Callable[[Alice], None]) -> None:
     alice = await in_db(Alice)
     caller = LiveCaller(HTTP, bearer=alice.key)
     watching = asyncio.create_task(caller("GET", path.format(alice.session.id)))
@@ -95,7 +95,7 @@ async def test_a_stream_ends_for_who_may_not_watch_any_longer(path: str, lose: C
     assert answer.status == 200 and not caller.sent[-1].get("more_body"), "it ended by itself"
 
 
-async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
+async def test_a_stream_continues_while_its_viewer_has_access() -> None:
     alice = await in_db(Alice)
     looks: list[Principal] = []
     caller = LiveCaller(HTTP, bearer=alice.key)
@@ -112,7 +112,7 @@ async def test_a_stream_outlasts_every_look_at_who_may_stay() -> None:
         await asyncio.wait_for(watching, 20)
 
 
-async def test_who_came_with_the_cookie_stays_until_their_account_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_browser_session_streams_until_its_user_is_deactivated(monkeypatch: pytest.MonkeyPatch) -> None:
     alice, looks = await in_db(Alice), []
     token = (await in_db(access_tokens.open_login, alice.user)).access
     look = ThreadStream.recheck
@@ -130,7 +130,7 @@ async def test_who_came_with_the_cookie_stays_until_their_account_is_closed(monk
 
 
 @pytest.mark.parametrize(("path", "code"), [("/api/v1/agents/{}/ws", agents.REFUSED), ("/hubs/chat", 1000)])
-async def test_a_socket_is_closed_for_who_may_not_watch_any_longer(path: str, code: int) -> None:
+async def test_a_socket_is_closed_after_its_viewer_loses_access(path: str, code: int) -> None:
     alice = await in_db(Alice)
     async with socket(path.format(alice.session.id), alice.key) as opened:
         await in_db(alice.revoke)
@@ -148,7 +148,7 @@ async def test_a_hub_over_http_is_closed_too() -> None:
     assert (await asyncio.wait_for(watching, 20)).status == 200
 
 
-async def test_a_fault_of_ours_closes_a_socket_instead_of_muting_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_on_the_server_closes_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     alice = await in_db(Alice)
 
     async def fail(*_: Any) -> None:
@@ -160,7 +160,7 @@ async def test_a_fault_of_ours_closes_a_socket_instead_of_muting_it(monkeypatch:
         assert await close_code(opened) == agents.FAILED
 
 
-async def test_who_cannot_be_looked_up_just_now_stays() -> None:
+async def test_a_viewer_stays_while_the_database_is_unavailable() -> None:
     faults = [Forbidden("Not any more."), OperationalError("away"), OperationalError("away")]
 
     def look() -> None:
@@ -169,7 +169,7 @@ async def test_who_cannot_be_looked_up_just_now_stays() -> None:
     assert str(await asyncio.wait_for(reauthentication.until_refused(look), 20)) == "Not any more." and not faults
 
 
-def test_a_ticket_is_looked_at_once_and_its_user_again() -> None:
+def test_a_ticket_is_redeemed_once_and_its_user_checked_again() -> None:
     user = make_user("alice")
     principal = Principal(user, "jwt")
     query = f"ticket={issue_ticket(principal)}".encode()

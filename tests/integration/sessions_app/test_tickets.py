@@ -1,4 +1,4 @@
-"""Stream tickets: good for one connection, for a minute, as long as their user's password holds."""
+"""Stream tickets: valid for one connection, one minute, and until their user changes the password."""
 
 import pytest
 from django.test import RequestFactory
@@ -17,7 +17,7 @@ def _request(query: str):
     return RequestFactory().get(f"/hubs/chat?{query}")
 
 
-def test_a_ticket_stands_for_the_credential_that_asked_for_it():
+def test_a_ticket_has_the_rights_of_its_credential():
     principal = redeem_ticket(issue_ticket(Principal(make_user("bob"), "api_key", frozenset({READ}))))
     assert (principal.user.username, principal.kind, principal.can_write) == ("bob", "api_key", False)
 
@@ -29,7 +29,7 @@ def test_a_ticket_is_used_once():
         authenticate(_request(f"ticket={ticket}"), from_query=True)
 
 
-def test_a_ticket_ends_with_its_minute_and_with_the_password(monkeypatch):
+def test_a_ticket_expires_after_a_minute_and_with_a_new_password(monkeypatch):
     alice = make_user("alice")
     with monkeypatch.context() as patch:
         patch.setattr(stream_tickets, "SECONDS", -1)
@@ -42,14 +42,14 @@ def test_a_ticket_ends_with_its_minute_and_with_the_password(monkeypatch):
             redeem_ticket(ticket)
 
 
-def test_an_address_names_nobody_unless_the_protocol_allows_it():
+def test_credentials_in_the_query_need_the_consent_of_the_protocol():
     key = create_api_key(make_user("alice"), "hub").key
     assert authenticate(_request(f"access_token={key}")) is None
     principal = authenticate(_request(f"access_token={key}"), from_query=True)
     assert principal and principal.user.username == "alice"
 
 
-def test_tickets_are_given_out_by_rest():
+def test_tickets_are_issued_over_rest():
     answer = RestCaller(make_user("alice")).post("auth/ticket", {})
     assert answer.status == 200 and answer.data["expiresInSeconds"] == 60
     assert redeem_ticket(answer.data["ticket"]).user.username == "alice"

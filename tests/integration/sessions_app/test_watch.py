@@ -44,7 +44,7 @@ async def begin(conversation: Conversation) -> None:
 
 
 async def use_a_tool(conversation: Conversation) -> None:
-    """Two pieces of text, and a tool that is asked for and answers."""
+    """Write two pieces of text, and a tool call with its result."""
     conversation.text("1-2", 0, 0, STORED[0][:5])
     conversation.text("1-3", 0, 5, STORED[0][5:])
     await conversation.keep(TOOL_REQUESTED, step=0, execution_id="7", text_length=len(STORED[0]))
@@ -53,7 +53,7 @@ async def use_a_tool(conversation: Conversation) -> None:
 
 
 async def answer(conversation: Conversation) -> None:
-    """A claim that dies in mid-answer, and one that does it."""
+    """Write a claim that crashes during its answer, and one that completes it."""
     conversation.live("2-1", "run.claimed", fence=2)
     conversation.text("2-2", 1, 0, "It i")
     conversation.live("3-1", "run.claimed", fence=3)
@@ -65,13 +65,13 @@ async def answer(conversation: Conversation) -> None:
 
 
 async def see(viewer: Viewer, last: str = "run.completed", seconds: float = 20) -> list[SessionEvent]:
-    """Everything until a fact of that type, or until the time is over."""
+    """Return all events until one of that type, or until the time is over."""
     seen: list[SessionEvent] = []
     with suppress(TimeoutError):
         async with viewer, asyncio.timeout(seconds):
             async for frame in viewer.frames():
                 seen += frame
-                if any(fact.type == last for fact in frame):
+                if any(event.type == last for event in frame):
                     break
     return seen
 
@@ -96,30 +96,30 @@ async def test_a_viewer_who_was_there_sees_the_run_live(conversation):
     seen = await seeing
     (await screen_of(conversation)).show(*seen).assert_complete()
     # How much came live depends on who was faster; that it is whole does not.
-    assert {"text.delta", "snapshot"} & {fact.type for fact in seen}
+    assert {"text.delta", "snapshot"} & {event.type for event in seen}
 
 
-async def test_a_viewer_may_resume_after_any_fact(conversation):
+async def test_a_viewer_can_resume_after_any_event(conversation):
     seeing = asyncio.ensure_future(see(view(conversation)))
     for write in (begin, use_a_tool, answer):
         await write(conversation)
     screen = await screen_of(conversation)
-    for fact in (await seeing)[:-1]:
-        rest = await see(view(conversation, screen.show(fact) and fact.cursor))
+    for event in (await seeing)[:-1]:
+        rest = await see(view(conversation, screen.show(event) and event.cursor))
         screen.copy().show(*rest).assert_complete()
 
 
-async def test_a_viewer_resumes_in_mid_run_and_goes_on_live(conversation):
+async def test_a_viewer_resumes_during_a_run_and_continues_live(conversation):
     seeing = asyncio.ensure_future(see(view(conversation), last="tool.requested"))
     await begin(conversation)
     await use_a_tool(conversation)
     screen = await screen_of(conversation)
-    facts = await seeing
-    resumed = [asyncio.ensure_future(see(view(conversation, fact.cursor))) for fact in facts]
+    events = await seeing
+    resumed = [asyncio.ensure_future(see(view(conversation, event.cursor))) for event in events]
     await answer(conversation)
-    for fact, rest in zip(facts, resumed, strict=True):
+    for event, rest in zip(events, resumed, strict=True):
         screen.world = (await screen_of(conversation)).world
-        screen.show(fact).copy().show(*await rest).assert_complete()
+        screen.show(event).copy().show(*await rest).assert_complete()
 
 
 async def test_a_page_that_starts_from_the_timeline_gets_the_open_text(conversation):
@@ -128,7 +128,7 @@ async def test_a_page_that_starts_from_the_timeline_gets_the_open_text(conversat
     conversation.text("1-3", 0, 4, "me see")
     cursor = await in_db(cursor_now, conversation.id)
     seen = await see(view(conversation, cursor), last="snapshot")
-    assert [(fact.type, fact.payload["text"]) for fact in seen][:1] == [("snapshot", "Let ")]
+    assert [(event.type, event.payload["text"]) for event in seen][:1] == [("snapshot", "Let ")]
     assert cursor == "3"
 
 
@@ -137,12 +137,12 @@ async def test_the_stored_text_comes_when_the_stream_is_gone(conversation, valke
     await use_a_tool(conversation)
     valkey.flushall()
     seen = await see(view(conversation, "3.1-2"), last="tool.completed")
-    assert [fact.type for fact in seen] == ["snapshot", "tool.requested", "tool.completed"]
+    assert [event.type for event in seen] == ["snapshot", "tool.requested", "tool.completed"]
     assert seen[0].payload == {"text": STORED[0]}
 
 
-async def test_live_text_makes_a_viewer_look_for_the_facts_before_it(conversation, monkeypatch):
-    """The hint of the run's start is lost: the text that needs it asks for it, no poll does."""
+async def test_live_text_makes_a_viewer_read_the_events_before_it(conversation, monkeypatch):
+    """The hint of the run's start is lost: the text that needs the event causes a read, not a poll."""
     monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     await conversation.keep(RUN_QUEUED)
     async with view(conversation) as viewer, asyncio.timeout(20):
@@ -153,7 +153,7 @@ async def test_live_text_makes_a_viewer_look_for_the_facts_before_it(conversatio
         monkeypatch.setattr(stream, "send_hint", lambda session_id, seq: None)
         await conversation.keep(RUN_STARTED)
         conversation.text("1-1", 0, 0, "Hi")
-        assert [fact.type for fact in await anext(frames)] == ["run.started", "text.delta"]
+        assert [event.type for event in await anext(frames)] == ["run.started", "text.delta"]
 
 
 async def test_a_viewer_who_has_read_less_than_the_follower_reads_on(conversation, monkeypatch):
@@ -166,7 +166,7 @@ async def test_a_viewer_who_has_read_less_than_the_follower_reads_on(conversatio
             timeline, "list_events", lambda *args, **kw: stale.pop() if stale else list_events(*args, **kw)
         )
         seen = await see(view(conversation), last="run.started")
-    assert [fact.seq for fact in seen if fact.seq] == [1, 2, 3] and not stale
+    assert [event.seq for event in seen if event.seq] == [1, 2, 3] and not stale
 
 
 async def test_an_ended_run_can_be_seen_whole_at_any_time(conversation, valkey):
@@ -177,13 +177,13 @@ async def test_an_ended_run_can_be_seen_whole_at_any_time(conversation, valkey):
     (await screen_of(conversation)).show(*seen).assert_complete()
 
 
-async def test_a_cursor_from_the_future_goes_on_from_here(conversation):
+async def test_a_cursor_ahead_of_the_timeline_continues_from_its_end(conversation):
     await begin(conversation)
     seeing = asyncio.ensure_future(see(view(conversation, "900.4-4"), last="run.waiting"))
     while not seeing.done():
         await conversation.keep(RUN_WAITING)
         await asyncio.wait([seeing], timeout=0.05)
-    assert {fact.type for fact in await seeing} == {"run.waiting"}
+    assert {event.type for event in await seeing} == {"run.waiting"}
 
 
 async def test_a_foreign_cursor_is_refused(conversation):
@@ -191,23 +191,23 @@ async def test_a_foreign_cursor_is_refused(conversation):
         view(conversation, "next")
 
 
-async def test_a_viewer_who_does_not_take_its_frames_is_let_go_and_resumes(conversation):
+async def test_a_slow_viewer_overflows_and_resumes(conversation):
     await begin(conversation)
     async with view(conversation) as slow, view(conversation) as fast:
         slow_frames, shown, written = slow.frames(), 0, 0
         seen = await anext(slow_frames)
         async for frame in fast.frames():
-            shown += sum(len(fact.payload["text"]) for fact in frame if fact.type == "text.delta")
+            shown += sum(len(event.payload["text"]) for event in frame if event.type == "text.delta")
             if shown >= 600:
                 break
             while written < shown + 100:
                 conversation.text(f"1-{written + 2}", 0, written, "x")
                 written += 1
-        seen += [fact async for frame in slow_frames for fact in frame]
+        seen += [event async for frame in slow_frames for event in frame]
     assert slow.overflowed and not fast.overflowed
     async with view(conversation, seen[-1].cursor) as resumed:
-        [fact] = await anext(resumed.frames())
-    assert fact.payload == {"offset": 0, "text": "x" * written}
+        [event] = await anext(resumed.frames())
+    assert event.payload == {"offset": 0, "text": "x" * written}
 
 
 async def test_waiting_returns_when_the_run_ends(conversation):
@@ -219,7 +219,7 @@ async def test_waiting_returns_when_the_run_ends(conversation):
     assert await asyncio.wait_for(waiting, 20)
 
 
-async def test_waiting_goes_on_from_the_store_when_more_happens_than_it_can_take(conversation, monkeypatch):
+async def test_waiting_survives_an_overflow_of_its_subscription(conversation, monkeypatch):
     await begin(conversation)
     made = []
     follower = follow.current_follower()

@@ -1,4 +1,4 @@
-"""Watching what the real engine does: what is seen is what is stored, wherever a watcher comes back."""
+"""The live view of the real engine: a viewer sees what is stored, wherever it resumes."""
 
 import asyncio
 import json
@@ -35,28 +35,28 @@ async def follower() -> AsyncIterator[None]:
 
 
 async def see(
-    accepted: Accepted, cursor: str = "", tell: Callable[[SessionEvent], object] = lambda fact: None
+    accepted: Accepted, cursor: str = "", on_event: Callable[[SessionEvent], object] = lambda event: None
 ) -> list[SessionEvent]:
-    """tell: called with each fact as it is seen."""
+    """Return all events. on_event: called with each event as it is seen."""
     seen: list[SessionEvent] = []
     async with Viewer(accepted.session_id, cursor) as viewer, asyncio.timeout(20):
         async for frame in viewer.frames():
             seen += frame
-            for fact in frame:
-                tell(fact)
-            if any(fact.type in ("run.completed", "run.failed") for fact in frame):
+            for event in frame:
+                on_event(event)
+            if any(event.type in ("run.completed", "run.failed") for event in frame):
                 break
     return seen
 
 
 async def assert_seen_is_stored(accepted: Accepted, seen: list[SessionEvent]) -> None:
-    """From the start, and from behind every fact but the last."""
+    """Return the cursors of the start and of every event except the last."""
     world = World(kept=await in_db(timeline.list_events, accepted.session_id))
     for step in range(4):
         world.stored[accepted.run_id, step] = await in_db(agents.find_step_text, accepted.run_id, step) or ""
     screen = Screen(world)
-    for fact in seen[:-1]:
-        screen.show(fact).copy().show(*await see(accepted, fact.cursor)).assert_complete()
+    for event in seen[:-1]:
+        screen.show(event).copy().show(*await see(accepted, event.cursor)).assert_complete()
     screen.show(seen[-1]).assert_complete()
 
 
@@ -65,7 +65,7 @@ async def test_a_run_with_tools_is_seen_as_it_is_stored(rig):
     await in_db(rig.agent, Reply(("Let me ", "see. 🙂"), tool_calls=calls), Reply(("It ", "is ", "done.")))
     accepted = await in_db(rig.send, "go")
     seen = await see(accepted)
-    assert {"tool.requested", "tool.completed", "message.completed"} <= {fact.type for fact in seen}
+    assert {"tool.requested", "tool.completed", "message.completed"} <= {event.type for event in seen}
     await assert_seen_is_stored(accepted, seen)
 
 
@@ -75,12 +75,12 @@ async def test_a_run_whose_first_try_breaks_off_is_seen_as_it_is_stored(rig):
     await in_db(rig.agent, broken, Reply(("A whole ", "answer."), held_by=reset))
     accepted = await in_db(rig.send, "go")
 
-    def go_on(fact: SessionEvent) -> None:
-        if fact.type in ("text.delta", "snapshot"):
+    def go_on(event: SessionEvent) -> None:
+        if event.type in ("text.delta", "snapshot"):
             half.set()
-        elif fact.type == "message.reset":
+        elif event.type == "message.reset":
             reset.set()
 
-    seen = await see(accepted, tell=go_on)
-    assert "message.reset" in {fact.type for fact in seen}
+    seen = await see(accepted, on_event=go_on)
+    assert "message.reset" in {event.type for event in seen}
     await assert_seen_is_stored(accepted, seen)

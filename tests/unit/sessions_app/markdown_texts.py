@@ -1,4 +1,4 @@
-"""Markdown as models write it, put together at random."""
+"""Random Markdown in the style of models."""
 
 from hypothesis import strategies as st
 

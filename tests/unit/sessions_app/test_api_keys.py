@@ -1,4 +1,4 @@
-"""API keys: made once, stored as digests, checked, revoked."""
+"""API keys: created, stored as digests, authenticated, revoked."""
 
 import re
 from datetime import timedelta
@@ -71,7 +71,7 @@ def test_key_of_a_deactivated_user_is_refused(alice):
         api_keys.authenticate_key(made.key)
 
 
-def test_use_is_noted_at_most_once_a_minute(alice):
+def test_use_is_stored_at_most_once_a_minute(alice):
     made = api_keys.create_api_key(alice, "script")
     api_keys.authenticate_key(made.key)
     first = ApiKey.objects.get().last_used_at
@@ -112,6 +112,6 @@ def test_command_prints_the_key_alone(alice, capsys):
     assert ApiKey.objects.get().expires_at > timezone.now() + timedelta(days=2)
 
 
-def test_command_says_when_there_is_no_such_user():
+def test_the_command_reports_an_unknown_user():
     with pytest.raises(CommandError, match="nobody"):
         call_command("create_api_key", user="nobody", name="curl")

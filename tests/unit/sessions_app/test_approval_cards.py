@@ -1,4 +1,4 @@
-"""What the page shows of a request for approval."""
+"""Requests for approval on the chat page."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def html(
     return approval_html(card_of(replace(APPROVAL, **fields), change, allowed_decisions=allowed_decisions, name=name))
 
 
-def test_whoever_may_decide_gets_a_button_for_each_choice() -> None:
+def test_a_viewer_who_may_decide_gets_a_button_for_each_choice() -> None:
     page = html()
     assert [value for value in Decision if f'value="{value}"' in page] == list(Decision)
     assert f"/chat/approvals/{APPROVAL.id}/decide" in page and "launch(target=moon)" in page
@@ -28,7 +28,7 @@ def test_whoever_may_decide_gets_a_button_for_each_choice() -> None:
     assert "allow_always" not in narrow and "allow_run" not in narrow
 
 
-def test_nobody_is_offered_more_than_they_may_say() -> None:
+def test_only_allowed_decisions_are_offered() -> None:
     page = html(allowed_decisions=(Decision.ALLOW_ONCE, Decision.ALLOW_RUN, Decision.DENY))
     assert "allow_always" not in page and "launch(target=moon)" not in page and "Allow for this run" in page
 
@@ -39,7 +39,7 @@ def test_others_see_that_an_operator_is_waited_for() -> None:
 
 
 def test_a_note_never_allows() -> None:
-    """Enter in the field presses the first button of its form: that must be Deny."""
+    """Enter in the field presses the first button of its form, which must be Deny."""
     note = html().partition('class="deny-note"')[2]
     assert note.index('name="note"') < note.index('value="deny"') and 'value="allow' not in note
 
@@ -69,7 +69,7 @@ def test_the_calls_state_follows_the_request() -> None:
     assert [waiting_state(card).label for card in (pending, refused)] == ["needs approval", "denied"]
 
 
-def test_the_frame_says_what_listeners_need() -> None:
+def test_the_frame_has_an_announcement_for_screen_readers() -> None:
     frame = approval_frame(APPROVAL.run_id, card_of(APPROVAL, None, allowed_decisions=tuple(Decision), name=""))
     assert (frame["do"], frame["pending"], frame["say"]) == ("approval", True, "launch: waiting for your decision.")
     assert frame["call"] == str(APPROVAL.execution_id) and "needs approval" in frame["state"]

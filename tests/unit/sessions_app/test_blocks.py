@@ -44,7 +44,7 @@ def _split(text: str, size: int) -> tuple[list[Block], BlockSplitter]:
         ("[a]: https://example.org\n", []),
     ],
 )
-def test_what_is_finished(text: str, finished: list[str]) -> None:
+def test_finished_blocks(text: str, finished: list[str]) -> None:
     assert [block.source for block in _split(text, len(text))[0]] == finished
 
 

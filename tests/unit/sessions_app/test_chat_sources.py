@@ -1,4 +1,4 @@
-"""What the page makes of citations: numbers in the text, and a list whose links lead where they say."""
+"""Citations on the page: numbers in the text, and a list of sources with honest links."""
 
 from uuid import UUID, uuid5
 
@@ -36,7 +36,7 @@ def test_markers_of_known_sources_become_numbers_outside_of_code(text: str, html
     assert html in markdown.render(text, {"cited": NAMES.get})
 
 
-def test_while_it_streams_a_marker_is_no_more_than_a_sign() -> None:
+def test_a_marker_is_a_placeholder_while_the_text_streams() -> None:
     live = LiveText()
     live.feed(0, f"Red [{A}].\n\n")
     assert '<span class="cited">[…]</span>' in live.blocks[0].html
@@ -62,14 +62,14 @@ def test_only_plain_web_addresses_are_links(uri: str, host: str) -> None:
     assert (shown.host, shown.href) == (host, uri if host else "")
 
 
-def test_files_and_memories_say_what_they_are() -> None:
+def test_files_and_memories_have_a_kind() -> None:
     uris = ["memory:car", "artifact:out/a.md", f"attachment:{A}", "isbn:1"]
     shown = shown_sources(citation(uri, number=number) for number, uri in enumerate(uris, start=1))
     assert [one.kind for one in shown] == ["memory", "file", "attached file", ""]
 
 
 @given(st.text(), st.text(), st.text())
-def test_a_strangers_words_never_become_markup(uri: str, title: str, quote: str) -> None:
+def test_untrusted_text_never_becomes_markup(uri: str, title: str, quote: str) -> None:
     def list_of(cited: Citation) -> str:
         return render_to_string("chat/_sources.html", {"turn": TurnView("k", None, 0, citations=(cited,))})
 

@@ -1,4 +1,4 @@
-"""What a viewer of the page is told: acts that bring the page from what it shows to what happened."""
+"""The updates of the page for the events that a viewer sees."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -51,15 +51,15 @@ def _texts(acts: list[PageUpdate]) -> list[tuple[int, str, list[str]]]:
     return [(act.offset, act.text, [block.html for block in act.blocks]) for act in shown]
 
 
-def test_text_of_one_batch_is_told_at_once(projection: Projection) -> None:
+def test_text_of_one_batch_is_one_update(projection: Projection) -> None:
     acts = projection.updates([_delta(0, "one "), _delta(4, "two"), _delta(0, "later", step=1)])
     assert _texts(acts) == [(0, "one two", []), (0, "later", [])]
 
 
-def test_a_file_that_was_written_is_told_once_a_batch() -> None:
+def test_written_files_are_shown_once_a_batch() -> None:
     ended = {"status": "Completed", "output": "{}", "error": "", "duration_ms": 5, "call_id": "c"}
-    facts = [_seen("tool.completed", 0, execution_id=str(uuid4()), tool="write_artifact", **ended) for _ in "ab"]
-    assert Projection(LiveTexts()).updates(facts)[-2:].count(ShowFiles()) == 1
+    events = [_seen("tool.completed", 0, execution_id=str(uuid4()), tool="write_artifact", **ended) for _ in "ab"]
+    assert Projection(LiveTexts()).updates(events)[-2:].count(ShowFiles()) == 1
     for name, how in (("echo", "completed"), ("write_artifact", "failed")):
         other = _seen(f"tool.{how}", 0, execution_id=str(uuid4()), tool=name, **{**ended, "status": how.title()})
         assert ShowFiles() not in Projection(LiveTexts()).updates([other])
@@ -78,13 +78,13 @@ def test_a_second_viewer_gets_the_same_blocks_without_rendering_anew(monkeypatch
     assert _texts(Projection(texts).updates([_delta(0, "one\n\n")])) == [(4, "\n", ["<p>one</p>\n"])]
 
 
-def test_a_viewer_is_not_told_more_than_it_has_seen() -> None:
+def test_a_viewer_is_not_sent_more_than_it_has_seen() -> None:
     texts = LiveTexts()
     Projection(texts).updates([_delta(0, "one\n\ntwo\n\nthree")])
     assert _texts(Projection(texts).updates([_delta(0, "on")])) == [(0, "on", [])]
 
 
-def test_a_draft_is_told_once(projection: Projection) -> None:
+def test_a_draft_is_sent_once(projection: Projection) -> None:
     first, second = (projection.updates([_delta(at, text)])[0] for at, text in ((0, "- a\n"), (4, "- b")))
     assert isinstance(first, ShowText) and first.draft and first.draft.html == "<ul>\n<li>a</li>\n</ul>\n"
     assert isinstance(second, ShowText) and second.draft is None
@@ -100,7 +100,7 @@ def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
 
 
 def _page_text(acts: list[PageUpdate]) -> str:
-    """What the page's open text is after the acts, by its own rules."""
+    """Return the open text of the page after the updates."""
     text = ""
     for act in acts:
         if isinstance(act, DiscardText):
@@ -112,7 +112,7 @@ def _page_text(acts: list[PageUpdate]) -> str:
 
 @pytest.mark.parametrize("kind", ["message.reset", "snapshot"])
 def test_a_second_try_of_the_same_claim_shares_nothing_with_the_first(projection: Projection, kind: str) -> None:
-    """Its pieces are compared with no other try's, however alike the two are at some offset."""
+    """Its pieces are not compared with those of another try, even if they agree at some offset."""
     acts = projection.updates([_delta(0, "Hello Alice!\n\nOld")])
     acts += projection.updates(
         [_seen(kind, 0, "5.1-4", text="", reason="retry"), _delta(0, "Hello "), _delta(6, "Bobbi")]
@@ -122,7 +122,7 @@ def test_a_second_try_of_the_same_claim_shares_nothing_with_the_first(projection
     assert _texts(projection.updates([_delta(12, "\n\n")])) == [(13, "\n", ["<p>Hello Bobbi!</p>\n"])]
 
 
-def test_who_sees_another_text_than_others_has_one_of_its_own() -> None:
+def test_a_viewer_of_another_text_has_a_text_of_its_own() -> None:
     texts = LiveTexts()
     Projection(texts).updates([_delta(0, "Hello Alice! More")])
     mine = Projection(texts)
@@ -137,7 +137,7 @@ def test_a_snapshot_replaces_the_text(projection: Projection) -> None:
     assert _texts(acts) == [(4, "\ntwo", ["<p>one</p>\n"]), (8, "!", [])]
 
 
-def test_text_that_does_not_fit_is_told_as_it_is(projection: Projection) -> None:
+def test_text_after_a_gap_is_sent_as_it_is(projection: Projection) -> None:
     projection.updates([_delta(0, "one")])
     assert _texts(projection.updates([_delta(9, "far")])) == [(9, "far", [])]
 
@@ -149,7 +149,7 @@ def test_a_message_shows_its_turn_with_the_senders_id(projection: Projection) ->
     assert acts == [ShowTurn(RUN, "m-1")]
 
 
-def test_words_added_to_a_running_message_show_its_question_anew(projection: Projection) -> None:
+def test_a_message_added_to_a_run_updates_its_question(projection: Projection) -> None:
     projection.updates([_seen("message.received", message_id="m-1"), _seen("run.queued", ordinal=0)])
     assert projection.updates([_seen("message.received", message_id="m-2")]) == [ShowTurn(RUN, "m-2")]
 
@@ -178,7 +178,7 @@ def test_calls_that_still_run_are_named(projection: Projection) -> None:
     assert acts[-1] == ShowStatus(RUN, Status("Using date_time…"))
 
 
-def test_waiting_for_the_model_says_until_when(projection: Projection) -> None:
+def test_waiting_for_the_model_shows_the_time_of_the_retry(projection: Projection) -> None:
     until = "2026-01-02T03:04:05+00:00"
     (act,) = projection.updates(
         [_seen("run.waiting", waiting_on="retry", reason="The model answered 429.", until=until)]
@@ -189,7 +189,7 @@ def test_waiting_for_the_model_says_until_when(projection: Projection) -> None:
     assert act.status.detail == "The model answered 429."
 
 
-def test_those_behind_move_up_once_a_batch_and_only_if_there_are_any() -> None:
+def test_the_queue_is_updated_once_a_batch_if_any_run_is_queued() -> None:
     behind = uuid4()
     batch = [
         _seen("message.completed", 0, turn_id="t", state="complete"),
@@ -210,11 +210,11 @@ def test_another_agent_is_shown(projection: Projection) -> None:
 @pytest.mark.parametrize(
     "kind", ["session.created", "reasoning.delta", "tool.progress", "run.completed", "something.new"]
 )
-def test_what_the_page_does_not_show_is_passed_over(projection: Projection, kind: str) -> None:
+def test_events_that_the_page_does_not_show_are_ignored(projection: Projection, kind: str) -> None:
     assert projection.updates([_seen(kind, 0, offset=0, text="x")]) == []
 
 
-def _approval_fact(status: str = "") -> SessionEvent:
+def _approval_event(status: str = "") -> SessionEvent:
     payload = {"approval_id": str(RUN), "execution_id": str(CALL), "tool": "echo"}
     if status:
         return _seen("approval.decided", 0, **payload, status=status)
@@ -222,11 +222,11 @@ def _approval_fact(status: str = "") -> SessionEvent:
 
 
 def test_a_request_for_approval_is_shown_with_who_is_waited_for() -> None:
-    shown, status = Projection(LiveTexts(), may_decide=True).updates([_approval_fact()])
+    shown, status = Projection(LiveTexts(), may_decide=True).updates([_approval_event()])
     assert isinstance(status, ShowStatus)
     assert (shown, status.status.text) == (ShowApproval(RUN, RUN), "Waiting for your decision")
     assert ShowStatus(RUN, Status("Waiting for an operator"), is_announced=True) in Projection(LiveTexts()).updates(
-        [_approval_fact()]
+        [_approval_event()]
     )
 
 
@@ -239,5 +239,5 @@ def test_a_denied_call_ends_as_denied_and_another_as_failed() -> None:
         "duration_ms": None,
     }
     for status, name in (("denied", "denied"), ("expired", "denied"), ("approved", "failed")):
-        acts = Projection(LiveTexts()).updates([_approval_fact(status), _seen("tool.failed", 0, **failed)])
+        acts = Projection(LiveTexts()).updates([_approval_event(status), _seen("tool.failed", 0, **failed)])
         assert [act.state.name for act in acts if isinstance(act, ChangeCall)] == [name]

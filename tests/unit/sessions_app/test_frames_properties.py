@@ -1,5 +1,5 @@
-"""Whatever is streamed, lost, begun anew and seen by others: the page shows the text that its viewer was told, with
-all of it as HTML that is finished."""
+"""Properties of the projection: after any stream with losses, resets and other viewers, the page shows the text of its
+viewer, with all finished blocks as HTML."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -22,7 +22,7 @@ Place = tuple[UUID | None, int | None]
 
 @dataclass
 class Step:
-    """As step-text.js has it: finished blocks, and the text behind them."""
+    """A model of step-text.js: finished blocks, and the text after them."""
 
     blocks: list[RenderedBlock] = field(default_factory=list)
     open: str = ""
@@ -48,15 +48,15 @@ class Page:
     def __init__(self, texts: LiveTexts) -> None:
         self._projection = Projection(texts)
         self.steps: dict[Place, Step] = {}
-        self.told: dict[Place, str] = {}
+        self.texts_seen: dict[Place, str] = {}
 
     def see(self, batch: list[SessionEvent]) -> None:
         for act in self._projection.updates(batch):
             self._apply(act)
-        for fact in batch:
-            if fact.type in _TEXT:
-                before = self.told.get((fact.run_id, fact.step), "") if fact.type == TEXT_DELTA.name else ""
-                self.told[fact.run_id, fact.step] = before + fact.payload.get("text", "")
+        for event in batch:
+            if event.type in _TEXT:
+                before = self.texts_seen.get((event.run_id, event.step), "") if event.type == TEXT_DELTA.name else ""
+                self.texts_seen[event.run_id, event.step] = before + event.payload.get("text", "")
 
     def _apply(self, act: PageUpdate) -> None:
         if isinstance(act, DiscardText):
@@ -65,7 +65,7 @@ class Page:
             self.steps.setdefault((act.run_id, act.step), Step()).take(act)
 
     def check(self) -> None:
-        for place, text in self.told.items():
+        for place, text in self.texts_seen.items():
             step = self.steps.get(place, Step())
             assert step.open == text[step.done :]
             for block in step.blocks:
@@ -76,15 +76,15 @@ class Page:
 
 
 @given(st.data())
-def test_the_page_shows_what_its_viewer_was_told(data: st.DataObject) -> None:
+def test_the_page_shows_the_text_of_its_viewer(data: st.DataObject) -> None:
     world, texts = write_world(data), LiveTexts()
     for page in (Page(texts), Page(texts)):
-        facts = [fact for fact in watch_live(world, data) if fact.type in (*_TEXT, MESSAGE_COMPLETED.name)]
+        events = [event for event in watch_live(world, data) if event.type in (*_TEXT, MESSAGE_COMPLETED.name)]
         over: set[UUID | None] = set()
-        while facts:
-            count = data.draw(st.integers(1, len(facts)))
-            batch, facts = facts[:count], facts[count:]
+        while events:
+            count = data.draw(st.integers(1, len(events)))
+            batch, events = events[:count], events[count:]
             page.see(batch)
-            over |= {fact.run_id for fact in batch if fact.type == MESSAGE_COMPLETED.name}
-            page.told = {place: text for place, text in page.told.items() if place[0] not in over}
+            over |= {event.run_id for event in batch if event.type == MESSAGE_COMPLETED.name}
+            page.texts_seen = {place: text for place, text in page.texts_seen.items() if place[0] not in over}
             page.check()

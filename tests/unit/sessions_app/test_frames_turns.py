@@ -1,4 +1,4 @@
-"""Turns and tool cards from stored turns, from a run's record and from facts; and the words for them."""
+"""Turns and tool cards from stored turns, from a run's record and from events; and their labels."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -98,13 +98,13 @@ def test_a_stored_turn_keeps_the_order_of_texts_and_calls() -> None:
         ("partial", "tool_rounds", ("why", False, False)),
     ],
 )
-def test_how_an_answer_that_is_not_whole_is_shown(state: str, code: str, expected: tuple[str, bool, bool]) -> None:
+def test_an_incomplete_answer(state: str, code: str, expected: tuple[str, bool, bool]) -> None:
     answer = _turn("assistant", "so", is_answer=True, state=state, error_code=code, error_message="why")
     turn_view = _stored(_turn("user", "q"), answer)
     assert (turn_view.problem, turn_view.is_stopped, turn_view.can_retry) == expected
 
 
-def test_a_retry_has_no_question_and_a_run_that_is_gone_a_key_of_its_place() -> None:
+def test_a_retry_has_no_question_and_a_turn_without_a_run_has_a_key() -> None:
     answer = _turn("assistant", "again", is_answer=True)
     answer.run_id = None
     turn_view = _stored(answer)
@@ -121,7 +121,7 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "expected"),
     [
         (_run(RunStatus.QUEUED), "Waiting (2nd in line)"),
         (_run(RunStatus.RUNNING), "Thinking…"),
@@ -129,11 +129,11 @@ def test_an_open_turn_shows_what_is_recorded() -> None:
         (_run(RunStatus.WAITING, WaitingOn.APPROVAL), "Waiting for an approval"),
     ],
 )
-def test_how_an_open_run_stands(run: RunView, said: str) -> None:
-    assert status_of(run, place=2).text == said
+def test_the_status_of_an_open_run(run: RunView, expected: str) -> None:
+    assert status_of(run, place=2).text == expected
 
 
-def test_a_card_is_the_same_from_facts_and_from_the_record() -> None:
+def test_a_card_is_the_same_from_events_and_from_the_record() -> None:
     requested = requested_card(0, {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}})
     state, result = ended_state(
         {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
@@ -142,7 +142,7 @@ def test_a_card_is_the_same_from_facts_and_from_the_record() -> None:
 
 
 @pytest.mark.parametrize("status", list(ExecutionStatus))
-def test_every_state_of_a_call_has_words(status: ExecutionStatus) -> None:
+def test_every_state_of_a_call_has_a_label(status: ExecutionStatus) -> None:
     assert tool_card_of(_execution(status)).state.label
 
 
@@ -163,18 +163,18 @@ def test_long_values_are_folded_and_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
+    ("number", "expected"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (21, "21st")]
 )
-def test_ordinals(number: int, said: str) -> None:
-    assert labels.ordinal(number) == said
+def test_ordinals(number: int, expected: str) -> None:
+    assert labels.ordinal(number) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [(None, ""), (0.0001, "1 ms"), (0.042, "42 ms"), (0.4, "0.4 s"), (9.96, "10 s"), (185, "3 min 5 s")],
 )
-def test_durations(seconds: float | None, said: str) -> None:
-    assert labels.duration(seconds) == said
+def test_durations(seconds: float | None, expected: str) -> None:
+    assert labels.duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_days(days: int, heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("passed", "said"),
+    ("passed", "expected"),
     [
         (timedelta(seconds=5), "now"),
         (timedelta(minutes=5), "5 min"),
@@ -204,5 +204,5 @@ def test_days(days: int, heading: str) -> None:
         (timedelta(days=200), "16 Oct 2025"),
     ],
 )
-def test_times(passed: timedelta, said: str) -> None:
-    assert labels.time_ago(NOW - passed, NOW) == said
+def test_times(passed: timedelta, expected: str) -> None:
+    assert labels.time_ago(NOW - passed, NOW) == expected

@@ -1,4 +1,4 @@
-"""How the page shows what an agent asks its person."""
+"""Questions of an agent to its user on the chat page."""
 
 import json
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ def test_an_answered_question_shows_the_answer_and_nothing_to_press() -> None:
     assert "Teal" in html and "answer-option" not in html
 
 
-def test_everything_in_it_is_text() -> None:
+def test_questions_and_answers_are_escaped() -> None:
     html = html_of(tool_card_of(execution({"question": HOSTILE, "options": [HOSTILE]})))
     assert "<img" not in html
     html = html_of(tool_card_of(execution({"question": HOSTILE}, json.dumps({"answer": HOSTILE}))))
@@ -73,19 +73,22 @@ def test_everything_in_it_is_text() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"question": 7}, {"question": "Q", "options": "no list"}, {"options": [1]}])
-def test_arguments_of_another_shape_break_no_page(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_shown(arguments: dict[str, Any]) -> None:
     assert html_of(tool_card_of(execution(arguments)))
 
 
-def test_the_status_says_who_is_waited_for() -> None:
+def test_the_status_names_the_user_as_the_one_waited_for() -> None:
     seen = SessionEvent("input.requested", UUID(int=3), RUN, 0, {"question": "Which?"}, "5.1-1", 5, 1)
     (act,) = Projection(LiveTexts()).updates([seen])
     assert isinstance(act, ShowStatus) and act.status.text == ASKING and act.is_announced
     assert (using(["ask_user"]), using(["ask_user", "echo"]), using([])) == (ASKING, "Using echo…", THINKING)
 
 
-def test_an_answer_is_not_repeated_beside_the_first_words() -> None:
+def test_an_answer_is_not_repeated_in_the_user_turn() -> None:
     asked = Turn(run_id=RUN, ordinal=0, part=0, role="user", content="paint it")
-    said = Turn(run_id=RUN, ordinal=0, part=1, role="user", content="blue", tool_call_ids=[str(EXECUTION)])
+    answered = Turn(run_id=RUN, ordinal=0, part=1, role="user", content="blue", tool_call_ids=[str(EXECUTION)])
     steered = Turn(run_id=RUN, ordinal=0, part=2, role="user", content="and quickly")
-    assert stored_turn_view([asked, said, steered], {}, lambda turn: turn.content).question == "paint it\n\nand quickly"
+    assert (
+        stored_turn_view([asked, answered, steered], {}, lambda turn: turn.content).question
+        == "paint it\n\nand quickly"
+    )

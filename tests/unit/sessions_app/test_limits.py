@@ -1,4 +1,4 @@
-"""Rate limits in Valkey, and the address they count by."""
+"""Rate limits in Valkey, and the client addresses."""
 
 import pytest
 from django.test import RequestFactory
@@ -25,7 +25,7 @@ def test_the_request_after_the_last_permit_is_refused_with_the_time_to_wait(valk
     assert 1 <= refusal.value.retry_after_seconds <= 60
 
 
-def test_parties_and_limits_are_counted_apart(valkey):
+def test_clients_and_limits_are_counted_separately(valkey):
     for party in ("user:1", "user:2"):
         for limit in (TWICE, Limit("other", 2, 60)):
             rate_limits.take(limit, party)
@@ -53,7 +53,7 @@ def test_zero_permits_mean_no_limit(valkey):
     assert not valkey.keys("*")
 
 
-def test_nobody_is_refused_or_kept_waiting_while_valkey_is_away(monkeypatch, settings, caplog):
+def test_requests_are_allowed_at_once_while_valkey_is_unavailable(monkeypatch, settings, caplog):
     asked = []
     open_client = valkey_clients.sync_client.__wrapped__  # not the one that this process keeps
 
@@ -97,5 +97,5 @@ def test_forwarded_addresses_do_not_count_without_a_trusted_proxy(settings):
     ("address", "network"),
     [("203.0.113.9", "203.0.113.9"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), ("::ffff:203.0.113.9", "203.0.113.9")],
 )
-def test_an_ipv6_party_is_its_whole_network(address, network):
+def test_an_ipv6_client_is_counted_by_its_network(address, network):
     assert client_ip.network_of(address) == network

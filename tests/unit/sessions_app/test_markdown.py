@@ -47,7 +47,7 @@ HOSTILE = [
 
 
 class _Collector(HTMLParser):
-    """Every tag and attribute of an HTML text."""
+    """Return every tag and attribute of an HTML text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def test_hostile_markdown_is_inert_in_any_mixture(text: str) -> None:
 @pytest.mark.parametrize(
     "html", ["<img src=x onerror=alert(1)>", '<a href="javascript:x">a</a>', '<p id="x" style="a:b">', "<form>"]
 )
-def test_the_last_wall_holds_by_itself(html: str) -> None:
+def test_the_allow_list_is_safe_by_itself(html: str) -> None:
     _assert_safe(sanitised(html))
 
 
@@ -94,7 +94,7 @@ def test_raw_html_stays_text() -> None:
     assert render("a <b>b</b>") == "<p>a &lt;b&gt;b&lt;/b&gt;</p>\n"
 
 
-def test_links_open_elsewhere_and_say_where_they_lead() -> None:
+def test_links_open_a_new_tab_and_show_their_host() -> None:
     html = render("[docs](https://python.org/3)")
     assert 'href="https://python.org/3" target="_blank" rel="noopener nofollow noreferrer"' in html
     assert '</a> <span class="whereto">(python.org)</span>' in html
@@ -111,7 +111,7 @@ def test_remote_images_become_links_with_their_host() -> None:
     assert ">a chart (cdn.example)</a>" in html
 
 
-def test_headings_keep_clear_of_the_pages_own() -> None:
+def test_headings_are_below_those_of_the_page() -> None:
     assert render("# a\n\n### b\n\n###### c") == "<h3>a</h3>\n<h5>b</h5>\n<h6>c</h6>\n"
 
 
@@ -122,7 +122,7 @@ def test_tables_align_by_class_in_a_box_of_their_own() -> None:
     assert '<td class="align-right">2</td>' in html
 
 
-def test_task_lists_say_their_state_in_words() -> None:
+def test_task_lists_have_a_label_for_their_state() -> None:
     html = render("- [x] one\n- [ ] two")
     assert '<span class="task-done" role="img" aria-label="done"></span> one' in html
     assert '<span class="task-open" role="img" aria-label="to do"></span> two' in html
@@ -137,12 +137,12 @@ def test_code_is_coloured_by_classes_and_can_be_copied() -> None:
 
 
 @pytest.mark.parametrize("source", ["\tx = 1\n\n", "a\r\nb", "  lead", "trail  \n\n\n", "é 𝒳 \0"])
-def test_colouring_changes_no_character(source: str) -> None:
+def test_highlighting_changes_no_character(source: str) -> None:
     shown = re.sub(r"<[^>]+>", "", highlighted(source, "python"))
     assert shown.replace("&#x27;", "'").replace("\r\n", "\n") == source.replace("\r\n", "\n")
 
 
-def test_code_that_no_person_wrote_is_not_coloured() -> None:
+def test_very_long_code_is_not_highlighted() -> None:
     assert highlighted("x = 1\n" * 10_000, "python").startswith("x = 1")
     assert highlighted("x" * 5_000, "python").startswith("xxx")
     assert highlighted("<b>", "no such language") == "&lt;b&gt;"
@@ -188,17 +188,17 @@ def test_addresses_in_running_text(text: str, found: list[str]) -> None:
         "a**b",
     ],
 )
-def test_no_text_takes_long(unit: str) -> None:
+def test_rendering_time_is_bounded(unit: str) -> None:
     text = (unit * 50_000)[:50_000]
     with costs_less_than(1.8):  # the slowest takes 0.7, quadratic ones took three and more
         render(text)
 
 
-def test_over_long_text_is_shown_as_it_is() -> None:
+def test_very_long_text_is_not_rendered() -> None:
     assert render("*<" * 110_000).startswith("<pre>*&lt;")
 
 
-def test_a_rendering_knows_its_rules() -> None:
+def test_a_stored_rendering_has_a_version() -> None:
     assert markdown.VERSION.startswith("<!--")
 
 
@@ -208,7 +208,7 @@ def test_the_stylesheet_of_code_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("ground", [code_stylesheet.LIGHT_GROUND, code_stylesheet.DARK_GROUND])
-def test_colours_are_moved_until_they_can_be_read(ground: str) -> None:
+def test_colours_are_adjusted_to_the_least_contrast(ground: str) -> None:
     assert code_stylesheet.contrast((255, 255, 255), (0, 0, 0)) == pytest.approx(21)
     for colour in ("808080", "ffff00", "000000", "ffffff", ground):
         moved = code_stylesheet.readable(colour, ground)

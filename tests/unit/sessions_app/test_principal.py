@@ -1,4 +1,4 @@
-"""For whom a principal may write."""
+"""The senders for which a principal may write."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,12 +12,12 @@ def _principal(*scopes: str, is_staff: bool = False) -> Principal:
 
 
 @pytest.mark.parametrize("sender_id", ["7", "alice", "alice@example.org", "ALICE@example.org"])
-def test_own_names_are_oneself(sender_id):
+def test_a_user_may_send_under_own_names(sender_id):
     assert _principal().may_send_as(sender_id)
 
 
 @pytest.mark.parametrize("sender_id", ["", "8", "bob", "07", "7 ", "٧"])
-def test_other_names_are_others(sender_id):
+def test_a_user_may_not_send_under_other_names(sender_id):
     assert not _principal().may_send_as(sender_id)
 
 
@@ -29,12 +29,12 @@ def test_a_user_without_an_address_is_not_the_empty_sender():
     assert not Principal(User(pk=9, username="bob", email=""), "jwt").is_self("")
 
 
-def test_staff_and_the_scope_write_for_anybody():
+def test_staff_and_the_scope_may_send_as_any_sender():
     assert _principal("senders:any").may_send_as("bob")
     assert _principal(is_staff=True).may_send_as("bob")
 
 
-def test_only_the_read_scope_takes_writing_away():
+def test_only_the_read_scope_forbids_writing():
     assert _principal().can_write
     assert _principal("senders:any").can_write
     assert not _principal("read").can_write

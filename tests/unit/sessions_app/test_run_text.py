@@ -1,4 +1,4 @@
-"""What a preview knows of a run: its text so far, and whether anything is being written at all."""
+"""The text of a run in a preview, and whether the run is writing at all."""
 
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ def seen(kind: str, step: int | None = None, **payload: Any) -> SessionEvent:
     return SessionEvent(kind, SESSION, RUN, step, payload, "1")
 
 
-def test_a_run_that_waits_for_a_person_is_not_shown_as_writing() -> None:
+def test_a_run_that_waits_for_an_approval_is_not_shown_as_writing() -> None:
     text = RunText(RUN)
     assert text.see(seen("approval.requested", 0, approval_id="a")) and text.waits_for_person
     text.see(seen("approval.requested", 0, approval_id="b"))
@@ -23,7 +23,7 @@ def test_a_run_that_waits_for_a_person_is_not_shown_as_writing() -> None:
     assert not text.waits_for_person
 
 
-def test_a_run_that_asks_its_person_something_is_not_shown_as_writing() -> None:
+def test_a_run_that_waits_for_an_answer_is_not_shown_as_writing() -> None:
     text = RunText(RUN)
     assert text.see(seen("input.requested", 0, request_id="q", execution_id="x")) and text.waits_for_person
     text.see(seen("tool.completed", 0, execution_id="other"))
@@ -36,11 +36,11 @@ def test_a_run_that_asks_its_person_something_is_not_shown_as_writing() -> None:
 
 def test_the_text_of_steps_is_put_together() -> None:
     text = RunText(RUN)
-    for fact in (
+    for event in (
         seen("text.delta", 0, offset=0, text="one"),
         seen("text.delta", 1, offset=0, text="tw"),
         seen("text.delta", 1, offset=2, text="o"),
     ):
-        assert text.see(fact)
+        assert text.see(event)
     assert text.text == "one\n\ntwo"
     assert not text.see(SessionEvent("text.delta", SESSION, uuid4(), 0, {"offset": 0, "text": "other"}, "1"))

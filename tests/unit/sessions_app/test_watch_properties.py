@@ -1,4 +1,4 @@
-"""Whatever the engine writes, whatever gets lost on the way, and wherever a client was cut off: it ends up right."""
+"""Properties of the live view: after any writes, losses and interruptions, a client shows the stored text."""
 
 from uuid import UUID
 
@@ -15,7 +15,7 @@ LONGEST = 21
 
 
 class Engine:
-    """Writes one run after another into the world, as the real one may, faults included."""
+    """An engine that writes one run after another into the world, with crashes and retries."""
 
     def __init__(self, world: World, draw: st.DataObject) -> None:
         self.world = world
@@ -27,7 +27,7 @@ class Engine:
         self._text = ""
 
     def run(self, number: int) -> bool:
-        """False: it still goes on when the world ends."""
+        """Write a run. Return whether it has ended."""
         self.run_id, self._fence = UUID(int=100 + number), 0
         self.world.keep("message.received", self.run_id)
         self.world.keep("run.queued", self.run_id, ordinal=number)
@@ -66,7 +66,7 @@ class Engine:
             self._stream_text(step, attempt)
 
     def _stream_text(self, step: int, attempt: int) -> None:
-        """No two attempts have the same length: the fact that closes a step names its text by length alone."""
+        """No two attempts have the same length: the event that closes a step identifies its text by length alone."""
         self._text = ""
         for piece in ["x" * LONGEST * attempt, *self._draw(PIECES)]:
             if not piece:
@@ -92,7 +92,7 @@ class Engine:
         if self._maybe(6):
             self._claim()  # died after it had recorded the step: nothing of it is done again
         for call in calls:
-            self.world.tell(self.run_id, call)
+            self.world.announce_execution(self.run_id, call)
             self.world.keep("tool.completed", self.run_id, step, execution_id=call)
         self._claim()
 
@@ -128,7 +128,7 @@ def write_world(data: st.DataObject) -> World:
 
 
 def watch_live(world: World, data: st.DataObject) -> list[SessionEvent]:
-    """All facts of a watcher who was there all the time; what it is told comes early or late, and perhaps twice."""
+    """Return all events of a viewer that was connected all the time. Items come early or late, and perhaps twice."""
     watch, seen = World().watch()
     late: dict[bool, list] = {True: [], False: []}
     for written, item in enumerate([*world.log, None]):
@@ -145,37 +145,37 @@ def watch_live(world: World, data: st.DataObject) -> list[SessionEvent]:
 
 
 @given(st.data())
-def test_a_watcher_sees_everything_once_and_in_order(data):
+def test_a_viewer_sees_everything_once_and_in_order(data):
     world = write_world(data)
     Screen(world).show(*watch_live(world, data)).assert_complete()
 
 
 @given(st.data())
-def test_a_watcher_may_be_cut_off_after_any_fact_and_go_on_from_its_cursor(data):
+def test_a_viewer_can_be_cut_off_after_any_event_and_resume(data):
     world = write_world(data)
     stream_is_there = data.draw(st.booleans())
-    facts = watch_live(world, data)
-    final = Screen(world).show(*facts)
+    events = watch_live(world, data)
+    final = Screen(world).show(*events)
     screen = Screen(world)
-    for fact in facts:
-        resumed = screen.show(fact).copy()
-        watch, seen = world.watch(fact.cursor, stream_is_there=stream_is_there)
+    for event in events:
+        resumed = screen.show(event).copy()
+        watch, seen = world.watch(event.cursor, stream_is_there=stream_is_there)
         resumed.show(*seen, *world.read_again(watch)).assert_complete()
         if stream_is_there and FLUSH not in world.log:
             assert resumed.shown == final.shown
 
 
 @given(st.data())
-def test_a_watcher_comes_back_while_the_run_goes_on(data):
+def test_a_viewer_resumes_during_the_run(data):
     world = write_world(data)
-    facts = watch_live(world, data)
-    cut = data.draw(st.integers(0, len(facts) - 1))
+    events = watch_live(world, data)
+    cut = data.draw(st.integers(0, len(events) - 1))
     moment = data.draw(st.integers(0, len(world.log)))
     earlier = world.until(moment)
-    if int(facts[cut].cursor.partition(".")[0]) > len(earlier.kept):
+    if int(events[cut].cursor.partition(".")[0]) > len(earlier.kept):
         return  # what it has seen was not written then
-    screen = Screen(world).show(*facts[: cut + 1])
-    watch, seen = earlier.watch(facts[cut].cursor)
+    screen = Screen(world).show(*events[: cut + 1])
+    watch, seen = earlier.watch(events[cut].cursor)
     seen += earlier.read_again(watch)
     for item in world.log[moment:]:
         seen += world.feed(watch, [item])

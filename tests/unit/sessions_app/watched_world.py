@@ -1,4 +1,4 @@
-"""A model of what the engine writes and of what a client shows, for the tests of watching."""
+"""A model of what the engine writes and of what a client shows, for the tests of the live view."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ FLUSH = "all streams are gone"
 
 @dataclass
 class World:
-    """Everything written so far, in the order of writing."""
+    """Everything written so far, in order."""
 
     log: list[Any] = field(default_factory=list)
     kept: list[KeptEvent] = field(default_factory=list)
@@ -42,11 +42,11 @@ class World:
     def stream(self, run_id: UUID, position: tuple[int, int], type_: str, step: int | None, **fields: Any) -> None:
         self.write(LiveEntry(run_id, position, type_, step, fields))
 
-    def tell(self, run_id: UUID, execution_id: str) -> None:
+    def announce_execution(self, run_id: UUID, execution_id: str) -> None:
         self.write(PassingEvent("tool.started", run_id, {"execution_id": execution_id, "tool": "echo"}))
 
     def until(self, moment: int) -> "World":
-        """This world when only so much of it was written."""
+        """Return the world as it was after that many writes."""
         earlier = World(stored=self.stored, attempts=self.attempts)
         for item in self.log[:moment]:
             earlier.write(item)
@@ -55,7 +55,7 @@ class World:
     def watch(
         self, cursor: str = "", *, stream_is_there: bool = True, recall: Recall | None = None
     ) -> tuple[SessionStream, list[SessionEvent]]:
-        """A watch that has caught up from the cursor with all that is written, as a viewer does it."""
+        """Return a stream that has caught up from the cursor with everything written, as `Viewer` does."""
         place = Cursor.parse(cursor)
         watch = SessionStream(SESSION, place.seq)
         seen_before = [event for event in self.kept if event.seq <= place.seq]
@@ -77,7 +77,7 @@ class World:
         return seen
 
     def read_again(self, watch: SessionStream) -> list[SessionEvent]:
-        """Answer a watch that asks for it with a reading of the timeline to its end."""
+        """Read the timeline to its end if the stream needs it."""
         if not watch.needs_read:
             return []
         watch.await_read(7)
@@ -85,7 +85,7 @@ class World:
 
 
 class Screen:
-    """What a client shows. Checks on the way what every watcher is promised."""
+    """The state of a client. Checks the guarantees of `SessionStream` with each event."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -102,27 +102,27 @@ class Screen:
         other.texts, other.closed, other.seqs = deepcopy((self.texts, self.closed, self.seqs))
         return other
 
-    def show(self, *facts: SessionEvent) -> "Screen":
-        for fact in facts:
-            self._show(fact)
+    def show(self, *events: SessionEvent) -> "Screen":
+        for event in events:
+            self._show(event)
         return self
 
-    def _show(self, fact: SessionEvent) -> None:
-        place = (fact.run_id, fact.step)
-        if fact.seq is not None:
-            assert fact.seq == (self.seqs[-1] if self.seqs else 0) + 1, "a kept event is missing or doubled"
-            self.seqs.append(fact.seq)
-            if "text_length" in fact.payload:
+    def _show(self, event: SessionEvent) -> None:
+        place = (event.run_id, event.step)
+        if event.seq is not None:
+            assert event.seq == (self.seqs[-1] if self.seqs else 0) + 1, "a kept event is missing or doubled"
+            self.seqs.append(event.seq)
+            if "text_length" in event.payload:
                 assert self.texts.get(place, "") == self.world.stored.get(place, ""), "closed before it was complete"
                 self.closed.add(place)
             return
-        assert place not in self.closed, f"{fact.type} of a closed step"
-        if fact.type == "text.delta":
-            assert fact.payload["offset"] == len(self.texts.get(place, "")), "a gap or an overlap"
-            self.texts[place] = self.texts.get(place, "") + fact.payload["text"]
-        elif fact.type == "snapshot":
-            self.texts[place] = fact.payload["text"]
-        elif fact.type == "message.reset":
+        assert place not in self.closed, f"{event.type} of a closed step"
+        if event.type == "text.delta":
+            assert event.payload["offset"] == len(self.texts.get(place, "")), "a gap or an overlap"
+            self.texts[place] = self.texts.get(place, "") + event.payload["text"]
+        elif event.type == "snapshot":
+            self.texts[place] = event.payload["text"]
+        elif event.type == "message.reset":
             self.texts[place] = ""
         shown, attempts = self.texts.get(place, ""), self.world.attempts
         assert not attempts or any(text.startswith(shown) for text in attempts), "nobody wrote this"

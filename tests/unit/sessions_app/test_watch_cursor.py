@@ -1,4 +1,4 @@
-"""Cursors, and pieces of text made one."""
+"""Cursors, and the joining of pieces of text."""
 
 from uuid import UUID
 
@@ -18,12 +18,12 @@ def piece(offset: int, text: str, *, step: int = 0, kind: str = "text.delta", cu
     ("text", "cursor"),
     [("", Cursor(0, (0, 0))), ("0", Cursor(0, None)), ("12", Cursor(12, None)), ("12.3-45", Cursor(12, (3, 45)))],
 )
-def test_a_cursor_says_what_was_seen(text, cursor):
+def test_cursors_are_parsed(text, cursor):
     assert Cursor.parse(text) == cursor
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.", "1.2", "1.2-", "1.2-3\n", "٣", " 1", "1" * 19, "1.2-3.4"])
-def test_anything_else_is_no_cursor(text):
+def test_other_texts_are_refused(text):
     with pytest.raises(InvalidInput):
         Cursor.parse(text)
 
@@ -39,6 +39,6 @@ def test_other_pieces_stay_apart(second):
     assert join_pieces([piece(0, "a"), second]) == [piece(0, "a"), second]
 
 
-def test_a_fact_between_two_pieces_keeps_them_apart():
+def test_an_event_between_two_pieces_keeps_them_apart():
     between = SessionEvent("run.waiting", SESSION, RUN, None, {}, "2.1-1", 2, 2)
     assert join_pieces([piece(0, "a"), between, piece(1, "b")]) == [piece(0, "a"), between, piece(1, "b")]

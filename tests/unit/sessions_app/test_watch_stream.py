@@ -1,4 +1,4 @@
-"""What a watcher is shown for what is found, case by case."""
+"""The events that `SessionStream` returns for the items that it is fed, case by case."""
 
 from dataclasses import replace
 from uuid import UUID
@@ -15,7 +15,7 @@ RUN, CHILD = UUID(int=100), UUID(int=101)
 
 
 class Watching:
-    """A watch, and short ways to tell it things. Kept events number themselves."""
+    """A stream with short ways to feed it. Stored events are numbered automatically."""
 
     def __init__(self) -> None:
         self.watch = SessionStream(SESSION, 0)
@@ -40,7 +40,7 @@ class Watching:
 
 @pytest.fixture
 def run() -> Watching:
-    """A run that has just started."""
+    """Return the stream of a run that has just started."""
     watching = Watching()
     watching.kept("run.queued")
     watching.kept("run.started")
@@ -49,7 +49,7 @@ def run() -> Watching:
 
 
 def types(seen: list[SessionEvent]) -> list[str]:
-    return [fact.type for fact in seen]
+    return [event.type for event in seen]
 
 
 def test_text_comes_with_its_place_and_the_position_behind_it(run):
@@ -57,8 +57,8 @@ def test_text_comes_with_its_place_and_the_position_behind_it(run):
 
 
 def test_kept_events_carry_their_number_and_time(run):
-    [fact] = run.kept("run.waiting", reason="busy")
-    assert (fact.seq, fact.ts, fact.payload, fact.cursor) == (3, 3, {"reason": "busy"}, "3.1-1")
+    [event] = run.kept("run.waiting", reason="busy")
+    assert (event.seq, event.ts, event.payload, event.cursor) == (3, 3, {"reason": "busy"}, "3.1-1")
 
 
 def test_an_overlap_is_cut(run):
@@ -80,14 +80,14 @@ def test_a_gap_is_filled_from_the_stored_text_when_the_step_closes(run):
     assert run.kept("message.completed", 0, text_length=11) == []
     assert run.watch.wanted == (RUN, 0)
     seen = run.watch.supply("Hello world")
-    assert [(fact.type, fact.payload.get("text")) for fact in seen] == [
+    assert [(event.type, event.payload.get("text")) for event in seen] == [
         ("snapshot", "Hello world"),
         ("message.completed", None),
     ]
 
 
-def test_who_resumes_behind_a_looked_up_text_says_nothing_of_the_stream(run):
-    """The stream may not have said that text yet: going on behind its last entry would double it."""
+def test_the_cursor_after_a_stored_text_names_no_live_position(run):
+    """The stream may not contain that text yet: resuming after its last entry would duplicate it."""
     run.kept("message.completed", 0, text_length=2)
     assert run.watch.supply("Hi")[0].cursor == "2"
 
@@ -136,7 +136,7 @@ def test_a_newer_claim_without_a_reset_voids_the_open_text(run):
     run.text(2, 0, "Hi")
     assert run.live(2, 1, "run.claimed", None, fence=2) == []
     seen = run.text(2, 0, "Ho", claim=2)
-    assert [(fact.type, fact.cursor) for fact in seen] == [("message.reset", "2.2-1"), ("text.delta", "2.2-2")]
+    assert [(event.type, event.cursor) for event in seen] == [("message.reset", "2.2-1"), ("text.delta", "2.2-2")]
 
 
 def test_the_stored_text_replaces_what_an_older_claim_wrote_even_of_the_same_length(run):
@@ -149,7 +149,10 @@ def test_the_stored_text_replaces_what_an_older_claim_wrote_even_of_the_same_len
 def test_a_partial_text_is_taken_back_when_none_of_it_was_kept(run):
     run.text(2, 0, "Hi")
     seen = run.kept("message.completed", 0, text_length=0)
-    assert [(fact.type, fact.payload.get("text")) for fact in seen] == [("snapshot", ""), ("message.completed", None)]
+    assert [(event.type, event.payload.get("text")) for event in seen] == [
+        ("snapshot", ""),
+        ("message.completed", None),
+    ]
 
 
 def test_reasoning_is_cut_to_what_is_new(run):
@@ -186,7 +189,7 @@ def test_a_result_that_never_comes_holds_nothing_back_for_long(run):
     assert types(run.text(3, 2, "…", step=1, claim=2)) == ["text.delta"]
 
 
-def test_a_reading_begun_before_an_entry_came_does_not_let_it_go(run):
+def test_a_read_begun_before_an_entry_came_does_not_release_it(run):
     run.text(2, 0, "So", step=1, claim=2)
     run.watch.await_read(2)
     run.text(2, 0, "And", step=2, claim=3)

@@ -1,4 +1,4 @@
-"""What the viewers of a process share: made once, by whoever asks first."""
+"""Values that the viewers of a process share: computed once, for the first caller."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ class Kitchen:
         return self.value
 
 
-async def test_many_who_ask_at_once_wait_for_one() -> None:
+async def test_concurrent_callers_wait_for_one_computation() -> None:
     shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     asking = [asyncio.ensure_future(shared.get("run", kitchen.make)) for _ in range(50)]
     await asyncio.sleep(0)
@@ -26,7 +26,7 @@ async def test_many_who_ask_at_once_wait_for_one() -> None:
     assert await shared.get("run", kitchen.make) == ["frame"] and kitchen.made == 1
 
 
-async def test_whoever_leaves_takes_it_from_nobody() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     first = asyncio.ensure_future(shared.get("run", kitchen.make))
     await asyncio.sleep(0)
@@ -37,13 +37,13 @@ async def test_whoever_leaves_takes_it_from_nobody() -> None:
     assert await second == ["frame"] and kitchen.made == 1
 
 
-async def test_what_is_empty_is_asked_for_again() -> None:
+async def test_empty_values_are_not_kept() -> None:
     shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen([])
     kitchen.open.set()
     assert [await shared.get("run", kitchen.make) for _ in range(2)] == [[], []] and kitchen.made == 2
 
 
-async def test_an_error_is_told_and_not_kept() -> None:
+async def test_an_error_is_raised_and_not_kept() -> None:
     shared, kitchen = SingleFlight[list[str]](kept=10), Kitchen(["frame"])
     kitchen.open.set()
 
@@ -55,7 +55,7 @@ async def test_an_error_is_told_and_not_kept() -> None:
     assert await shared.get("run", kitchen.make) == ["frame"]
 
 
-async def test_the_oldest_are_given_up() -> None:
+async def test_the_oldest_values_are_dropped() -> None:
     shared, kitchen = SingleFlight[list[str]](kept=2), Kitchen(["frame"])
     kitchen.open.set()
     for key in ("a", "b", "c", "a"):
