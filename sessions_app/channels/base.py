@@ -167,7 +167,7 @@ class SendError(AppError):
     def __init__(
         self,
         message: str,
-        fate: SendCertainty,
+        certainty: SendCertainty,
         *,
         retry_after_seconds: float | None = None,
         slows_account: bool = False,
@@ -175,7 +175,7 @@ class SendError(AppError):
         ends_account: bool = False,
     ) -> None:
         super().__init__(message)
-        self.fate = fate
+        self.certainty = certainty
         self.retry_after_seconds = retry_after_seconds
         self.slows_account = slows_account
         self.moved_to = moved_to

@@ -75,7 +75,7 @@ async def _read(response: httpx2.Response) -> bytes:
     return bytes(body[:_MOST_ANSWER_BYTES])
 
 
-def fate_of(status: int) -> SendCertainty:
+def certainty_of(status: int) -> SendCertainty:
     """What became of a message that was answered with this status, which is none of success."""
     if status in _TRY_AGAIN:
         return SendCertainty.NOT_SENT
@@ -93,7 +93,7 @@ async def download(
     try:
         async with client.stream("GET", url, headers=headers, follow_redirects=follow_redirects) as response:
             if not response.is_success:
-                is_final = fate_of(response.status_code) is SendCertainty.REFUSED
+                is_final = certainty_of(response.status_code) is SendCertainty.REFUSED
                 raise FetchError(f"it was answered with status {response.status_code}", is_final=is_final)
             got = 0
             async for piece in response.aiter_raw():

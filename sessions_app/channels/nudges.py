@@ -1,4 +1,4 @@
-"""Rings for those who work in runs workers on what rows tell to do. A lost ring costs a second."""
+"""Nudges of the workers that send deliveries and fetch files. A lost one costs a second: the workers also poll."""
 
 from collections.abc import Callable
 
@@ -10,22 +10,22 @@ _QUEUE = "runs"
 
 
 class WorkerNudge:
-    """task_name: the Celery task that rings it in another process."""
+    """A nudge of one kind of worker. task_name: the Celery task that delivers it to another process."""
 
     def __init__(self, task_name: str) -> None:
         self.task_name = task_name
         self._listeners: list[Callable[[], None]] = []
 
-    def listen(self, ring: Callable[[], None]) -> None:
-        """ring: wakes a worker of this process; callable from any thread."""
-        self._listeners.append(ring)
+    def subscribe(self, notify: Callable[[], None]) -> None:
+        """Have `notify` called at each nudge in this process. It must be callable from any thread."""
+        self._listeners.append(notify)
 
-    def unsubscribe(self, ring: Callable[[], None]) -> None:
-        if ring in self._listeners:
-            self._listeners.remove(ring)
+    def unsubscribe(self, notify: Callable[[], None]) -> None:
+        if notify in self._listeners:
+            self._listeners.remove(notify)
 
-    def ring(self) -> None:
-        """After commit, wake this process's worker, or one elsewhere if it has none."""
+    def send_on_commit(self) -> None:
+        """After commit, nudge this process's workers, or those of another process if it has none."""
         transaction.on_commit(self.send_now, robust=True)
 
     def send_now(self) -> None:
@@ -33,9 +33,9 @@ class WorkerNudge:
             nudges.send(self.task_name, (), queue=_QUEUE)
 
     def notify_local(self) -> bool:
-        """Wake this process's workers; False if it has none."""
-        for wake in list(self._listeners):
-            wake()
+        """Nudge this process's workers. Returns whether it has any."""
+        for notify in list(self._listeners):
+            notify()
         return bool(self._listeners)
 
 

@@ -1,4 +1,4 @@
-"""The bells of runs workers, for what was stored in another process."""
+"""Celery tasks that nudge the workers of this process, for what another process stored."""
 
 from celery import shared_task
 
@@ -7,11 +7,11 @@ from sessions_app.channels import nudges
 
 @shared_task(name=nudges.deliveries.task_name)
 def send_deliveries() -> None:
-    """Wake this process's sender."""
+    """Nudge this process's sender."""
     nudges.deliveries.notify_local()
 
 
 @shared_task(name=nudges.files.task_name)
 def fetch_files() -> None:
-    """Wake what fetches files in this process."""
+    """Nudge this process's file fetcher."""
     nudges.files.notify_local()

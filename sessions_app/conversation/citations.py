@@ -102,7 +102,7 @@ def joined(parts: Iterable[tuple[str, Sequence[Citation]]]) -> tuple[str, tuple[
     return whole, tuple(moved)
 
 
-def said(transcript: RunTranscript, cited: Mapping[int, Sequence[Citation]]) -> tuple[str, tuple[Citation, ...]]:
+def full_text(transcript: RunTranscript, cited: Mapping[int, Sequence[Citation]]) -> tuple[str, tuple[Citation, ...]]:
     """Everything a run said as one text, and what that cites. cited: by the step that said it."""
     texts = [*(step.text for step in transcript.steps[: transcript.answering_step]), transcript.answer]
     return joined((text, cited.get(step, ())) for step, text in enumerate(texts))

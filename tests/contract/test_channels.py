@@ -106,14 +106,14 @@ def fake() -> Iterator[Bench]:
     adapter = Fake(AccountSettings("a", {}, {"token": "t"}))
 
     def fail(fault: Fault) -> None:
-        fate = {
+        certainty = {
             "status": SendCertainty.NOT_SENT,
             "drop": SendCertainty.UNKNOWN,
             "accept_and_drop": SendCertainty.UNKNOWN,
         }[fault.what]
         refused = fault.what == "status" and fault.status == 400
         waits = float(fault.retry_after) or None
-        error = SendError("on demand", SendCertainty.REFUSED if refused else fate, retry_after_seconds=waits)
+        error = SendError("on demand", SendCertainty.REFUSED if refused else certainty, retry_after_seconds=waits)
         adapter.platform.faults.append(error)
 
     yield Bench(
@@ -255,7 +255,7 @@ async def test_a_platform_that_is_busy_has_taken_nothing(bench: Bench, status: i
     bench.fail(Fault("status", status, retry_after=7 if status == 429 else 0))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is SendCertainty.NOT_SENT and bench.shown() == []
+    assert raised.value.certainty is SendCertainty.NOT_SENT and bench.shown() == []
     assert status != 429 or raised.value.retry_after_seconds == 7.0
     await bench.adapter.send(outgoing(bench, "text"))
     assert bench.shown() == ["text"]
@@ -265,7 +265,7 @@ async def test_a_refusal_is_final(bench: Bench) -> None:
     bench.fail(Fault("status", 400))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is SendCertainty.REFUSED
+    assert raised.value.certainty is SendCertainty.REFUSED
 
 
 @pytest.mark.parametrize("what", ["drop", "accept_and_drop"])
@@ -273,7 +273,7 @@ async def test_a_connection_that_breaks_leaves_a_doubt(bench: Bench, what: str) 
     bench.fail(Fault(what))
     with pytest.raises(SendError) as raised:
         await bench.adapter.send(outgoing(bench, "text"))
-    assert raised.value.fate is SendCertainty.UNKNOWN
+    assert raised.value.certainty is SendCertainty.UNKNOWN
 
 
 async def test_errors_never_show_secrets(bench: Bench) -> None:

@@ -22,7 +22,7 @@ from sessions_app.channels.base import (
     WebhookRequest,
     WrongShape,
 )
-from sessions_app.channels.http import download, fate_of, open_guarded_client, post, retry_after_seconds
+from sessions_app.channels.http import certainty_of, download, open_guarded_client, post, retry_after_seconds
 from sessions_app.channels.messages import (
     Attachment,
     ButtonPress,
@@ -185,7 +185,7 @@ class Webhook(ChannelAdapter):
         status = response.status_code
         raise SendError(
             f"The callback URL answered with status {status}.",
-            fate_of(status),
+            certainty_of(status),
             retry_after_seconds=retry_after_seconds(response.headers, now) if status in (429, 502, 503, 504) else None,
             slows_account=True,  # whoever it is for, it goes to the one address
             ends_account=status == 410,

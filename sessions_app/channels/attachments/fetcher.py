@@ -17,7 +17,7 @@ from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.attachments import records, storage
 from sessions_app.channels.attachments.model_text import Content
 from sessions_app.channels.base import FetchError
-from sessions_app.channels.nudges import files as bell
+from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
 logger = logging.getLogger(__name__)
@@ -30,11 +30,11 @@ _PAUSES = (0.5, 2.0)
 async def run() -> None:
     """A chore of the engine's loop, until cancelled."""
     fetcher = Fetcher()
-    bell.listen(fetcher.ring)
+    file_nudge.subscribe(fetcher.notify)
     try:
         await fetcher.run()
     finally:
-        bell.unsubscribe(fetcher.ring)
+        file_nudge.unsubscribe(fetcher.notify)
         await fetcher.aclose()
 
 
@@ -43,14 +43,14 @@ class Fetcher:
 
     def __init__(self) -> None:
         self._owner, self._adapters = liveness.current(), Adapters()
-        self._loop, self._woken = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._nudged = asyncio.get_running_loop(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[bool]] = set()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """There may be something to fetch. From any thread."""
         with suppress(RuntimeError):  # the loop has just ended
-            self._loop.call_soon_threadsafe(self._woken.set)
+            self._loop.call_soon_threadsafe(self._nudged.set)
 
     async def run(self) -> None:
         while True:
@@ -61,8 +61,8 @@ class Fetcher:
                 logger.exception("looking for files to fetch failed; again in a moment")
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
-                    await self._woken.wait()
-            self._woken.clear()
+                    await self._nudged.wait()
+            self._nudged.clear()
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -82,7 +82,7 @@ class Fetcher:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             logger.error("what became of a fetched file could not be stored; the sweeper tells: %s", error)
-        self._woken.set()
+        self._nudged.set()
 
     async def _fetch(self, row: Attachment) -> None:
         await self._fetch_and_tell(row)

@@ -16,7 +16,7 @@ from sessions_app.channels import messages
 from sessions_app.channels.attachments import model_text
 from sessions_app.channels.attachments.model_text import Content, Described
 from sessions_app.channels.base import MIB
-from sessions_app.channels.nudges import files as bell
+from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment, ChannelAccount, Turn
 from tools_app.storage import artifact_paths
 
@@ -38,7 +38,7 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
         row.created_at, row.until = now, now + timedelta(seconds=FETCH_SECONDS)
         row.album_until = now + timedelta(seconds=ALBUM_SECONDS) if is_album else None
     Attachment.objects.bulk_create(rows)
-    bell.ring()
+    file_nudge.send_on_commit()
     return settle(turn)
 
 

@@ -11,7 +11,7 @@ from audit_app import retention
 from audit_app.liveness import Observer
 from audit_app.retention import days_ago
 from sessions_app.channels.attachments import records, storage
-from sessions_app.channels.nudges import files as bell
+from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
 _AT_ONCE = 100
@@ -30,7 +30,7 @@ def sweep(observer: Observer) -> None:
                 storage.drop(storage.path_of(row.id))
         elif row.owner in dead:
             records.unclaim(row)
-            bell.send_now()
+            file_nudge.send_now()
 
 
 class OldFiles(retention.Rule):

@@ -64,7 +64,7 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
 def _meant(account: ChannelAccount, press: ButtonPress) -> tuple[ApprovalView, Decision]:
     """Raises NotFound for an id that was made up, or belongs to another chat."""
     meant = prompt_text.read_action(press.action_id)
-    if meant is None or not prompts.was_asked_in(meant[0], account.pk, press.chat.id):
+    if meant is None or not prompts.was_sent_to(meant[0], account.pk, press.chat.id):
         raise NotFound("There is no such request in this chat.", code="unknown_approval")
     return tools.get_approval(meant[0]), meant[1]
 

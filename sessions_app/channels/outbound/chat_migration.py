@@ -1,4 +1,4 @@
-"""A chat that the platform gave another id: all that belongs to it goes on under the new one."""
+"""Migration of a chat to which the platform gave a new id."""
 
 import logging
 
@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from sessions_app.channels.messages import Target
-from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound.outbox import ordering_key_of
 from sessions_app.channels.registry import channels
 from sessions_app.conversation.session_key import SessionKey, parse_key
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def move_chat(account: ChannelAccount, old: str, new: str) -> None:
-    """Its sessions, who may write from it, and answers that are still to come or to be sent. Twice does no harm."""
+    """Move a chat's sessions, access rights and unsent answers to its new id. Idempotent. Owns its transaction."""
     with transaction.atomic():
         for session in Session.objects.filter(
             channel=channels.get(account.channel).name, account_id=account.account_id, sender_id=old
@@ -28,7 +28,7 @@ def move_chat(account: ChannelAccount, old: str, new: str) -> None:
             target = {**row.target, "chat": new}
             ordering_key = ordering_key_of(account.pk, Target.from_json(target).chat)
             Delivery.objects.filter(pk=row.pk).update(target=target, ordering_key=ordering_key)
-        bell.ring()
+        delivery_nudge.send_on_commit()
 
 
 def _rename(session: Session, sender_id: str) -> None:
@@ -37,7 +37,7 @@ def _rename(session: Session, sender_id: str) -> None:
         with transaction.atomic():
             Session.objects.filter(pk=session.pk).update(sender_id=sender_id, key=str(key))
     except IntegrityError:
-        logger.warning("session %s keeps its old chat: the new one has a session already", session.key)
+        logger.warning("session %s keeps its old chat: the new one already has a session", session.key)
 
 
 def _keep_access(account: ChannelAccount, old: str, new: str) -> None:

@@ -1,5 +1,4 @@
-"""Shows answers under way in their channels. What is shown is a preview; the answer itself always goes out by the
-sender, once the run has stored it."""
+"""Previews of unfinished answers in channels. The answer itself is always sent by the sender, once it is stored."""
 
 import asyncio
 import logging
@@ -13,56 +12,56 @@ from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.outbound import outbox
 from sessions_app.channels.outbound.outbox import Destination
 from sessions_app.channels.outbound.preview import Preview
-from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.models import Session
 
 logger = logging.getLogger(__name__)
 
 _MOST_RUNS = 500
-# So many that wait for a person are followed on; the others let go of theirs, and are shown again when they go on.
+# Previews kept of runs that wait for a person. Those of others end, and begin again when their run resumes.
 _MOST_PARKED = 50
 
 
 class Drafts:
     """The previews of one process. All methods belong to its event loop."""
 
-    def __init__(self, owner: UUID, adapters: Adapters, pacing: Pacing) -> None:
+    def __init__(self, owner: UUID, adapters: Adapters, limiter: RateLimiter) -> None:
         self._owner = owner
         self._adapters = adapters
-        self._pacing = pacing
-        self._shown: dict[UUID, asyncio.Task[None]] = {}  # the oldest first, as are the previews
+        self._limiter = limiter
+        self._shown: dict[UUID, asyncio.Task[None]] = {}  # oldest first, as are the previews
         self._previews: dict[UUID, Preview] = {}
-        self._let_go: set[asyncio.Task[None]] = set()  # on their way to an end
-        self._refused: dict[UUID, None] = {}  # whose platform wants no more of it, the newest last
+        self._ending: set[asyncio.Task[None]] = set()
+        self._refused: dict[UUID, None] = {}  # runs whose platform refused previews, newest last
 
     def begin(self, run_id: UUID, session_id: UUID, session_key: str) -> None:
-        """A run was claimed here: show it, if a channel waits for it and nobody shows it yet."""
+        """Show a run that was claimed in this process, if a channel waits for it and no task shows it yet."""
         is_stored = session_key.partition(":")[0] in outbox.STORED_CHANNELS
         if is_stored or run_id in self._shown or run_id in self._refused:
             return
-        self._let_parked_go()
+        self._end_parked()
         if len(self._shown) < _MOST_RUNS:
             task = self._shown[run_id] = asyncio.create_task(self._show(run_id, session_id))
             task.add_done_callback(partial(self._forget, run_id))
 
     async def aclose(self) -> None:
-        """Let go of all previews, so that others may go on with them."""
+        """End all previews, so that other processes can take them over."""
         tasks = list(self._shown.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, *self._let_go, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._ending, return_exceptions=True)
 
-    def _let_parked_go(self) -> None:
-        """Those of runs that wait for a person, but for the newest: they may wait for days, and must cost nothing."""
+    def _end_parked(self) -> None:
+        """End the previews of runs that wait for a person, except the newest: they may wait for days."""
         parked = [run_id for run_id, preview in self._previews.items() if preview.waits_for_person]
         for run_id in parked[: max(len(parked) - _MOST_PARKED, 0)]:
             del self._previews[run_id]
             task = self._shown.pop(run_id)
-            self._let_go.add(task)
+            self._ending.add(task)
             task.cancel()
 
     def _forget(self, run_id: UUID, task: asyncio.Task[None]) -> None:
-        self._let_go.discard(task)
+        self._ending.discard(task)
         if self._shown.get(run_id) is task:
             del self._shown[run_id]
 
@@ -73,7 +72,7 @@ class Drafts:
                 return
             session, destination, cursor = found
             adapter = self._adapters.get(destination.account)
-            preview = Preview(self._owner, self._pacing, adapter, destination, session, run_id)
+            preview = Preview(self._owner, self._limiter, adapter, destination, session, run_id)
             self._previews[run_id] = preview
             try:
                 await preview.run(cursor)
@@ -85,13 +84,13 @@ class Drafts:
                 if len(self._refused) > _MOST_RUNS:
                     self._refused.pop(next(iter(self._refused)))
         except AppError as error:
-            logger.info("run %s is not shown while it works: %s", run_id, error.message)
+            logger.info("no preview of run %s: %s", run_id, error.message)
         except Exception:
-            logger.exception("showing run %s broke off", run_id)
+            logger.exception("the preview of run %s failed", run_id)
 
 
 def _find_destination(run_id: UUID, session_id: UUID) -> tuple[Session, Destination, str] | None:
-    """Where a run's answer goes, and the cursor before the run's first event; None when nowhere."""
+    """Return the session, the answer's destination and the cursor before the run's first event; None if none."""
     session = Session.objects.select_related("agent").get(pk=session_id)
     destination = outbox.find_destination(session, run_id)
     if destination is None or not destination.account.is_enabled:

@@ -1,4 +1,4 @@
-"""Writes the rows of the outbox: an answer's parts in the transaction that ends its run, and notices of our own."""
+"""The outbox: stores deliveries, an answer's in the transaction that ends its run, and notices of our own."""
 
 import hashlib
 import logging
@@ -13,45 +13,83 @@ from django.db.models.functions import Now
 
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered, Target
-from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_LANE = 200
-# Channels whose messages are read where they are stored: nothing has to be sent.
+_LONGEST_ORDERING_KEY = 200
+# Channels whose messages clients read where they are stored: nothing is sent.
 STORED_CHANNELS = ("WebChat", "Api")
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the answer of a run goes: stored with the message that it answers, never guessed."""
+    """The account and the place that a run's answer is sent to."""
 
     account: ChannelAccount
     target: Target
 
     @property
     def ordering_key(self) -> str:
-        """What answers a press waits for no message, and none for it."""
+        """The reply to a button press has a key of its own: it neither waits for messages nor holds them up."""
         press_id = self.target.press_id
         return ordering_key_of(self.account.pk, Chat(f"press:{press_id}") if press_id else self.target.chat)
 
 
+@dataclass(frozen=True)
+class _Message:
+    """A message, stored as one delivery for each of its parts. key: makes it unique if it has no run."""
+
+    destination: Destination
+    kind: str
+    session: Session | None
+    run_id: UUID | None = None
+    key: str = ""
+
+    def delivery(self, rendered: Rendered, capabilities: Capabilities, part: int = 0, parts: int = 1) -> Delivery:
+        """Return the unsaved delivery of one part. Its times are the database's, which also decides when it is due."""
+        destination, run_id = self.destination, self.run_id
+        return Delivery(
+            dedupe_key=dedupe_key(run_id, part, destination.ordering_key) if run_id else f"{self.key}:{part}",
+            account=destination.account,
+            session=self.session,
+            run_id=run_id,
+            ordering_key=destination.ordering_key,
+            target=destination.target.as_json(),
+            kind=self.kind,
+            part=part,
+            parts=parts,
+            text=rendered.text,
+            body=rendered.body,
+            filename=rendered.filename,
+            ready_at=Now(),
+            created_at=Now(),
+            expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),
+        )
+
+    def deliveries(self, markdown: str) -> tuple[list[Delivery], Capabilities]:
+        """Return the unsaved deliveries of all parts, and what the channel can do in that chat."""
+        parts, capabilities = _render(markdown, self.destination)
+        rows = [self.delivery(rendered, capabilities, part, len(parts)) for part, rendered in enumerate(parts)]
+        return rows, capabilities
+
+
 def ordering_key_of(account_id: UUID, chat: Chat) -> str:
-    """One conversation of an account: within it, one message at a time and in order."""
+    """Return the key of one conversation of an account. Deliveries of one key are sent one at a time, in order."""
     place = f"{chat.id}:{chat.thread_id}" if chat.thread_id else chat.id
-    if len(place) > _LONGEST_LANE:
+    if len(place) > _LONGEST_ORDERING_KEY:
         place = f"sha256:{hashlib.sha256(place.encode()).hexdigest()}"
     return f"{account_id}:{place}"
 
 
 def find_destination(session: Session, run_id: UUID) -> Destination | None:
-    """Where the run's answer goes; None when no channel's message led to it."""
+    """Return the place that the run's message came from, or None if no channel's message led to the run."""
     if session.channel in STORED_CHANNELS:
         return None
     rows = InboundMessage.objects.select_related("account").order_by("-id")
-    # A run that tries again what another one failed at has no message of its own: it answers the session's last.
+    # The retry of a failed run has no message of its own: it answers the session's last one.
     origin = rows.filter(run_id=run_id).first() or rows.filter(session=session, reason="").first()
     if origin is None:
         return None
@@ -62,22 +100,22 @@ def find_destination(session: Session, run_id: UUID) -> Destination | None:
 
 
 def may_be_reached(session_id: str) -> Exists:
-    """A condition: the session whose id that field has is held through an account that is in use."""
+    """Return a query condition: the session belongs to an enabled channel account. session_id: the field's name."""
     messages = InboundMessage.objects.filter(session_id=OuterRef(session_id), account__is_enabled=True)
     return Exists(messages.order_by())
 
 
 def sessions_of_channels(session_ids: Iterable[UUID]) -> dict[UUID, Session]:
-    """Those of the sessions that are held through channels, with their agents."""
+    """Return those of the sessions that belong to channels, with their agents."""
     rows = Session.objects.select_related("agent").exclude(channel__in=STORED_CHANNELS)
     return rows.in_bulk(set(session_ids))
 
 
 def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:
-    """Store what is to go out when a run ends; the count of its parts, 0 when nothing has to be sent.
+    """Store the deliveries of a run's answer. Idempotent. Returns the number of parts, 0 if nothing is to be sent.
 
-    markdown: all that the agent said; failure: why the run failed, in words for people. In the caller's transaction; a
-    preview that is shown already becomes the first part. A second call for the same run changes nothing.
+    markdown: the texts of the agent; failure: why the run failed, for the sender. In the caller's transaction. A
+    preview that is shown already becomes the first part.
     """
     destination = find_destination(session, run_id)
     if destination is None:
@@ -85,38 +123,24 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     draft = Delivery.objects.filter(dedupe_key=draft_key(destination, run_id)).first()
     if draft is not None and draft.status != "draft":
         return draft.parts
-    said = [part for part in (markdown.strip(), f"⚠️ {failure}" if failure else "") if part]
-    if not said and draft is None:
+    texts = [part for part in (markdown.strip(), f"⚠️ {failure}" if failure else "") if part]
+    if not texts and draft is None:
         return 0
-    parts, capabilities = _render("\n\n".join(said) or "Stopped.", destination)
-    rows = [
-        _row(
-            destination,
-            capabilities,
-            rendered,
-            dedupe_key(run_id, index, destination.ordering_key),
-            run_id,
-            session,
-            kind="failure" if failure else "answer",
-            part=index,
-            parts=len(parts),
-        )
-        for index, rendered in enumerate(parts)
-    ]
-    first, is_edited = rows[0], capabilities.drafts == "edit"
+    message = _Message(destination, "failure" if failure else "answer", session, run_id)
+    rows, capabilities = message.deliveries("\n\n".join(texts) or "Stopped.")
+    is_edited = capabilities.drafts == "edit"
     Delivery.objects.bulk_create(rows if draft is None else rows[1:], ignore_conflicts=is_edited)
-    if draft is not None or is_edited:  # a preview may have been begun since we looked
-        transitions.finish_draft(first)
-    bell.ring()
-    return len(parts)
+    if draft is not None or is_edited:  # another process may have opened a draft since the query above
+        transitions.finish_draft(rows[0])
+    delivery_nudge.send_on_commit()
+    return len(rows)
 
 
 def plan_notice(
     destination: Destination, key: str, markdown: str, *, session: Session | None = None, kind: str = "notice"
 ) -> None:
-    """Store a message of our own, no agent's. key: makes it once. In the caller's transaction."""
-    Delivery.objects.bulk_create(_notices(destination, key, markdown, session, kind), ignore_conflicts=True)
-    bell.ring()
+    """Store the deliveries of a notice of our own, in the caller's transaction. key: a second call does nothing."""
+    _store(_Message(destination, kind, session, key=key).deliveries(markdown)[0])
 
 
 def plan_prompt(
@@ -127,46 +151,53 @@ def plan_prompt(
     buttons: Sequence[Button],
     expires_at: datetime,
 ) -> None:
-    """Store a request for approval, once; too late, it is not sent any more. In the caller's
-    transaction."""
-    rows = _notices(destination, f"approval:{approval_id}", markdown, session, "approval")
+    """Store the deliveries of an approval request, in the caller's transaction. Idempotent.
+
+    expires_at: it is not sent later than that.
+    """
+    rows, _ = _Message(destination, "approval", session, key=f"approval:{approval_id}").deliveries(markdown)
     for row in rows:
         row.expires_at = expires_at
     rows[-1].approval_id = approval_id
     rows[-1].buttons = [[button.label, button.action_id, button.style] for button in buttons]
-    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
-    bell.ring()
+    _store(rows)
 
 
 def plan_outcome(prompt: Delivery, destination: Destination, markdown: str) -> None:
-    """Store what became of a request: it takes the place of the prompt where that can be edited."""
-    key = f"outcome:{prompt.approval_id}"
-    rows = _notices(destination, key, markdown, prompt.session, "approval")
+    """Store the outcome of an approval request, in the caller's transaction: an edit of the prompt, where supported."""
+    message = _Message(destination, "approval", prompt.session, key=f"outcome:{prompt.approval_id}")
+    rows, _ = message.deliveries(markdown)
     rows[0].provider_message_id = prompt.provider_message_id
+    _store(rows)
+
+
+def _store(rows: Sequence[Delivery]) -> None:
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
-    bell.ring()
+    delivery_nudge.send_on_commit()
 
 
 def is_ordering_key_busy(ordering_key: str) -> bool:
-    """Whether something is still to be sent there, which must come before whatever is new."""
+    """Return whether deliveries of that key are still to be sent, before any new one."""
     return Delivery.objects.filter(IS_OPEN, ordering_key=ordering_key).exists()
 
 
 def open_draft(destination: Destination, session: Session, run_id: UUID, owner: UUID) -> Delivery | None:
-    """The row in whose place this process may show a preview of the run's answer; None: another one does, or it is
-    over. Owns it until `release_draft`: until then nothing goes out in its lane."""
-    key = draft_key(destination, run_id)
-    row = _row(destination, Capabilities(), Rendered("", ""), key, run_id, session, kind="answer", part=0, parts=1)
-    return transitions.open_draft(row, owner)
+    """Claim the delivery in whose place this process may show a preview of the run's answer.
+
+    Returns None if another process shows it or the answer is stored. Nothing is sent under its ordering key until
+    `transitions.release_draft`.
+    """
+    message = _Message(destination, "answer", session, run_id)
+    return transitions.open_draft(message.delivery(Rendered("", ""), Capabilities()), owner)
 
 
 def draft_key(destination: Destination, run_id: UUID) -> str:
-    """Names the row in whose place a run's previews are shown: the first part of its answer."""
+    """Return the key of the delivery in whose place a run's previews are shown: the first part of its answer."""
     return dedupe_key(run_id, 0, destination.ordering_key)
 
 
 def draft_id_of(run_id: UUID) -> int:
-    """By which a platform that shows previews itself knows those of a run. Never 0."""
+    """Return the number by which a platform with previews of its own knows those of a run. Never 0."""
     return run_id.int % 2_000_000_000 + 1
 
 
@@ -181,56 +212,6 @@ def _render(markdown: str, destination: Destination) -> tuple[Sequence[Rendered]
         return adapter.render(markdown, chat), adapter.capabilities(chat)
     except (DatabaseError, InterfaceError):
         raise
-    except Exception as error:  # an account or adapter that is broken must not keep a run from ending; the sender tells
+    except Exception as error:  # a broken account or adapter must not keep a run from ending; the sender reports it
         logger.warning("%s cannot be used", destination.account, exc_info=error)
         return [Rendered(markdown, markdown)], Capabilities()
-
-
-def _notices(destination: Destination, key: str, markdown: str, session: Session | None, kind: str) -> list[Delivery]:
-    parts, capabilities = _render(markdown, destination)
-    return [
-        _row(
-            destination,
-            capabilities,
-            rendered,
-            f"{key}:{index}",
-            None,
-            session,
-            kind=kind,
-            part=index,
-            parts=len(parts),
-        )
-        for index, rendered in enumerate(parts)
-    ]
-
-
-def _row(
-    destination: Destination,
-    capabilities: Capabilities,
-    rendered: Rendered,
-    key: str,
-    run_id: UUID | None,
-    session: Session | None,
-    *,
-    kind: str,
-    part: int,
-    parts: int,
-) -> Delivery:
-    # By the database's clock, which also decides when it is due.
-    return Delivery(
-        dedupe_key=key,
-        account=destination.account,
-        session=session,
-        run_id=run_id,
-        ordering_key=destination.ordering_key,
-        target=destination.target.as_json(),
-        kind=kind,
-        part=part,
-        parts=parts,
-        text=rendered.text,
-        body=rendered.body,
-        filename=rendered.filename,
-        ready_at=Now(),
-        created_at=Now(),
-        expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),
-    )

@@ -1,4 +1,4 @@
-"""The preview of one run: typing at first, then the text so far, as its platform allows."""
+"""The preview of one run in a chat: a typing indicator first, then the text so far, as its platform allows."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError,
 from sessions_app.channels.messages import Outgoing, Rendered
 from sessions_app.channels.outbound import outbox, transitions
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.outbound.sender import outgoing_of
 from sessions_app.channels.rendering.renderer import close_open_marks, latest
 from sessions_app.conversation.citations import unnumbered
@@ -29,85 +29,85 @@ _AGAIN_SECONDS = 1.0
 
 
 class RunText:
-    """All that a run has said so far, step by step. Pure."""
+    """The text of a run so far, from its live events."""
 
     def __init__(self, run_id: UUID) -> None:
         self._run_id = run_id
         self._steps: dict[int, str] = {}
-        self._asks: set[str] = set()
+        self._requests: set[str] = set()  # open approval and input requests
         self.is_over = False
 
-    def see(self, fact: SessionEvent) -> bool:
-        """Take a fact in; whether anything changed."""
-        if fact.run_id != self._run_id:
+    def apply(self, event: SessionEvent) -> bool:
+        """Apply an event. Returns whether anything may have changed."""
+        if event.run_id != self._run_id:
             return False
-        step = fact.step or 0
-        if fact.type == TEXT_DELTA.name:
-            said = self._steps.get(step, "")
-            self._steps[step] = said[: fact.payload["offset"]] + fact.payload["text"]
-        elif fact.type == SNAPSHOT.name:
-            self._steps[step] = fact.payload["text"]
-        elif fact.type == MESSAGE_RESET.name:
-            self._steps[step] = ""
-        elif fact.type == APPROVAL_REQUESTED.name:
-            self._asks.add(fact.payload["approval_id"])
-        elif fact.type == APPROVAL_DECIDED.name:
-            self._asks.discard(fact.payload["approval_id"])
-        elif fact.type == INPUT_REQUESTED.name:
-            self._asks.add(fact.payload["execution_id"])
-        elif fact.type in (TOOL_COMPLETED.name, TOOL_FAILED.name):
-            self._asks.discard(fact.payload["execution_id"])
-        elif fact.type in RUN_ENDS:
-            self.is_over = True
-        else:
-            return False
+        step = event.step or 0
+        match event.type:
+            case TEXT_DELTA.name:
+                self._steps[step] = self._steps.get(step, "")[: event.payload["offset"]] + event.payload["text"]
+            case SNAPSHOT.name:
+                self._steps[step] = event.payload["text"]
+            case MESSAGE_RESET.name:
+                self._steps[step] = ""
+            case APPROVAL_REQUESTED.name:
+                self._requests.add(event.payload["approval_id"])
+            case APPROVAL_DECIDED.name:
+                self._requests.discard(event.payload["approval_id"])
+            case INPUT_REQUESTED.name:
+                self._requests.add(event.payload["execution_id"])
+            case TOOL_COMPLETED.name | TOOL_FAILED.name:
+                self._requests.discard(event.payload["execution_id"])
+            case event_type if event_type in RUN_ENDS:
+                self.is_over = True
+            case _:
+                return False
         return True
 
     @property
     def waits_for_person(self) -> bool:
-        """Nothing is being written then, perhaps for long."""
-        return bool(self._asks)
+        """Whether the run writes nothing until a person has decided or answered."""
+        return bool(self._requests)
 
     @property
     def text(self) -> str:
-        return unnumbered("\n\n".join(said.strip() for _, said in sorted(self._steps.items()) if said.strip()))
+        return unnumbered("\n\n".join(text.strip() for _, text in sorted(self._steps.items()) if text.strip()))
 
 
 class Preview:
-    """One run in one chat. row: the delivery in whose place it is shown, where it is a message of its own."""
+    """The preview of one run in one chat."""
 
     def __init__(
         self,
         owner: UUID,
-        pacing: Pacing,
+        limiter: RateLimiter,
         adapter: ChannelAdapter,
         destination: Destination,
         session: Session,
         run_id: UUID,
     ) -> None:
-        self._owner, self._pacing, self._adapter = owner, pacing, adapter
+        self._owner, self._limiter, self._adapter = owner, limiter, adapter
         self._destination, self._session, self._run_id = destination, session, run_id
         self._capabilities = adapter.capabilities(destination.target.chat)
         self._drafts, self._types = self._capabilities.drafts, self._capabilities.typing
-        self.is_refused = False  # by the platform: it is not to be asked again for this run
+        self.is_refused = False  # by the platform: it gets no more previews of this run
         self._text = RunText(run_id)
         self._changed, self._over = asyncio.Event(), asyncio.Event()
-        self._row: Delivery | None = None
+        self._row: Delivery | None = None  # in whose place the preview is shown, if it is a message
         self._opening: asyncio.Task[Delivery | None] | None = None
         self._last = ""
         self._shown_at = self._typed_at = float("-inf")
 
     async def run(self, cursor: str) -> None:
-        """Until the run is over or the platform wants no more. cursor: before the run's first event."""
+        """Show the run until it ends or the platform refuses. cursor: before the run's first event."""
         watching = asyncio.create_task(self._watch(cursor))
         try:
             while not self._over.is_set() and (self._types or self._drafts != "none"):
                 self._changed.clear()
                 pause = await self._show()
                 if pause:
-                    await _rest(self._over, pause)
+                    await _wait(self._over, pause)
                 else:
-                    await _rest(self._changed, self._lasts_seconds())
+                    await _wait(self._changed, self._shown_seconds())
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -115,7 +115,7 @@ class Preview:
                 releasing = asyncio.create_task(self._release(self._opening))
                 try:
                     await asyncio.shield(releasing)
-                except asyncio.CancelledError:  # the process ends just then
+                except asyncio.CancelledError:  # the process is ending
                     await releasing
                     raise
 
@@ -129,8 +129,8 @@ class Preview:
                 async with Viewer(self._session.id, cursor) as viewer:
                     async for frame in viewer.frames():
                         cursor = frame[-1].cursor
-                        for fact in frame:
-                            if self._text.see(fact):
+                        for event in frame:
+                            if self._text.apply(event):
                                 self._changed.set()
                         if self._text.is_over:
                             return
@@ -144,8 +144,8 @@ class Preview:
     def _shows_text(self) -> bool:
         return self._drafts != "none" and bool(self._text.text)
 
-    def _lasts_seconds(self) -> float | None:
-        """How long what is shown stays by itself; None: for ever, or as long as it may."""
+    def _shown_seconds(self) -> float | None:
+        """Return the seconds until the platform removes what is shown, None if it does not."""
         if self._text.waits_for_person:
             return None
         if self._types and not self._shows_text:
@@ -153,7 +153,7 @@ class Preview:
         return self._capabilities.draft_keep_seconds if self._last else None
 
     async def _show(self) -> float | None:
-        """Show what there is; the seconds to be silent then. A platform that refuses is not asked again."""
+        """Show the current state. Returns the seconds to pause, if any. After a refusal, nothing more is shown."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
                 if self._text.waits_for_person:
@@ -165,14 +165,16 @@ class Preview:
                     await self._adapter.typing(self._destination.target)
                 return None
         except SendError as error:
-            if error.fate is SendCertainty.NOT_SENT:
+            if error.certainty is SendCertainty.NOT_SENT:
                 seconds = error.retry_after_seconds or max(self._capabilities.draft_seconds * 4, 1.0)
                 if error.retry_after_seconds:
-                    self._pacing.hold(self._chat, seconds, whole_account=error.slows_account)
+                    self._limiter.hold(self._chat, seconds, whole_account=error.slows_account)
                 return seconds
-            logger.info("%s shows no more of run %s: %s", self._destination.account, self._run_id, error.message)
+            logger.info(
+                "%s shows no further previews of run %s: %s", self._destination.account, self._run_id, error.message
+            )
         except (TimeoutError, Unsupported):
-            logger.info("%s shows no more of run %s", self._destination.account, self._run_id)
+            logger.info("%s shows no further previews of run %s", self._destination.account, self._run_id)
         self._drafts, self._types, self.is_refused = "none", False, True
         return None
 
@@ -183,12 +185,14 @@ class Preview:
         if not rendered.text or (rendered.body == self._last and not is_stale):
             return None
         if self._drafts == "native":
-            if wait := self._pacing.take_preview(self._chat, self._capabilities):
+            if wait := self._limiter.take_preview(self._chat, self._capabilities):
                 return wait
             await self._adapter.draft(self._outgoing(rendered), outbox.draft_id_of(self._run_id))
         elif self._row is None and await in_db(outbox.is_ordering_key_busy, self._destination.ordering_key):
-            return self._capabilities.draft_seconds  # an earlier answer has yet to go out: ours would stand above it
-        elif wait := self._pacing.take_preview(self._chat, self._capabilities):
+            return (
+                self._capabilities.draft_seconds
+            )  # an earlier answer is still to be sent: the preview would stand above it
+        elif wait := self._limiter.take_preview(self._chat, self._capabilities):
             return wait
         elif not await self._write(rendered):
             self._drafts, self._types = "none", False
@@ -197,7 +201,7 @@ class Preview:
         return self._capabilities.draft_seconds
 
     def _rendered(self) -> Rendered:
-        """A preview that vanishes shows where the text has got to; a message shows what it will hold in the end."""
+        """Return the end of the text for a native preview, its beginning for a message that is edited."""
         text, enough = self._text.text, 2 * self._capabilities.max_text
         near = latest(text, enough) if self._drafts == "native" else text[:enough]
         parts = self._adapter.render(close_open_marks(near), self._destination.target.chat)
@@ -205,11 +209,11 @@ class Preview:
         return texts[-1] if self._drafts == "native" else texts[0]
 
     async def _write(self, rendered: Rendered) -> bool:
-        """Into our message there, sent now if there is none. False: another process shows this run."""
+        """Edit the text into the preview's message, or send one. Returns False if another process shows this run."""
         if self._row is None:
             opening = in_db(outbox.open_draft, self._destination, self._session, self._run_id, self._owner)
             self._opening = asyncio.create_task(opening)
-            self._row = await asyncio.shield(self._opening)  # it goes on when this takes too long
+            self._row = await asyncio.shield(self._opening)  # continues if this call times out
             if self._row is None:
                 return False
         message = outgoing_of(self._row, rendered)
@@ -221,10 +225,10 @@ class Preview:
         return True
 
     async def _release(self, opening: asyncio.Task[Delivery | None]) -> None:
-        """Whatever broke off: as long as the row is ours, nothing goes out there."""
+        """Release the delivery, whatever failed: as long as it is claimed, nothing is sent under its ordering key."""
         with suppress(Exception):
             if await opening is None:
-                return  # it is another's
+                return
         key = outbox.draft_key(self._destination, self._run_id)
         shown_id = self._row.provider_message_id if self._row else ""
         while not await retry_until_stored(transitions.release_draft, key, self._owner, shown_id):
@@ -244,7 +248,7 @@ class Preview:
         )
 
 
-async def _rest(event: asyncio.Event, seconds: float | None) -> None:
+async def _wait(event: asyncio.Event, seconds: float | None) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

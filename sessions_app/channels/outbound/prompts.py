@@ -1,6 +1,7 @@
-"""Requests for approval in chats: asked where the message came from, and closed with the outcome.
+"""Approval requests in chats: sent to the chat that the message came from, and closed with the outcome.
 
-The rows are the truth: the sweep asks what was not asked yet and closes whatever was decided elsewhere.
+The rows of approvals are the state: the sweep sends prompts that were not sent yet, and closes those of requests that
+were decided elsewhere.
 """
 
 from uuid import UUID
@@ -21,56 +22,57 @@ from tools_app import selectors as tools
 from tools_app.executions import preview
 from tools_app.types import ApprovalStatus, ApprovalView
 
-# What a prompt needs beside the arguments, and the most of those that it shows.
+# Characters of a prompt beside the arguments, and the most and fewest of the arguments that it shows.
 _FRAME, _MOST_ROOM, _LEAST_ROOM = 900, 2500, 200
 
 
 def sweep() -> None:
-    """One pass: ask what waits for a decision, close what does not wait any more. What waits and was asked costs
-    nothing, however much it is."""
+    """Do one pass: send the prompts of pending requests, close those of decided ones."""
     waiting = tools.pending_approvals()
-    unasked = waiting.filter(
+    unsent = waiting.filter(
         outbox.may_be_reached("execution__session_id"), ~Exists(Delivery.objects.filter(approval_id=OuterRef("pk")))
     )
-    fresh = [tools.approval_view(row) for row in unasked.select_related("execution").order_by("expires_at")]
+    fresh = [tools.approval_view(row) for row in unsent.select_related("execution").order_by("expires_at")]
     sessions = outbox.sessions_of_channels(approval.session_id for approval in fresh)
     for approval in fresh:
         if session := sessions.get(approval.session_id):
-            _ask(approval, session)
+            _send(approval, session)
     over = _open_prompts().exclude(Exists(waiting.filter(pk=OuterRef("approval_id"))))
     for approval_id in {shown for shown in over.values_list("approval_id", flat=True) if shown}:
         try:
             close(tools.get_approval(approval_id))
-        except NotFound:  # its record has served its time
+        except NotFound:  # retention has deleted its record
             Delivery.objects.filter(approval_id=approval_id).update(approval_id=None)
 
 
 def close(approval: ApprovalView) -> None:
-    """Put the outcome in place of the prompt, wherever it was shown. One that is being sent just now is left to the
-    sweep. Doing it twice does no harm."""
+    """Replace the prompts of a decided request by its outcome. Idempotent. Owns its transactions.
+
+    A prompt that is being sent at the moment is left to the sweep.
+    """
     if approval.status is ApprovalStatus.PENDING:
         return
     rows = _open_prompts().filter(approval_id=approval.id).exclude(status="sending")
     for row in rows.select_related("account", "session"):
         with transaction.atomic():
-            still = Delivery.objects.filter(pk=row.pk, approval_id=approval.id, status=row.status)
-            if not still.update(approval_id=None):
+            unchanged = Delivery.objects.filter(pk=row.pk, approval_id=approval.id, status=row.status)
+            if not unchanged.update(approval_id=None):
                 continue
             if row.status == "sent":
                 name = name_of(approval.decided_by, approval.session_id)
                 destination = Destination(row.account, Target.from_json(row.target))
                 outbox.plan_outcome(row, destination, prompt_text.answered(approval, name))
             elif row.status == "pending":
-                transitions.give_up(row, None, "expired", "It was decided before it was asked.")
+                transitions.give_up(row, None, "expired", "It was decided before the prompt was sent.")
 
 
-def was_asked_in(approval_id: UUID, account_id: UUID, chat_id: str) -> bool:
-    """Whether the request was shown in that chat."""
-    asked = Delivery.objects.filter(dedupe_key=f"approval:{approval_id}:0", account_id=account_id).first()
-    return asked is not None and asked.target["chat"] == chat_id
+def was_sent_to(approval_id: UUID, account_id: UUID, chat_id: str) -> bool:
+    """Return whether the request's prompt was sent to that chat."""
+    prompt = Delivery.objects.filter(dedupe_key=f"approval:{approval_id}:0", account_id=account_id).first()
+    return prompt is not None and prompt.target["chat"] == chat_id
 
 
-def _ask(approval: ApprovalView, session: Session) -> None:
+def _send(approval: ApprovalView, session: Session) -> None:
     destination = outbox.find_destination(session, approval.run_id)
     if destination is None or not destination.account.is_enabled:
         return
@@ -96,7 +98,7 @@ def _capabilities_of(destination: Destination) -> Capabilities:
         return accounts.pure.get(destination.account).capabilities(destination.target.chat)
     except (DatabaseError, InterfaceError):
         raise
-    except Exception:  # the sender tells what is wrong with the account or its adapter
+    except Exception:  # the sender reports a broken account or adapter
         return Capabilities()
 
 

@@ -1,6 +1,6 @@
-"""Questions of agents to their people in chats: sent where the message came from, answered by whatever comes next.
+"""Questions of agents in chats: sent to the chat that the message came from, answered by the next message there.
 
-The rows are the truth: the sweep sends what was not sent yet.
+The rows of open questions are the state: the sweep sends those that were not sent yet.
 """
 
 from uuid import UUID
@@ -14,7 +14,7 @@ from tools_app.types import InputView
 
 
 def sweep() -> None:
-    """One pass: send the questions that wait for an answer, each once."""
+    """Do one pass: send each open question once."""
     waiting = tools.pending_questions().filter(outbox.may_be_reached("session_id"))
     keys = {_key(request_id): request_id for request_id in waiting.values_list("pk", flat=True)}
     if not keys:
@@ -24,24 +24,24 @@ def sweep() -> None:
     fresh = [
         tools.input_view(row) for row in waiting.filter(pk__in=[keys[key] for key in unsent]).order_by("expires_at")
     ]
-    sessions = outbox.sessions_of_channels(asked.session_id for asked in fresh)
-    for asked in fresh:
-        if session := sessions.get(asked.session_id):
-            _send(_key(asked.id), asked, session)
+    sessions = outbox.sessions_of_channels(question.session_id for question in fresh)
+    for question in fresh:
+        if session := sessions.get(question.session_id):
+            _send(_key(question.id), question, session)
 
 
-def text_of(asked: InputView) -> str:
-    """The question as Markdown; its options numbered, so that a number is an answer."""
-    options = [f"{number}. {option.strip()}" for number, option in enumerate(asked.question.options, start=1)]
-    return "\n\n".join(part for part in (asked.question.text.strip(), "\n".join(options)) if part)
+def text_of(request: InputView) -> str:
+    """Return the question as Markdown. Its options are numbered, so that a number can be the answer."""
+    options = [f"{number}. {option.strip()}" for number, option in enumerate(request.question.options, start=1)]
+    return "\n\n".join(part for part in (request.question.text.strip(), "\n".join(options)) if part)
 
 
-def _send(key: str, asked: InputView, session: Session) -> None:
-    destination = outbox.find_destination(session, asked.run_id)
+def _send(key: str, request: InputView, session: Session) -> None:
+    destination = outbox.find_destination(session, request.run_id)
     if destination is None or not destination.account.is_enabled:
         return
     with transaction.atomic():
-        outbox.plan_notice(destination, key, text_of(asked), session=session)
+        outbox.plan_notice(destination, key, text_of(request), session=session)
 
 
 def _key(request_id: UUID) -> str:

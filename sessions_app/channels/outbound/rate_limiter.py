@@ -1,6 +1,6 @@
-"""How fast this process may talk to a platform: a token bucket an account, a pause between messages a chat. Pure.
+"""Rate limits towards platforms: a token bucket for each account, a pause between the messages of each chat. Pure.
 
-Other processes have their own; where that is too much together, the platform says so and its wait is kept.
+Each process has its own. If together they are too fast, the platform answers with a wait, which is kept.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from uuid import UUID
 
 from sessions_app.channels.messages import Capabilities
 
-# More than this many messages into a chat in a minute, and nobody there wrote one: two machines talk to each other.
+# More messages than this into a chat within a minute, without one by a person, count as a message loop.
 LOOP_MESSAGES, LOOP_SECONDS = 20, 60.0
-# So many chats of an account told to wait within so short a time, and it is the account that is too fast.
+# If this many chats of an account get a wait within this time, the whole account waits.
 _CHATS_HELD, _HELD_WITHIN_SECONDS = 3, 10.0
-# A platform that asks for more is asked again then: it may have been mistaken, and been set right since.
+# A longer wait is cut to this: it may be a mistake of the platform that is corrected by then.
 _LONGEST_HOLD_SECONDS = 3600.0
 _MOST_CHATS = 10_000
 
@@ -37,29 +37,31 @@ class _ChatPace:
     sent: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_MESSAGES + 1))
 
 
-class Pacing:
+class RateLimiter:
+    """The limits of one process. clock: seconds, monotonic."""
+
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._accounts: dict[UUID, _AccountPace] = {}
         self._chats: dict[ChatKey, _ChatPace] = {}
 
     def take(self, chat: ChatKey, capabilities: Capabilities) -> float:
-        """0 when a message may go to the chat now, which then counts as sent; else the seconds to wait."""
+        """Charge a message to the limits and return 0.0, or return the seconds to wait and charge nothing."""
         return self._take(chat, capabilities, reserve=0.0, is_message=True)
 
     def take_preview(self, chat: ChatKey, capabilities: Capabilities) -> float:
-        """The same for a preview. Half of what the account may send stays free for messages."""
+        """Do the same for a preview. Half of the account's rate stays reserved for messages."""
         reserve = capabilities.account_rate / 2
         return self._take(chat, capabilities, reserve=reserve, is_message=capabilities.drafts == "edit")
 
     def account_wait(self, account: UUID, capabilities: Capabilities) -> float:
-        """The seconds until the account may send anything at all."""
+        """Return the seconds until the account may send anything."""
         now = self._clock()
         return self._wait(self._account(account, capabilities.account_rate, now), capabilities, 0.0, now)
 
     def hold(self, chat: ChatKey, seconds: float, *, whole_account: bool = False) -> None:
-        """The platform wants to be left alone that long: by the chat or, if it says so to several, by the account. An
-        hour at most."""
+        """Keep a wait that the platform asked for, of at most an hour. It is the chat's; the whole account's if the
+        platform says so or asks for it in several chats."""
         now, (account_id, chat_id), seconds = self._clock(), chat, min(seconds, _LONGEST_HOLD_SECONDS)
         pace = self._chat(chat)
         pace.held_until = max(pace.held_until, now + seconds)
@@ -86,7 +88,7 @@ class Pacing:
         return max(account.free_at - now, missing / capabilities.account_rate, 0.0)
 
     def is_looping(self, chat: ChatKey) -> bool:
-        """Count a message, and tell whether there were too many of late for people to have asked for them."""
+        """Count a message; return whether the chat had too many recently for people to have caused them."""
         now, sent = self._clock(), self._chat(chat).sent
         sent.append(now)
         return len(sent) > LOOP_MESSAGES and sent[0] > now - LOOP_SECONDS

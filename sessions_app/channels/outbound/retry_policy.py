@@ -1,4 +1,4 @@
-"""What becomes of a message that could not be sent. Pure."""
+"""The retry policy: the next status of a delivery that could not be sent. Pure."""
 
 import random
 from dataclasses import dataclass
@@ -11,48 +11,56 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
+class FailedTry:
+    """A try that failed.
+
+    tries: made so far, this one included.
+    is_repeatable: sending the message twice is harmless.
+    retry_after_seconds: the pause that the platform asked for.
+    """
+
+    certainty: SendCertainty
+    tries: int
+    failed_at: datetime
+    expires_at: datetime
+    is_repeatable: bool = False
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """status: pending (again in `seconds`), failed, unknown or expired."""
+    """status: pending (retry in `seconds`), failed, unknown or expired."""
 
     status: str
     seconds: float = 0.0
 
 
-def decide(
-    fate: SendCertainty,
-    capabilities: Capabilities,
-    *,
-    tries: int,
-    is_repeatable: bool,
-    retry_after_seconds: float | None,
-    now: datetime,
-    expires_at: datetime,
-    chance: float | None = None,
-) -> Verdict:
-    """tries: made so far, this one included; is_repeatable: sending it twice does no harm; chance: 0 to 1, for tests.
+def decide(failed: FailedTry, capabilities: Capabilities, *, chance: float | None = None) -> Verdict:
+    """Return the verdict on a failed try. chance: 0 to 1 instead of a random number, for tests.
 
-    Again goes only what certainly did not arrive, or may arrive twice; within its lifetime.
+    Only what certainly did not arrive, or may arrive twice, is sent again, within its lifetime.
     """
-    if fate is SendCertainty.REFUSED:
+    if failed.certainty is SendCertainty.REFUSED:
         return Verdict("failed")
-    if fate is SendCertainty.UNKNOWN and not is_repeatable:
+    if failed.certainty is SendCertainty.UNKNOWN and not failed.is_repeatable:
         return Verdict("unknown")
-    if capabilities.retries and tries > len(capabilities.retries):
+    if capabilities.retries and failed.tries > len(capabilities.retries):
         return Verdict("failed")
-    seconds = _pause(capabilities, tries, chance)
-    if retry_after_seconds:  # "at once" is no wait: a platform that says so each time would be asked without a pause
-        seconds = max(retry_after_seconds, seconds if capabilities.retries else 0.0)
-    if now + timedelta(seconds=seconds) >= expires_at:
+    seconds = _pause(capabilities, failed.tries, chance)
+    if failed.retry_after_seconds:  # 0 is ignored: a platform that always asks for it would be called without a pause
+        seconds = max(failed.retry_after_seconds, seconds if capabilities.retries else 0.0)
+    if failed.failed_at + timedelta(seconds=seconds) >= failed.expires_at:
         return Verdict("expired")
     return Verdict("pending", seconds)
 
 
 def may_repeat(capabilities: Capabilities, *, shown_id: str, filename: str) -> bool:
-    """Whether sending it twice does no harm: the platform drops doubles, or it goes into the message of that id."""
+    """Return whether sending a message twice is harmless: receivers drop duplicates, or it is an edit of shown_id."""
     return capabilities.can_repeat or bool(capabilities.edit_sent and shown_id and not filename)
 
 
 def _pause(capabilities: Capabilities, tries: int, chance: float | None) -> float:
+    """Return the channel's own pause, or exponential back-off with jitter, in seconds."""
     if capabilities.retries:
         return capabilities.retries[tries - 1]
     spread = random.random() if chance is None else chance  # noqa: S311 - spreads load, guards nothing

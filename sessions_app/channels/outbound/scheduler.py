@@ -1,4 +1,4 @@
-"""Chooses what goes out now. Who has to wait, a chat or a whole account, hides nothing that others could send."""
+"""The scheduler of deliveries. A chat or an account that has to wait does not hold up the others."""
 
 import asyncio
 from collections import Counter
@@ -12,31 +12,36 @@ from audit_app.kernel.database import in_db
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.messages import Target
 from sessions_app.channels.outbound import transitions
-from sessions_app.channels.outbound.rate_limiter import ChatKey, Pacing
+from sessions_app.channels.outbound.rate_limiter import ChatKey, RateLimiter
 from sessions_app.models import Delivery
 
-# So many messages at once, and so many of them of one account: one that is slow must not keep the others waiting.
+# Concurrent sends, and those of one account: a slow one must not hold up the others.
 _MOST_AT_ONCE, _MOST_OF_ACCOUNT = 100, 25
 _LOOK_AT = 200
 
 
-class Chooser:
-    """wake: has the sender look again; called once for whatever is told to wait, when that is over."""
+class Scheduler:
+    """Chooses the deliveries to send now. notify: called when a wait ends, so that the sender looks again."""
 
     def __init__(
-        self, adapters: Adapters, pacing: Pacing, wake: Callable[[], None], *, clock: Callable[[], float] = monotonic
+        self,
+        adapters: Adapters,
+        limiter: RateLimiter,
+        notify: Callable[[], None],
+        *,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._adapters = adapters
-        self._pacing = pacing
-        self._wake = wake
+        self._limiter = limiter
+        self._notify = notify
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[ChatKey, float] = {}  # chats that must not be written to yet, and until when
+        self._waiting: dict[ChatKey, float] = {}  # until when each chat has to wait
 
     async def find_ready(self, sending: Collection[str], busy: Mapping[UUID, int]) -> list[Delivery]:
-        """What may go out now, at most as much as there is room for; it counts as sent from here on.
+        """Return the deliveries to send now, at most as many as may be sent at once. They are charged to the limits.
 
-        sending: the lanes in which something is being sent; busy: how much of each account.
+        sending: the ordering keys of sends under way. busy: the number of those of each account.
         """
         ready: dict[str, Delivery] = {}
         counts = Counter(busy)
@@ -60,23 +65,23 @@ class Chooser:
                 return list(ready.values())
 
     def _may_send(self, row: Delivery, full: set[UUID]) -> bool:
-        """full: takes the account in when it is the account that has to wait."""
+        """Return whether a delivery may be sent now. Adds its account to `full` if the whole account has to wait."""
         target = Target.from_json(row.target)
         try:
             capabilities = self._adapters.get(row.account).capabilities(target.chat)
         except (DatabaseError, InterfaceError):
             raise
-        except Exception:  # of whatever kind: one account must not keep the others from sending
-            return True  # so that it is put off, and told
+        except Exception:  # a broken account or adapter must not keep the others from sending
+            return True  # the sender postpones it and reports the error
         if target.press_id:
-            return True  # platforms do not count what answers a press
+            return True  # replies to button presses do not count against the platforms' limits
         chat = (row.account_id, target.chat.id)
         if chat in self._waiting:
             return False
-        wait = self._pacing.take(chat, capabilities)
+        wait = self._limiter.take(chat, capabilities)
         if wait:
-            self._loop.call_later(wait, self._wake)
-            if self._pacing.account_wait(row.account_id, capabilities):
+            self._loop.call_later(wait, self._notify)
+            if self._limiter.account_wait(row.account_id, capabilities):
                 full.add(row.account_id)
             else:
                 self._waiting[chat] = self._clock() + wait

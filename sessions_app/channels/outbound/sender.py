@@ -1,6 +1,7 @@
-"""Sends what is due, from one event loop: one message at a time in each lane, many lanes at once.
+"""The sender of due deliveries, on one event loop: one at a time for each ordering key, many keys at once.
 
-It holds nothing that is not in the database. Dying in mid-send leaves the message in doubt, which the reaper tells.
+It holds no state that is not in the database. If the process dies while it sends, the sweeper decides what becomes of
+the delivery.
 """
 
 import asyncio
@@ -21,11 +22,11 @@ from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
-from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import chat_migration, transitions
-from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, Pacing
-from sessions_app.channels.outbound.retry_policy import decide, may_repeat
-from sessions_app.channels.outbound.scheduler import Chooser
+from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimiter
+from sessions_app.channels.outbound.retry_policy import FailedTry, decide, may_repeat
+from sessions_app.channels.outbound.scheduler import Scheduler
 from sessions_app.models import Delivery
 
 logger = logging.getLogger(__name__)
@@ -40,52 +41,52 @@ _UNUSABLE_SECONDS = 60.0
 
 
 class _TakenOver(Exception):
-    """This process stood still, and another has gone on with the message."""
+    """The delivery belongs to another process now: this one was taken for dead."""
 
 
 class Sender:
-    """adapters, pacing: shared with what shows previews on the same loop."""
+    """Sends deliveries until cancelled. adapters, limiter: shared with the previews of the same loop."""
 
-    def __init__(self, owner: UUID, adapters: Adapters, pacing: Pacing) -> None:
+    def __init__(self, owner: UUID, adapters: Adapters, limiter: RateLimiter) -> None:
         self._owner = owner
         self._adapters = adapters
-        self._pacing = pacing
+        self._limiter = limiter
         self._loop = asyncio.get_running_loop()
-        self._woken = asyncio.Event()
-        self._chooser = Chooser(adapters, pacing, self._woken.set)
+        self._nudged = asyncio.Event()
+        self._scheduler = Scheduler(adapters, limiter, self._nudged.set)
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[UUID] = Counter()
         self._noted: dict[UUID, float] = {}
 
     async def run(self) -> None:
-        """Until cancelled. What is being sent then goes on."""
-        bell.listen(self.ring)
+        """Send until cancelled. Sends under way continue; see `aclose`."""
+        delivery_nudge.subscribe(self.notify)
         try:
             while True:
                 try:
                     await self._send_due()
                     await self._adapters.close_replaced(_CLOSE_SECONDS)
                 except Exception:
-                    logger.exception("looking for what is to be sent failed; again in a moment")
+                    logger.exception("cannot look for due deliveries; retrying")
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_POLL_SECONDS):
-                        await self._woken.wait()
-                self._woken.clear()
+                        await self._nudged.wait()
+                self._nudged.clear()
         finally:
-            bell.unsubscribe(self.ring)
+            delivery_nudge.unsubscribe(self.notify)
 
     async def aclose(self) -> None:
-        """Wait for what is still being sent, however slow the platforms are: cut off, it would be in doubt."""
+        """Wait for the sends under way, however slow the platforms are: if cut off, their outcome would be unknown."""
         if self._sending:
             await asyncio.wait(self._sending.values())
 
-    def ring(self) -> None:
-        """There may be something to send. From any thread."""
+    def notify(self) -> None:
+        """Look for due deliveries now. May be called from any thread."""
         with suppress(RuntimeError):  # the loop has just ended
-            self._loop.call_soon_threadsafe(self._woken.set)
+            self._loop.call_soon_threadsafe(self._nudged.set)
 
     async def _send_due(self) -> None:
-        ready = await self._chooser.find_ready(self._sending, self._busy)
+        ready = await self._scheduler.find_ready(self._sending, self._busy)
         claimed = await self._claim(ready) if ready else set()
         for row in ready:
             if row.pk in claimed:
@@ -99,7 +100,7 @@ class Sender:
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # It is claimed all the same, and nobody sends it: left so, it would be in doubt.
+            # The claim is stored all the same. Left so, its deliveries would count as interrupted sends.
             with suppress(Exception):
                 await retry_until_stored(transitions.unclaim, await claiming, self._owner)
             raise
@@ -107,18 +108,18 @@ class Sender:
     def _end(self, ordering_key: str, account_id: UUID, task: asyncio.Task[None]) -> None:
         del self._sending[ordering_key]
         self._busy[account_id] -= 1
-        self._woken.set()
+        self._nudged.set()
 
     async def _carry(self, row: Delivery) -> None:
-        """Send it and store what became of it, whatever breaks: nothing else goes out in its lane until then."""
+        """Send a delivery and store the outcome, whatever fails: others of its ordering key wait for that."""
         try:
             await self._send(row)
         except _TakenOver:
             logger.warning("delivery %s was taken over by another process", row.pk)
         except Exception as error:
-            logger.exception("what became of delivery %s could not be stored", row.pk)
-            told = f"What became of it could not be stored ({type(error).__name__})."
-            await retry_until_stored(transitions.give_up, row, self._owner, "unknown", told)
+            logger.exception("the outcome of delivery %s could not be stored", row.pk)
+            problem = f"Its outcome could not be stored ({type(error).__name__})."
+            await retry_until_stored(transitions.give_up, row, self._owner, "unknown", problem)
 
     async def _send(self, row: Delivery) -> None:
         try:
@@ -136,10 +137,9 @@ class Sender:
         except _TakenOver:
             raise
         except Exception as error:
-            logger.exception("sending delivery %s broke off", row.pk)
-            await self._after_error(
-                row, can, SendError(f"Sending broke off ({type(error).__name__}).", SendCertainty.UNKNOWN)
-            )
+            logger.exception("sending delivery %s failed", row.pk)
+            unknown = SendError(f"Sending failed ({type(error).__name__}).", SendCertainty.UNKNOWN)
+            await self._after_error(row, can, unknown)
         else:
             message_id = message_id[:_LONGEST_ID]
             if not await retry_until_stored(transitions.mark_sent, row, self._owner, message_id):
@@ -147,15 +147,17 @@ class Sender:
             await self._note_sent(row)
 
     async def _put_off(self, row: Delivery, error: Exception) -> None:
-        """The account cannot be used as it is stored, or its adapter breaks: what is to go out waits until an operator
-        has set that right, or it expires."""
-        told = error.message if isinstance(error, AppError) else f"The channel cannot be used ({type(error).__name__})."
-        logger.error("%s: %s", row.account, told, exc_info=None if isinstance(error, AppError) else error)
-        await retry_until_stored(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, told, is_try=False)
-        await retry_until_stored(accounts.note_error, row.account, told)
+        """Postpone a delivery whose account is misconfigured or whose adapter fails, until it is mended or expires."""
+        if isinstance(error, AppError):
+            problem, cause = error.message, None
+        else:
+            problem, cause = f"The channel cannot be used ({type(error).__name__}).", error
+        logger.error("%s: %s", row.account, problem, exc_info=cause)
+        await retry_until_stored(transitions.put_back, row, self._owner, _UNUSABLE_SECONDS, problem, is_try=False)
+        await retry_until_stored(accounts.note_error, row.account, problem)
 
     async def _note_sent(self, row: Delivery) -> None:
-        """For the operator's view. Seldom, so that it costs busy accounts nothing."""
+        """Store the time for the operator, at most every 30 seconds an account."""
         now = self._loop.time()
         if now - self._noted.get(row.account_id, float("-inf")) >= _NOTED_SECONDS:
             self._noted[row.account_id] = now
@@ -167,26 +169,25 @@ class Sender:
         is_counted = not message.target.press_id and row.tries == 1
         if (
             is_counted
-            and self._pacing.is_looping(chat)
+            and self._limiter.is_looping(chat)
             and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS)
         ):
-            logger.error("%s: too many messages into one chat that nobody answers; it is stopped", row.account)
-            raise SendError(
-                "Too many messages into a chat where nobody writes: it looks like a loop.", SendCertainty.REFUSED
-            )
+            logger.error("%s: too many messages into one chat in which no person writes; refused", row.account)
+            problem = "Too many messages into a chat in which no person writes: this looks like a message loop."
+            raise SendError(problem, SendCertainty.REFUSED)
         return await self._edit_or_send(adapter, can, message, row)
 
     async def _edit_or_send(self, adapter: ChannelAdapter, can: Capabilities, message: Outgoing, row: Delivery) -> str:
-        """Into the message that shows the preview; as a new one when that is gone, or cannot hold it."""
+        """Edit the message that shows the preview; send a new one if it is gone or cannot hold the text."""
         shown_id = row.provider_message_id
         if shown_id and can.edit_sent and not message.rendered.filename:
             try:
                 await _in_time(adapter.edit(message, shown_id), can)
                 return shown_id
             except SendError as error:
-                if error.fate is not SendCertainty.REFUSED or error.ends_account or error.moved_to:
+                if error.certainty is not SendCertainty.REFUSED or error.ends_account or error.moved_to:
                     raise
-                logger.info("a preview can no longer be edited (%s); the answer goes out anew", error.message)
+                logger.info("a preview cannot be edited (%s); the answer is sent as a new message", error.message)
             row.provider_message_id = ""
             if not await retry_until_stored(transitions.forget_shown, row, self._owner):
                 raise _TakenOver
@@ -200,20 +201,15 @@ class Sender:
             return
         if error.retry_after_seconds:
             chat = (row.account_id, target.chat.id)
-            self._pacing.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
-        verdict = decide(
-            error.fate,
-            can,
-            tries=row.tries,
-            now=timezone.now(),
-            expires_at=row.expires_at,
-            is_repeatable=may_repeat(can, shown_id=row.provider_message_id, filename=row.filename),
-            retry_after_seconds=error.retry_after_seconds,
-        )
+            self._limiter.hold(chat, error.retry_after_seconds, whole_account=error.slows_account)
+        is_repeatable = may_repeat(can, shown_id=row.provider_message_id, filename=row.filename)
+        now, pause = timezone.now(), error.retry_after_seconds
+        failed = FailedTry(error.certainty, row.tries, now, row.expires_at, is_repeatable, pause)
+        verdict = decide(failed, can)
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
         if verdict.status == "pending":
             await retry_until_stored(transitions.put_back, row, self._owner, verdict.seconds, error.message)
-            self._loop.call_later(verdict.seconds + 0.02, self._woken.set)
+            self._loop.call_later(verdict.seconds + 0.02, self._nudged.set)
         else:
             await retry_until_stored(transitions.give_up, row, self._owner, verdict.status, error.message)
         if error.ends_account:
@@ -223,7 +219,7 @@ class Sender:
 
 
 async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
-    """What the platform answers. Raises SendError when that takes too long."""
+    """Return the platform's answer. Raises SendError if it takes too long."""
     try:
         async with asyncio.timeout(capabilities.send_seconds + 5.0):
             return await call
@@ -232,7 +228,7 @@ async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
 
 
 def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
-    """What an adapter sends for a row. rendered: something else in its place, such as a preview."""
+    """Return the message of a delivery for its adapter. rendered: another text, such as a preview."""
     known: dict[str, Any] = {"session_key": row.session.key} if row.session else {}
     return Outgoing(
         key=f"msg_{row.dedupe_key.replace(':', '_')}",

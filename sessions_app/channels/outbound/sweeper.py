@@ -1,5 +1,4 @@
-"""The outbox's part of the reaper: what dead processes were sending, what nobody sent in time;
-and questions that wait to be asked or closed."""
+"""The outbox's part of the reaper: orphaned and expired deliveries, and prompts that wait to be sent or closed."""
 
 from datetime import timedelta
 
@@ -10,18 +9,18 @@ from django.utils import timezone
 from audit_app.liveness import Observer
 from sessions_app.channels import accounts
 from sessions_app.channels.messages import Target
-from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import prompts, question_prompts, transitions
 from sessions_app.channels.outbound.retry_policy import may_repeat
 from sessions_app.models import Delivery
 
 _AT_ONCE = 100
-# So long after an answer was stored a living process may still be busy with its preview.
+# After an answer was stored, a live process may still be busy with its preview for this long.
 _PREVIEW_GRACE = timedelta(seconds=30)
 
 
 def sweep(observer: Observer) -> None:
-    """One pass. Called about each second by every reaper; any number of processes may do it at once."""
+    """Do one pass. Called about once a second by every reaper; safe to run concurrently."""
     _free_dead(observer)
     _expire()
     prompts.sweep()
@@ -34,8 +33,8 @@ def _free_dead(observer: Observer) -> None:
     edge = timezone.now() - _PREVIEW_GRACE
     freed = False
     for row in owned:
-        is_forgotten = row.status == "pending" and row.ready_at < edge
-        if row.owner not in dead and not is_forgotten:
+        is_stale = row.status == "pending" and row.ready_at < edge
+        if row.owner not in dead and not is_stale:
             continue
         if row.status == "sending" and not _may_repeat(row):
             error = "The process that was sending it died."
@@ -44,7 +43,7 @@ def _free_dead(observer: Observer) -> None:
             with transaction.atomic():
                 freed = transitions.free(row) or freed
     if freed:
-        bell.send_now()
+        delivery_nudge.send_now()
 
 
 def _may_repeat(row: Delivery) -> bool:
@@ -52,7 +51,7 @@ def _may_repeat(row: Delivery) -> bool:
         capabilities = accounts.pure.get(row.account).capabilities(Target.from_json(row.target).chat)
     except (DatabaseError, InterfaceError):
         raise
-    except Exception:  # whatever is wrong with the account or its adapter: the others' messages are to be looked after
+    except Exception:  # a broken account or adapter must not keep the others from being swept
         return False
     return may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename)
 

@@ -1,4 +1,5 @@
-"""The only writer of a delivery's status: guarded updates whose row count is the verdict, and the facts they make."""
+"""The only writer of a delivery's status and owner: guarded updates, whose row count tells whether they took effect,
+and the events that follow from them."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
@@ -14,11 +15,11 @@ from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
 from audit_app.kernel.ids import first_id_at
 from sessions_app import events
-from sessions_app.channels.nudges import deliveries as bell
+from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.models import IS_OPEN, Delivery, InboundMessage
 
-_ACCOUNT_LENGTH = len(f"{UUID(int=0)}:")  # of a lane's beginning
-_WORDS = {
+_ACCOUNT_LENGTH = len(f"{UUID(int=0)}:")  # with which an ordering key begins
+_CAUSES = {
     "failed": "it was refused",
     "unknown": "it may have been delivered",
     "expired": "it could not be delivered in time",
@@ -65,17 +66,17 @@ def release_draft(key: str, owner: UUID, provider_message_id: str) -> bool:
         is_sent = rows.filter(status="sent").update(status="pending", ready_at=Now())
         if not is_sent and rows.filter(status="sending").exists():
             return False
-    bell.ring()
+    delivery_nudge.send_on_commit()
     return True
 
 
 def list_due(
     limit: int, but_accounts: Collection[UUID] = (), but_chats: Collection[tuple[UUID, str]] = ()
 ) -> list[Delivery]:
-    """What could be sent now: the first open message of each lane, if it is ready and nobody is at it.
+    """Return the first open delivery of each ordering key, if it is due and not claimed, oldest first.
 
-    but_accounts: those that can send nothing now; what waits there must not stand in the way of others. but_chats: the
-    same for chats, each with its account; what answers a press there can be sent all the same.
+    but_accounts: leave out the deliveries of these accounts, which can send nothing now.
+    but_chats: leave out those of these chats, given as account and chat, except replies to button presses.
     """
     heads = Delivery.objects.filter(IS_OPEN).order_by().values("ordering_key").annotate(head=Min("id"))
     due = Delivery.objects.filter(
@@ -89,7 +90,7 @@ def list_due(
     if but_accounts:
         due = due.exclude(account__in=but_accounts)
     if but_chats:
-        # One list, however many accounts. Lanes begin with the account's id, whatever the database.
+        # One list for all accounts. An ordering key begins with the account's id in the same form on every database.
         place = Concat(Left("ordering_key", _ACCOUNT_LENGTH), KT("target__chat"), output_field=TextField())
         waiting = [f"{account}:{chat}" for account, chat in but_chats]
         due = due.alias(place=place).exclude(place__in=waiting, target__press="")
@@ -97,7 +98,10 @@ def list_due(
 
 
 def claim(delivery_ids: Collection[int], owner: UUID) -> set[int]:
-    """Begin to send: those of them that are this process's now. From here on a crash leaves them in doubt."""
+    """Claim deliveries for sending; return the ids that were claimed. Owns its transaction.
+
+    If the process dies after this, it is unknown whether they were sent.
+    """
     with transaction.atomic():
         rows = Delivery.objects.filter(pk__in=delivery_ids, status="pending", owner=None)
         return {pk for pk in rows.values_list("pk", flat=True) if _take(pk, owner)}
@@ -109,16 +113,17 @@ def _take(pk: int, owner: UUID) -> bool:
 
 
 def unclaim(delivery_ids: Collection[int], owner: UUID) -> None:
-    """They were claimed, and this process ends before it begins to send them: others may."""
+    """Give back claimed deliveries that this process has not begun to send."""
     with transaction.atomic():
         rows = Delivery.objects.filter(pk__in=delivery_ids, status="sending", owner=owner)
         rows.update(status="pending", owner=None, tries=F("tries") - 1)
 
 
 def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool:
-    """The platform has taken it; what was in doubt meanwhile is not any more. False: it was given up, or is another's.
+    """Store that the platform accepted a delivery. Owns its transaction. Emits `delivery.sent` with the last part.
 
-    Tells `delivery.sent` with the last part, once.
+    A delivery that was marked unknown meanwhile becomes sent. Returns False if it was given up or belongs to another
+    process.
     """
     with transaction.atomic():
         doubted = Q(status="unknown", owner=None)
@@ -128,7 +133,11 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         )
         if not moved:
             return False
-        if _is_told(delivery) and delivery.sent_at is None and not _siblings(delivery).exclude(status="sent").exists():
+        if (
+            _has_events(delivery)
+            and delivery.sent_at is None
+            and not _siblings(delivery).exclude(status="sent").exists()
+        ):
             ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
             sent: events.DeliverySent = {
                 "channel": delivery.account.channel,
@@ -140,7 +149,10 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
 
 
 def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str, *, is_try: bool = True) -> bool:
-    """It was not sent; it may be tried again after that long. is_try: the platform was asked."""
+    """Schedule a delivery that was not sent for a retry. Owns its transaction. Returns whether it was this process's.
+
+    seconds: the pause before the retry. is_try: the platform was called, which counts as a try.
+    """
     ready_at, tries = Now() + timedelta(seconds=seconds), F("tries") - (0 if is_try else 1)
     with transaction.atomic():
         rows = _ours(delivery, owner)
@@ -148,15 +160,20 @@ def put_back(delivery: Delivery, owner: UUID, seconds: float, error: str, *, is_
 
 
 def forget_shown(delivery: Delivery, owner: UUID) -> bool:
-    """The message that it was to go into is gone: it goes out as a new one, which must not happen twice. False: another
-    process does that."""
+    """Forget the message that was to be edited, before a new one is sent instead. Owns its transaction.
+
+    Returns False if another process has the delivery: then it sends the new message.
+    """
     with transaction.atomic():
         return bool(_ours(delivery, owner).update(provider_message_id=""))
 
 
 def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> bool:
-    """Nothing more is done for it: failed, unknown or expired. Later parts of the same answer go with it, unless it
-    may have arrived. Tells `delivery.failed`. What was sent, and could not be written once more, stays sent."""
+    """End a delivery as failed, unknown or expired. Owns its transaction. Emits `delivery.failed`.
+
+    Later parts of the same answer end with it, unless it may have arrived. A delivery that had been sent, and was only
+    to be edited again, stays sent. Returns whether it took effect.
+    """
     with transaction.atomic():
         rows = Delivery.objects.filter(pk=delivery.pk, owner=owner, status__in=Delivery.OPEN)
         if delivery.sent_at is not None:
@@ -166,28 +183,28 @@ def give_up(delivery: Delivery, owner: UUID | None, status: str, error: str) -> 
         if status != "unknown" and delivery.parts > 1:
             later = _siblings(delivery).filter(part__gt=delivery.part, status="pending", owner=None)
             later.update(status=status, error="An earlier part was not delivered.")
-        if _is_told(delivery):
+        if _has_events(delivery):
             payload: events.DeliveryFailed = {
                 "channel": delivery.account.channel,
                 "code": status,
                 "part": delivery.part + 1,
                 "parts": delivery.parts,
-                "message": f"{error} ({_WORDS[status]})" if error else _WORDS[status],
+                "message": f"{error} ({_CAUSES[status]})" if error else _CAUSES[status],
             }
             audit.emit([_event(delivery, events.DELIVERY_FAILED, payload)])
-        bell.ring()
+        delivery_nudge.send_on_commit()
         return True
 
 
 def free(delivery: Delivery) -> bool:
-    """Its process died before it began to send, or where doing it twice does no harm."""
+    """Release the claim of a process that died before it began to send, or whose send may be repeated."""
     rows = Delivery.objects.filter(pk=delivery.pk, owner=delivery.owner, status=delivery.status)
     status = "pending" if delivery.status == "sending" else delivery.status
     return bool(rows.update(status=status, owner=None))
 
 
 def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
-    """An operator wants what was given up to go out after all. The count of those that will."""
+    """Send deliveries that were given up, by an operator's choice. Owns its transaction. Returns their number."""
     with transaction.atomic():
         rows = Delivery.objects.filter(
             pk__in=[delivery.pk for delivery in deliveries], status__in=["failed", "unknown", "expired"], owner=None
@@ -195,14 +212,14 @@ def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
         count = rows.update(
             status="pending", ready_at=Now(), expires_at=Now() + timedelta(seconds=lifetime_seconds), tries=0, error=""
         )
-        bell.ring()
+        delivery_nudge.send_on_commit()
         return count
 
 
 def is_for_person(delivery: Delivery, seconds: float) -> bool:
-    """Whether a person wrote in that chat within so many seconds, or what it answers, however long that had to wait."""
+    """Return whether a person wrote in that chat within so many seconds, or wrote the message that it answers."""
     of_account = InboundMessage.objects.filter(account_id=delivery.account_id)
-    # Not `exclude`: it leaves out as well what does not say, such as the press of a button.
+    # Not `exclude`: it would also leave out rows without the key, such as button presses.
     by_people = of_account.filter(Q(metadata__fromBot__isnull=True) | Q(metadata__fromBot=False))
     since = first_id_at(timezone.now() - timedelta(seconds=seconds))
     if by_people.filter(id__gte=since, chat_id=delivery.target["chat"]).exists():
@@ -218,14 +235,14 @@ def _siblings(delivery: Delivery) -> QuerySet[Delivery]:
     return Delivery.objects.filter(run=delivery.run_id, ordering_key=delivery.ordering_key)
 
 
-def _is_told(delivery: Delivery) -> bool:
-    """Notices of our own have no run; nobody follows them."""
+def _has_events(delivery: Delivery) -> bool:
+    """Return whether events are emitted for it: notices of our own have no run, and none."""
     return delivery.run_id is not None and delivery.session_id is not None
 
 
 def _event(delivery: Delivery, event_type: EventType[P], payload: P) -> NewEvent:
     session = delivery.session
-    assert session is not None and delivery.run_id is not None  # noqa: S101 - see _is_told
+    assert session is not None and delivery.run_id is not None  # noqa: S101 - see _has_events
     agent_id = session.agent.agent_id
     return NewEvent(
         event_type,

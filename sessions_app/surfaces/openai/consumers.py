@@ -19,7 +19,7 @@ from agents_app.types import RunStatus, RunTranscript
 from audit_app.kernel.database import in_db
 from sessions_app import selectors, services
 from sessions_app.access import access_session
-from sessions_app.conversation.citations import said
+from sessions_app.conversation.citations import full_text
 from sessions_app.identity import rate_limits
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.bodies import parse_json
@@ -136,7 +136,7 @@ class ChatCompletions(_Endpoint):
             await self.send_timeout()
             return
         transcript, cited = await in_db(_read, request.accepted.run_id)
-        text, citations = said(transcript, cited)
+        text, citations = full_text(transcript, cited)
         if last.type == INPUT_REQUESTED.name:
             text = "\n\n".join(filter(None, [text, INPUT_REQUESTED.payload(last)["question"]]))
         elif problem := problem_of(transcript):

@@ -11,7 +11,7 @@ from audit_app.kernel.errors import InvalidInput
 from sessions_app import selectors, services
 from sessions_app.access import access_agent, access_approval, access_session
 from sessions_app.approvals import decisions, permissions
-from sessions_app.conversation.citations import said
+from sessions_app.conversation.citations import full_text
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.identity import rate_limits
 from sessions_app.identity.actor_names import display_name
@@ -97,7 +97,7 @@ def read_message(watched: Watched, run_id: UUID) -> dict[str, Any]:
     """What an ended run said, as it is stored."""
     session = Session.objects.get(pk=watched.session_id)
     transcript = agents.get_transcript(run_id)
-    text, citations = said(transcript, selectors.citations_by_step(run_id))
+    text, citations = full_text(transcript, selectors.citations_by_step(run_id))
     state = "complete" if transcript.run.status.value == "completed" else "partial"
     timestamp = iso(transcript.run.ended_at) or ""
     cited = [CitationOut.of(citation) for citation in citations]

@@ -12,8 +12,8 @@ from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.messages import Chat, Target
 from sessions_app.channels.outbound import outbox, scheduler, transitions
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.channels.outbound.rate_limiter import Pacing
-from sessions_app.channels.outbound.scheduler import Chooser
+from sessions_app.channels.outbound.rate_limiter import RateLimiter
+from sessions_app.channels.outbound.scheduler import Scheduler
 from sessions_app.models import ChannelAccount, Delivery
 from tests.fakes.telegram import TOKEN
 
@@ -59,16 +59,16 @@ def plan_behind_a_forum() -> None:
     plan(account, GROUP, press_id="9")
 
 
-async def find(chooser: Chooser) -> list[tuple[str, str, str]]:
-    ready = await chooser.find_ready((), Counter())
+async def find(it: Scheduler) -> list[tuple[str, str, str]]:
+    ready = await it.find_ready((), Counter())
     await in_db(Delivery.objects.filter(pk__in=[row.pk for row in ready]).update, status="sent")
     return [(row.account.account_id, row.target["chat"], row.target["thread"] or row.target["press"]) for row in ready]
 
 
 async def test_topics_that_wait_for_the_pace_of_their_group_hide_nothing() -> None:
     await in_db(plan_behind_a_forum)
-    chooser = Chooser(Adapters(), Pacing(), lambda: None)
-    ready = await find(chooser)
+    it = Scheduler(Adapters(), RateLimiter(), lambda: None)
+    ready = await find(it)
     assert ready == [("main", GROUP, "0"), ("main", "501", ""), ("other", GROUP, ""), ("main", GROUP, "9")]
 
 
@@ -82,11 +82,11 @@ async def test_who_is_known_to_wait_is_not_looked_at_until_that_is_over(monkeypa
 
     await in_db(plan_a_forum)
     monkeypatch.setattr(transitions, "list_due", look)
-    chooser = Chooser(Adapters(), Pacing(clock), lambda: None, clock=clock)
+    it = Scheduler(Adapters(), RateLimiter(clock), lambda: None, clock=clock)
     for topic in ("0", "1"):
-        assert await find(chooser) == [("main", GROUP, topic)]
+        assert await find(it) == [("main", GROUP, topic)]
         looked_at.clear()
-        assert await find(chooser) == [] and looked_at == [0]
+        assert await find(it) == [] and looked_at == [0]
         clock.now += PAUSE
 
 
@@ -100,5 +100,5 @@ async def test_one_account_takes_no_more_than_its_share_at_a_look(monkeypatch: p
         plan(add("little"), "501")
 
     await in_db(plan_much)
-    ready = await find(Chooser(Adapters(), Pacing(), lambda: None))
+    ready = await find(Scheduler(Adapters(), RateLimiter(), lambda: None))
     assert ready == [("much", "0", ""), ("much", "1", ""), ("little", "501", "")]

@@ -21,7 +21,7 @@ from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.messages import Chat, Outgoing, Target
 from sessions_app.channels.outbound import outbox, scheduler, sender, sweeper, transitions
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import BOT_ID, TOKEN, FakeTelegram, group_update, private_update
@@ -358,7 +358,7 @@ async def test_two_processes_send_each_message_once_and_in_order(valkey: object,
 
     await in_db(plan)
     several = [Adapters(), Adapters()]
-    running = [asyncio.create_task(sender.Sender(uuid4(), adapters, Pacing()).run()) for adapters in several]
+    running = [asyncio.create_task(sender.Sender(uuid4(), adapters, RateLimiter()).run()) for adapters in several]
     deadline = time.monotonic() + 60
     while await in_db(Delivery.objects.exclude(status="sent").exists) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)

@@ -29,7 +29,7 @@ from sessions_app.channels.base import SendCertainty, SendError
 from sessions_app.channels.messages import Chat, Target
 from sessions_app.channels.outbound import outbox, preview, retry_policy, sender, sweeper, transitions
 from sessions_app.channels.outbound.outbox import Destination
-from sessions_app.channels.outbound.rate_limiter import Pacing
+from sessions_app.channels.outbound.rate_limiter import RateLimiter
 from sessions_app.channels.outbound.sender import Sender
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Session
 from tests.fakes.http_server import Fault
@@ -126,7 +126,7 @@ async def test_what_is_claimed_as_the_process_ends_is_left_to_others(
 
     monkeypatch.setattr(transitions, "claim", claim)
     adapters = Adapters()
-    running = asyncio.create_task(Sender(uuid4(), adapters, Pacing()).run())
+    running = asyncio.create_task(Sender(uuid4(), adapters, RateLimiter()).run())
     await claimed.wait()
     running.cancel()
     loop.call_soon(ended.set)

@@ -38,4 +38,4 @@ async def test_no_answer_at_all_leaves_a_doubt() -> None:
 
     with pytest.raises(SendError) as raised:
         await post(httpx2.AsyncClient(transport=httpx2.MockTransport(breaks)), "https://example.org/")
-    assert raised.value.fate is SendCertainty.UNKNOWN
+    assert raised.value.certainty is SendCertainty.UNKNOWN

@@ -1,4 +1,4 @@
-"""What becomes of a message that could not be sent, and how fast a platform may be talked to."""
+"""The retry policy of deliveries, and the rate limiter of platforms."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -8,8 +8,8 @@ import pytest
 from sessions_app.channels.adapters.webhook import RETRIES
 from sessions_app.channels.base import SendCertainty
 from sessions_app.channels.messages import Capabilities
-from sessions_app.channels.outbound.rate_limiter import LOOP_MESSAGES, Pacing
-from sessions_app.channels.outbound.retry_policy import Verdict, decide, may_repeat
+from sessions_app.channels.outbound.rate_limiter import LOOP_MESSAGES, RateLimiter
+from sessions_app.channels.outbound.retry_policy import FailedTry, Verdict, decide, may_repeat
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAT = Capabilities()
@@ -17,17 +17,9 @@ HOOK = Capabilities(can_repeat=True, retries=RETRIES)
 A, B = (UUID(int=1), "chat"), (UUID(int=1), "other")
 
 
-def verdict(fate, capabilities=CHAT, *, tries=1, repeatable=False, wait=None, left=3600.0):
-    return decide(
-        fate,
-        capabilities,
-        tries=tries,
-        is_repeatable=repeatable,
-        retry_after_seconds=wait,
-        now=NOW,
-        expires_at=NOW + timedelta(seconds=left),
-        chance=1.0,
-    )
+def verdict(certainty, capabilities=CHAT, *, tries=1, repeatable=False, wait=None, left=3600.0):
+    failed = FailedTry(certainty, tries, NOW, NOW + timedelta(seconds=left), repeatable, wait)
+    return decide(failed, capabilities, chance=1.0)
 
 
 @pytest.mark.parametrize(
@@ -64,64 +56,66 @@ class Clock:
 
 def test_messages_into_one_chat_keep_their_distance():
     clock = Clock()
-    pacing, slow = Pacing(clock), Capabilities(chat_seconds=1.0)
-    assert pacing.take(A, slow) == 0.0
-    assert pacing.take(A, slow) == pytest.approx(1.0) and pacing.take(B, slow) == 0.0
+    limiter, slow = RateLimiter(clock), Capabilities(chat_seconds=1.0)
+    assert limiter.take(A, slow) == 0.0
+    assert limiter.take(A, slow) == pytest.approx(1.0) and limiter.take(B, slow) == 0.0
     clock.now += 1.0
-    assert pacing.take(A, slow) == 0.0
+    assert limiter.take(A, slow) == 0.0
 
 
 def test_an_account_sends_no_faster_than_its_rate():
     clock = Clock()
-    pacing, ten = Pacing(clock), Capabilities(account_rate=10.0)
-    waits = [pacing.take((UUID(int=1), str(number)), ten) for number in range(12)]
+    limiter, ten = RateLimiter(clock), Capabilities(account_rate=10.0)
+    waits = [limiter.take((UUID(int=1), str(number)), ten) for number in range(12)]
     assert waits[:10] == [0.0] * 10 and waits[10] == pytest.approx(0.1)
     clock.now += 0.11
-    assert pacing.take(A, ten) == 0.0 and pacing.take(B, ten) > 0.0
+    assert limiter.take(A, ten) == 0.0 and limiter.take(B, ten) > 0.0
 
 
 def test_a_chat_on_hold_waits_and_others_do_not():
-    pacing = Pacing(Clock())
-    pacing.hold(A, 30.0)
-    assert pacing.take(A, CHAT) == pytest.approx(30.0) and pacing.take(B, CHAT) == 0.0
+    limiter = RateLimiter(Clock())
+    limiter.hold(A, 30.0)
+    assert limiter.take(A, CHAT) == pytest.approx(30.0) and limiter.take(B, CHAT) == 0.0
 
 
 def test_several_chats_told_to_wait_hold_the_account():
     clock = Clock()
-    pacing, account = Pacing(clock), UUID(int=1)
+    limiter, account = RateLimiter(clock), UUID(int=1)
     for number in range(2):
-        pacing.hold((account, str(number)), 30.0)
-    assert pacing.account_wait(account, CHAT) == 0.0 and pacing.take(A, CHAT) == 0.0
-    pacing.hold((account, "third"), 30.0)
-    assert pacing.account_wait(account, CHAT) == pytest.approx(30.0) and pacing.take(B, CHAT) > 29.0
-    assert pacing.take((UUID(int=2), "chat"), CHAT) == 0.0
+        limiter.hold((account, str(number)), 30.0)
+    assert limiter.account_wait(account, CHAT) == 0.0 and limiter.take(A, CHAT) == 0.0
+    limiter.hold((account, "third"), 30.0)
+    assert limiter.account_wait(account, CHAT) == pytest.approx(30.0) and limiter.take(B, CHAT) > 29.0
+    assert limiter.take((UUID(int=2), "chat"), CHAT) == 0.0
     clock.now += 31.0
-    assert pacing.take(B, CHAT) == 0.0
+    assert limiter.take(B, CHAT) == 0.0
 
 
 def test_a_platform_may_slow_the_whole_account():
-    pacing = Pacing(Clock())
-    pacing.hold(A, 5.0, whole_account=True)
-    assert pacing.take(B, CHAT) == pytest.approx(5.0)
+    limiter = RateLimiter(Clock())
+    limiter.hold(A, 5.0, whole_account=True)
+    assert limiter.take(B, CHAT) == pytest.approx(5.0)
 
 
 def test_no_platform_silences_an_account_for_longer_than_an_hour():
     clock = Clock()
-    pacing = Pacing(clock)
-    pacing.hold(A, 999_999_999.0, whole_account=True)
+    limiter = RateLimiter(clock)
+    limiter.hold(A, 999_999_999.0, whole_account=True)
     clock.now += 3600.0
-    assert pacing.take(A, CHAT) == 0.0, "it is asked again: who told to wait may be set right since"
+    assert limiter.take(A, CHAT) == 0.0, (
+        "the platform is called again: its wait may have been a mistake that is corrected by now"
+    )
 
 
 def test_previews_leave_half_of_the_rate_to_messages():
     clock = Clock()
-    pacing, ten = Pacing(clock), Capabilities(account_rate=10.0, drafts="native", chat_seconds=1.0)
-    taken = [pacing.take_preview((UUID(int=1), str(number)), ten) for number in range(7)]
+    limiter, ten = RateLimiter(clock), Capabilities(account_rate=10.0, drafts="native", chat_seconds=1.0)
+    taken = [limiter.take_preview((UUID(int=1), str(number)), ten) for number in range(7)]
     assert taken[:5] == [0.0] * 5 and taken[5] > 0.0
-    assert pacing.take((UUID(int=1), "0"), ten) == 0.0, "a preview that vanishes is no message of its chat"
-    pacing.hold((UUID(int=1), "1"), 9.0)
+    assert limiter.take((UUID(int=1), "0"), ten) == 0.0, "a preview that vanishes is no message of its chat"
+    limiter.hold((UUID(int=1), "1"), 9.0)
     clock.now += 1.0
-    assert pacing.take_preview((UUID(int=1), "1"), ten) == pytest.approx(8.0)
+    assert limiter.take_preview((UUID(int=1), "1"), ten) == pytest.approx(8.0)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +135,8 @@ def test_what_may_be_sent_twice(capabilities, shown_id, filename, may):
 
 def test_many_messages_in_a_minute_look_like_a_loop():
     clock = Clock()
-    pacing = Pacing(clock)
-    assert not any(pacing.is_looping(A) for _ in range(LOOP_MESSAGES))
-    assert pacing.is_looping(A) and not pacing.is_looping(B)
+    limiter = RateLimiter(clock)
+    assert not any(limiter.is_looping(A) for _ in range(LOOP_MESSAGES))
+    assert limiter.is_looping(A) and not limiter.is_looping(B)
     clock.now += 61.0
-    assert not pacing.is_looping(A)
+    assert not limiter.is_looping(A)

@@ -25,7 +25,7 @@ from sessions_app.channels.base import (
     VerificationFailed,
     WebhookRequest,
 )
-from sessions_app.channels.http import download, fate_of, open_client, post, retry_after_seconds
+from sessions_app.channels.http import certainty_of, download, open_client, post, retry_after_seconds
 from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from sessions_app.channels.rendering.renderer import render
 from sessions_app.channels.signatures import same_secret
@@ -149,7 +149,7 @@ class Telegram(ChannelAdapter):
         try:
             found = await self._call("getFile", {"file_id": file.id})
         except SendError as error:
-            raise FetchError(error.message, is_final=error.fate is SendCertainty.REFUSED) from None
+            raise FetchError(error.message, is_final=error.certainty is SendCertainty.REFUSED) from None
         path = str(found.get("file_path", ""))
         if not _FILE_PATH.fullmatch(path):
             raise FetchError("Telegram tells no usable path of it", is_final=True)
@@ -179,7 +179,7 @@ class Telegram(ChannelAdapter):
         try:
             return await self._call("getMe", {})
         except SendError as error:
-            if error.fate is not SendCertainty.REFUSED:
+            if error.certainty is not SendCertainty.REFUSED:
                 raise
             told = f"{error.message}. It does not know this bot_token: copy it again from @BotFather."
             raise SendError(told, SendCertainty.REFUSED) from None
@@ -197,7 +197,7 @@ class Telegram(ChannelAdapter):
         try:
             return await self._call(method, {**common, "text": rendered.body, "parse_mode": "HTML"})
         except SendError as error:
-            if error.fate is not SendCertainty.REFUSED or "can't parse entities" not in error.message:
+            if error.certainty is not SendCertainty.REFUSED or "can't parse entities" not in error.message:
                 raise
         return await self._call(method, {**common, "text": rendered.text})
 
@@ -236,7 +236,7 @@ def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
     waits = further.get("retry_after")
     raise SendError(
         f"Telegram: {answer.get('description') or f'status {status}'}"[:300],
-        fate_of(status),
+        certainty_of(status),
         retry_after_seconds=float(waits) if waits else retry_after_seconds(response.headers, now),
         moved_to=str(further.get("migrate_to_chat_id") or ""),
         ends_account=status == 401,
