@@ -49,7 +49,7 @@ def _json(value: object) -> str:
 def chat_page() -> Encoder:
     projection = Projection(LiveTexts())
     return lambda fact: _json(
-        {"cursor": "7", "acts": [frame_of(act) for act in projection.acts([fact])]}  # type: ignore[arg-type]
+        {"cursor": "7", "acts": [frame_of(update) for update in projection.updates([fact])]}  # type: ignore[arg-type]
     ).encode()
 
 

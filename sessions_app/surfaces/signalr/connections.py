@@ -1,7 +1,7 @@
-"""The connections of this process: tokens given out at negotiation, and those that poll or stream over plain HTTP.
+"""The hub connections of this process: negotiated tokens, and the frames of clients that poll or stream over HTTP.
 
-A client of plain HTTP comes with many requests; all of them have to reach the process that has its connection, which
-a load balancer does by the `id` in their address.
+Over plain HTTP one connection takes many requests, which all have to reach the process that holds it: a load balancer
+routes them by the `id` in their URL.
 """
 
 import asyncio
@@ -13,16 +13,22 @@ from audit_app.kernel.errors import Conflict, NotFound
 from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.signalr.hub import Hub
 
-UNUSED_SECONDS = 15.0  # after which a token nobody came with is void
-POLL_SECONDS = 90.0  # that a poll waits: clients give up after 100
-GONE_SECONDS = 30.0  # without a poll: the client is gone
-_MOST_WAITING = 1_000  # frames that a client has not fetched
+UNUSED_SECONDS = 15.0  # after which an unused token expires
+POLL_SECONDS = 90.0  # duration of a poll without frames: clients give up after 100 seconds
+GONE_SECONDS = 30.0  # without a poll, after which a client is considered gone
+_MOST_WAITING = 1_000  # queued frames
 
 
 @dataclass
 class Connection:
-    """token: secret of the client; connection_id: what it may show; is_open: a transport was chosen. waiting: frames
-    that the client of plain HTTP has not fetched yet; polls: its requests that wait for some."""
+    """A connection of one client.
+
+    token: secret that identifies the connection in URLs.
+    connection_id: public id.
+    is_open: whether a transport has been chosen.
+    waiting: frames that a client of plain HTTP has not fetched yet.
+    polls: number of its requests that wait for frames.
+    """
 
     principal: Principal
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -32,13 +38,13 @@ class Connection:
     has_frames: asyncio.Event = field(default_factory=asyncio.Event)
     seen_at: float = field(default_factory=time.monotonic)
     polls: int = 0
-    _newest: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_replaced: asyncio.Event = field(default_factory=asyncio.Event)  # of the newest request
 
     def __post_init__(self) -> None:
         self.hub = Hub(self.principal, self.queue)
 
     async def queue(self, frame: str) -> None:
-        """Keep a frame until the client fetches it; who never does is let go."""
+        """Keep a frame until the client fetches it. Too many of them close the connection."""
         if len(self.waiting) >= _MOST_WAITING:
             self.hub.closed.set()
             return
@@ -46,38 +52,43 @@ class Connection:
         self.has_frames.set()
 
     async def take(self, seconds: float) -> str:
-        """What waits, as soon as something does; empty when nothing came in time or the connection ended, and for a
-        request that is not the newest: its client has lost it, or it would not ask again."""
-        older, self._newest = self._newest, asyncio.Event()
-        older.set()
-        is_older = self._newest
+        """Return the queued frames, after waiting for the first at most so long.
+
+        Empty if none came, if the connection ended, or if a newer request replaced this one: its client has lost it.
+        TransportProtocols.md, "Long Polling (Server-to-Client only)".
+        """
+        self._is_replaced.set()
+        is_replaced = self._is_replaced = asyncio.Event()
         if not self.waiting and not self.hub.closed.is_set():
             self.has_frames.clear()
-            ends = {asyncio.ensure_future(end.wait()) for end in (self.has_frames, self.hub.closed, is_older)}
+            ends = {asyncio.ensure_future(end.wait()) for end in (self.has_frames, self.hub.closed, is_replaced)}
             try:
                 await asyncio.wait(ends, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for end in ends:
                     end.cancel()
-        if is_older.is_set():
+        if is_replaced.is_set():
             return ""
-        frames_now, self.waiting = self.waiting, []
-        return "".join(frames_now)
+        frames, self.waiting = self.waiting, []
+        return "".join(frames)
 
 
 _connections: dict[str, Connection] = {}
 
 
 def negotiate(principal: Principal) -> Connection:
-    """A new connection that its client has to come for soon."""
-    _forget_unused()
+    """Return a new connection. It expires unless its client opens a transport soon."""
+    oldest = time.monotonic() - UNUSED_SECONDS
+    for connection in [*_connections.values()]:
+        if not connection.is_open and connection.seen_at < oldest:
+            forget(connection)
     connection = Connection(principal)
     _connections[connection.token] = connection
     return connection
 
 
 def find(token: str, principal: Principal) -> Connection:
-    """The caller's own connection. Raises NotFound."""
+    """Return a connection of the caller. Raises NotFound."""
     connection = _connections.get(token)
     if connection is None or connection.principal.user.pk != principal.user.pk:
         raise NotFound("There is no such connection. Negotiate again.", code="unknown_connection")
@@ -86,7 +97,7 @@ def find(token: str, principal: Principal) -> Connection:
 
 
 def claim(token: str, principal: Principal) -> Connection:
-    """The caller's connection for a transport that nobody has opened yet. Raises NotFound, Conflict."""
+    """Return a connection of the caller that has no transport yet, and open it. Raises NotFound, Conflict."""
     connection = find(token, principal)
     if connection.is_open:
         raise Conflict("This connection is in use. Negotiate again.", code="connection_in_use")
@@ -96,11 +107,3 @@ def claim(token: str, principal: Principal) -> Connection:
 
 def forget(connection: Connection) -> None:
     _connections.pop(connection.token, None)
-
-
-def _forget_unused() -> None:
-    oldest = time.monotonic() - UNUSED_SECONDS
-    for token in [
-        token for token, connection in _connections.items() if not connection.is_open and connection.seen_at < oldest
-    ]:
-        del _connections[token]

@@ -1,7 +1,7 @@
-"""The hub's addresses: negotiation, WebSocket, and the two transports over plain HTTP.
+"""The transports of the hub: negotiation, WebSockets, Server-Sent Events and long polling.
 
-Everybody shows a token: in the Authorization header, or as `access_token` in the address, where browsers can put it
-nowhere else. A page's cookie counts for nothing here, so that other origins may be let in.
+Implements TransportProtocols.md of ASP.NET Core. Credentials are in the Authorization header, or in the query as
+`access_token` where browsers cannot send the header. Session cookies are ignored, so that other origins can be allowed.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _TRANSPORTS = [
     {"transport": "ServerSentEvents", "transferFormats": ["Text"]},
     {"transport": "LongPolling", "transferFormats": ["Text"]},
 ]
-_SILENT_SECONDS = 4 * PING_SECONDS  # of a client that pings as often as we do: it is gone
+_SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
 
 
 def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
@@ -43,7 +43,7 @@ def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
 
 
 class _HubRequest(LiveConsumer):
-    """Clients of the hub send no media type, or one that says nothing."""
+    """A request of a client. Its media type is ignored: clients send none, or text/plain."""
 
     admit = staticmethod(_admit)
     methods: ClassVar[tuple[str, ...]] = ("POST",)
@@ -51,18 +51,20 @@ class _HubRequest(LiveConsumer):
 
     def _common_headers(self) -> dict[str, str]:
         headers = super()._common_headers()
-        if (
-            "Access-Control-Allow-Origin" in headers
-        ):  # clients ask with credentials as a rule; cookies count for nothing
-            headers["Access-Control-Allow-Credentials"] = "true"
+        if "Access-Control-Allow-Origin" in headers:
+            headers["Access-Control-Allow-Credentials"] = (
+                "true"  # browsers require it: clients request with credentials
+            )
         return headers
 
 
 class Negotiate(_HubRequest):
+    """TransportProtocols.md, "`POST [endpoint-base]/negotiate` request"."""
+
     async def respond(self, body: bytes) -> None:
         connection = connections.negotiate(self.principal)
         version = 1 if self.request.GET.get("negotiateVersion", "0") != "0" else 0
-        # Clients of version 0 come back with the id.
+        # Clients of version 0 send `connectionId` as the `id` of later requests.
         connection_id = connection.connection_id if version else connection.token
         await self.send_json(
             200,
@@ -76,7 +78,11 @@ class Negotiate(_HubRequest):
 
 
 class HubOverHttp(EventStreamConsumer, _HubRequest):
-    """GET: an event stream or a poll; POST: records of the client; DELETE: its goodbye."""
+    """GET: an event stream or a poll. POST: records of the client. DELETE: the end of the connection.
+
+    TransportProtocols.md, "HTTP Post (Client-to-Server only)", "Server-Sent Events (Server-to-Client only)" and "Long
+    Polling (Server-to-Client only)".
+    """
 
     methods = ("GET", "POST", "DELETE")
 
@@ -95,7 +101,9 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
 
     async def _receive_records(self, connection: Connection, body: bytes) -> None:
         if not connection.is_open:
-            raise Forbidden("Nobody listens on this connection yet.", code="not_connected")
+            raise Forbidden(
+                "The connection has no transport yet. Open an event stream or poll first.", code="not_connected"
+            )
         await connection.hub.receive(body.decode("utf-8"))
         await self._answer(200)
 
@@ -118,8 +126,8 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
     async def _poll(self, connection: Connection) -> None:
         if not connection.is_open:
             connection.is_open = True
-            asyncio.get_running_loop().create_task(_look_after(connection))
-            await self._answer(200)  # the first poll opens the connection
+            asyncio.get_running_loop().create_task(_end_when_gone(connection))
+            await self._answer(200)  # to the first poll, which opens the connection
             return
         connection.polls += 1
         try:
@@ -139,20 +147,23 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
         await self.send({"type": "http.response.body", "body": body})
 
 
-async def _look_after(connection: Connection) -> None:
-    """End a polled connection when it was closed and fetched, or when its client is gone."""
+async def _end_when_gone(connection: Connection) -> None:
+    """End a polled connection when it was closed and its frames were fetched, or when its client is gone."""
     while True:
         await asyncio.sleep(1)
         is_gone = not connection.polls and time.monotonic() - connection.seen_at > connections.GONE_SECONDS
         if is_gone or (connection.hub.closed.is_set() and not connection.waiting):
             break
-    await asyncio.sleep(1)  # the client may still ask for the end
+    await asyncio.sleep(1)  # the client may still poll for the end
     connections.forget(connection)
     await connection.hub.end()
 
 
 class HubSocket(AsyncWebsocketConsumer):
-    """The hub over a WebSocket. Without an `id` the client has not negotiated, which is as well."""
+    """The hub over a WebSocket. A client without an `id` skipped negotiation.
+
+    TransportProtocols.md, "WebSockets (Full Duplex)".
+    """
 
     _hub: Hub | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
@@ -163,19 +174,19 @@ class HubSocket(AsyncWebsocketConsumer):
             token = parse_qs(self.scope["query_string"].decode("latin-1")).get("id", [""])[0]
             connection = connections.claim(token, principal) if token else Connection(principal)
         except (AppError, UnicodeDecodeError):
-            await self.close()  # before it is accepted: the client sees 403
+            await self.close()  # before `accept`: the client receives 403
             return
         context.actor.set(principal.actor)
         self._connection, self._hub = connection, connection.hub
         self._hub.send = self._send
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         await self.accept()
         check = partial(check_again, self.scope, principal)
         work = (self._end_with(self._hub), _close_when_refused(self._hub, check))
         self._tasks = tuple(asyncio.create_task(part) for part in work)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         if self._hub:
             await self._hub.receive(
                 text_data if text_data is not None else (bytes_data or b"").decode("utf-8", "replace")
@@ -191,24 +202,24 @@ class HubSocket(AsyncWebsocketConsumer):
     async def _send(self, frame: str) -> None:
         try:
             await self.send(text_data=frame)
-        except Exception:  # each server has its own for a connection that is closed by now
+        except Exception:  # servers raise different exceptions for a closed connection
             if self._hub:
                 self._hub.closed.set()
 
     async def _end_with(self, hub: Hub) -> None:
-        """Close the socket when the hub says so, or when the client is silent for too long."""
+        """Close the socket when the hub is closed, or when the client has been silent for too long."""
         while not hub.closed.is_set():
             try:
                 async with asyncio.timeout(PING_SECONDS):
                     await hub.closed.wait()
             except TimeoutError:
-                if time.monotonic() - self._heard_at > _SILENT_SECONDS:
+                if time.monotonic() - self._received_at > _SILENT_SECONDS:
                     break
         await self.close()
 
 
 async def _close_when_refused(hub: Hub, check: Callable[[], None]) -> None:
-    """A client that may not come in any more is let go; when it comes back it learns why."""
+    """Close the hub when the client loses its access. The error is in the answer to its next negotiation."""
     await until_refused(check)
     hub.closed.set()
 

@@ -1,10 +1,10 @@
-"""What the hub's clients are told of each thing that happens in a session. Pure: facts in, calls of handlers out.
+"""Projection of a session's events to invocations of the client's handlers.
 
-`AgentTyping`, `ReceiveToken` and `ReceiveMessage` are as the source has them, each with one more argument at the end
-that names the session, the message and where to resume; the other events are ours.
+`AgentTyping`, `ReceiveToken` and `ReceiveMessage` have the arguments of the original hub, and one more with the
+session, the message and the id from which to resume; the other handlers are extensions of this server.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,57 +12,29 @@ from agents_app.events import RUN_COMPLETED, RUN_ENDS, RUN_QUEUED, RUN_STARTED
 from sessions_app.events import STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import BREAK, TEXT, AppendedText
-from tools_app.events import (
-    APPROVAL_DECIDED,
-    APPROVAL_REQUESTED,
-    INPUT_REQUESTED,
-    TOOL_COMPLETED,
-    TOOL_FAILED,
-    TOOL_PROGRESS,
-    TOOL_REQUESTED,
-)
+from tools_app import events as tools
 from tools_app.types import Decision
 
-Call = tuple[str, list[Any]]
+Call = tuple[str, list[Any]]  # (target, arguments)
 
-_FIELDS = {
-    "approval_id": "approvalId",
-    "arguments": "arguments",
-    "call_index": "callIndex",
-    "choices": "choices",
-    "decided_by": "decidedBy",
-    "decision": "decision",
-    "duration_ms": "durationMs",
-    "error": "error",
-    "execution_id": "executionId",
-    "expires_at": "expiresAt",
-    "fraction": "fraction",
-    "note": "note",
-    "options": "options",
-    "output": "output",
-    "pattern": "pattern",
-    "question": "question",
-    "reason": "reason",
-    "request_id": "requestId",
-    "risk": "risk",
-    "status": "status",
-    "text": "text",
-    "tool": "tool",
-}
 _TARGETS = {
-    TOOL_REQUESTED.name: "ToolStarted",
-    TOOL_PROGRESS.name: "ToolProgress",
-    TOOL_COMPLETED.name: "ToolCompleted",
-    TOOL_FAILED.name: "ToolCompleted",
-    APPROVAL_REQUESTED.name: "ApprovalRequested",
-    APPROVAL_DECIDED.name: "ApprovalDecided",
-    INPUT_REQUESTED.name: "InputRequested",
+    tools.TOOL_REQUESTED.name: "ToolStarted",
+    tools.TOOL_PROGRESS.name: "ToolProgress",
+    tools.TOOL_COMPLETED.name: "ToolCompleted",
+    tools.TOOL_FAILED.name: "ToolCompleted",
+    tools.APPROVAL_REQUESTED.name: "ApprovalRequested",
+    tools.APPROVAL_DECIDED.name: "ApprovalDecided",
+    tools.INPUT_REQUESTED.name: "InputRequested",
 }
+_INTERNAL = frozenset({"allows_text", "call_id", "run_pattern", "text_length"})  # payload keys that are not sent
 
 
 class HubProjection:
-    """One session as one connection sees it. agent_id: who answers there, until a run says otherwise; may_say: all that
-    the caller may say to requests for approval."""
+    """One session for one connection.
+
+    agent_id: the session's agent, for runs whose start was not seen.
+    allowed_decisions: decisions on approval requests that the caller may make.
+    """
 
     def __init__(self, session_key: str, agent_id: str, allowed_decisions: Collection[Decision] = ()) -> None:
         self._session_key = session_key
@@ -70,91 +42,73 @@ class HubProjection:
         self._agents: dict[UUID, str] = {}
         self._agent_id = agent_id
         self._texts: dict[tuple[UUID, int], AppendedText] = {}
-        self._begun: set[UUID] = set()
+        self._begun: set[UUID] = set()  # runs of which the client has some text
 
     def recall(self, kept: Sequence[SessionEvent], shown: Sequence[SessionEvent] | None) -> None:
-        """Take up a run where the client left it. kept: its events until there; shown: what the client has of the open
-        step's text. Where nobody knows that, the text is told whole, as one that differs."""
-        for fact in (*kept, *(shown or ())):
-            self.calls(fact)
-            if fact.run_id and (shown is None or fact.payload.get("text_length")):
-                self._begun.add(fact.run_id)
+        """Restore the state of a run that the client resumes.
 
-    def calls(self, fact: SessionEvent) -> list[Call]:
-        """The calls that a fact leads to; for the end of a run, those that come before its whole message."""
-        if fact.run_id is None:
+        kept: the run's stored events up to the client's cursor.
+        shown: live events with the text of the open step that the client has; None if that is unknown. The text is
+        then sent whole, as one that differs.
+        """
+        for event in (*kept, *(shown or ())):
+            self.calls(event)
+            if event.run_id and (shown is None or event.payload.get("text_length")):
+                self._begun.add(event.run_id)
+
+    def calls(self, event: SessionEvent) -> list[Call]:
+        """Return the calls for an event. At the end of a run, `end` returns the calls that follow these."""
+        if event.run_id is None:
             return []
-        if fact.type in (RUN_QUEUED.name, RUN_STARTED.name):
-            self._agents[fact.run_id] = fact.payload["agent_id"]
-        agent_id, where = self._agents.get(fact.run_id, self._agent_id), self._where(fact)
-        if fact.type == RUN_STARTED.name:
-            return [("AgentTyping", [agent_id, True, where])]
-        if fact.type in RUN_ENDS:
-            return [("ReceiveToken", [agent_id, None, True, where])]
-        piece = self._piece(fact, fact.run_id, fact.step) if fact.step is not None else ""
-        calls: list[Call] = [("ReceiveToken", [agent_id, piece, False, where])] if piece else []
-        if target := _TARGETS.get(fact.type):
-            told = {name: fact.payload[key] for key, name in _FIELDS.items() if key in fact.payload}
-            if "choices" in told:
-                told["choices"] = [choice for choice in told["choices"] if choice in self._allowed_decisions]
-            calls.append((target, [agent_id, {**told, **where}]))
+        if event.type in (RUN_QUEUED.name, RUN_STARTED.name):
+            self._agents[event.run_id] = event.payload["agent_id"]
+        agent_id, at = self._agents.get(event.run_id, self._agent_id), self._at(event)
+        if event.type == RUN_STARTED.name:
+            return [("AgentTyping", [agent_id, True, at])]
+        if event.type in RUN_ENDS:
+            return [("ReceiveToken", [agent_id, None, True, at])]
+        piece = self._piece(event, event.run_id, event.step) if event.step is not None else ""
+        calls: list[Call] = [("ReceiveToken", [agent_id, piece, False, at])] if piece else []
+        if target := _TARGETS.get(event.type):
+            calls.append((target, [agent_id, {**self._fields(event.payload), **at}]))
         return calls
 
-    def ending(self, run_id: UUID, fact: SessionEvent, message: dict[str, Any]) -> list[Call]:
-        """What follows the last token: the stored message or why there is none. Forgets the run.
-
-        message: as `message_of` makes it.
-        """
-        agent_id, where = self._agents.pop(run_id, self._agent_id), self._where(fact)
+    def end(self, run_id: UUID, event: SessionEvent, message: dict[str, Any]) -> list[Call]:
+        """Return the calls that follow the last token of a run. message: of `commands.read_message`."""
+        agent_id, at = self._agents.pop(run_id, self._agent_id), self._at(event)
         self._texts = {key: text for key, text in self._texts.items() if key[0] != run_id}
         self._begun.discard(run_id)
         calls: list[Call] = []
         if message["text"]:
-            calls.append(("ReceiveMessage", [{**message, "agentId": agent_id, "eventId": fact.cursor}]))
-        if fact.type != RUN_COMPLETED.name:
-            code, why = fact.payload["code"], fact.payload["message"]
-            calls.append(("RunFailed", [agent_id, {"code": code, "message": why, **where}]))
-        return [*calls, ("AgentTyping", [agent_id, False, where])]
+            calls.append(("ReceiveMessage", [{**message, "agentId": agent_id, "eventId": event.cursor}]))
+        if event.type != RUN_COMPLETED.name:
+            end = RUN_COMPLETED.payload(event)
+            calls.append(("RunFailed", [agent_id, {"code": end["code"], "message": end["message"], **at}]))
+        return [*calls, ("AgentTyping", [agent_id, False, at])]
 
-    def _piece(self, fact: SessionEvent, run_id: UUID, step: int) -> str:
-        """The text that a fact adds, often none."""
-        if fact.type not in (*TEXT, *STEP_CLOSING):
+    def _piece(self, event: SessionEvent, run_id: UUID, step: int) -> str:
+        """Return the text that an event adds, often empty."""
+        if event.type not in (*TEXT, *STEP_CLOSING):
             return ""
         text = self._texts.setdefault((run_id, step), AppendedText())
         is_first = not text.length
-        piece = text.see(fact)
+        piece = text.see(event)
         if piece and is_first and run_id in self._begun:
             piece = BREAK + piece
         if piece:
             self._begun.add(run_id)
         return piece
 
-    def _where(self, fact: SessionEvent) -> dict[str, Any]:
-        return {"sessionId": self._session_key, "messageId": str(fact.run_id), "eventId": fact.cursor}
+    def _fields(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        fields = {_camel_case(key): payload[key] for key in sorted(payload.keys() - _INTERNAL)}
+        if "choices" in fields:
+            fields["choices"] = [choice for choice in fields["choices"] if choice in self._allowed_decisions]
+        return fields
+
+    def _at(self, event: SessionEvent) -> dict[str, Any]:
+        return {"sessionId": self._session_key, "messageId": str(event.run_id), "eventId": event.cursor}
 
 
-def message_of(
-    session_key: str,
-    channel: str,
-    recipient_id: str,
-    run_id: UUID,
-    text: str,
-    timestamp: str,
-    state: str,
-    citations: Sequence[dict[str, Any]] = (),
-) -> dict[str, Any]:
-    """The argument of `ReceiveMessage`: the source's outbound message, and what tells it apart. state: complete |
-    partial | error; citations: as `shown_citations` makes them."""
-    return {
-        "messageId": str(run_id),
-        "sessionId": session_key,
-        "channel": channel,
-        "recipientId": recipient_id,
-        "role": "assistant",
-        "text": text,
-        "content": text,
-        "state": state,
-        "timestamp": timestamp,
-        "attachments": [],
-        "citations": [*citations],
-    }
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

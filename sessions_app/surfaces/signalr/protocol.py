@@ -1,7 +1,8 @@
-"""The JSON hub protocol: records in, records out. Pure.
+"""The JSON encoding of the SignalR hub protocol: parsing and building of records. Pure.
 
-Each record is a JSON object that ends with 0x1E. A frame holds whole records only: clients drop a connection that sends
-half a one.
+Implements "Overview" (the handshake) and "JSON Encoding" of HubProtocol.md of ASP.NET Core. A record is one JSON
+message with its terminator 0x1E. A frame contains whole records only: clients close a connection that sends a part of
+one.
 """
 
 import json
@@ -17,13 +18,13 @@ Record = dict[str, Any]
 
 
 class RecordReader:
-    """Cuts what arrives into records."""
+    """Splits received text into records."""
 
     def __init__(self) -> None:
         self._rest = ""
 
     def feed(self, text: str) -> list[Record]:
-        """Raises InvalidInput for what is no record, or an endless one."""
+        """Return the records that the text completes. Raises InvalidInput for malformed and too long records."""
         *whole, self._rest = (self._rest + text).split(END)
         if len(self._rest) > LONGEST_RECORD:
             raise InvalidInput("The record is too long.", code="record_too_long")
@@ -34,28 +35,27 @@ def frame(*records: Record) -> str:
     return "".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + END for record in records)
 
 
-def check_handshake(record: Record) -> str:
-    """Why the handshake cannot be accepted; empty when it can."""
-    if record.get("protocol") != "json":
-        return f"The protocol {record.get('protocol')!r} is not spoken here; json is."
-    if record.get("version") not in (1, 2):
-        return f"Version {record.get('version')!r} of the protocol is not spoken here."
+def handshake_error(request: Record) -> str:
+    """Return the reason to refuse a HandshakeRequest, or an empty text."""
+    if request.get("protocol") != "json":
+        return f"The protocol {request.get('protocol')!r} is not supported. Use json."
+    if request.get("version") not in (1, 2):
+        return f"Version {request.get('version')!r} of the protocol is not supported. Use 1."
     return ""
 
 
-def handshake(error: str = "") -> Record:
+def handshake_response(error: str = "") -> Record:
     return {"error": error} if error else {}
 
 
 def invocation(target: str, *arguments: Any) -> Record:
-    """A call of the client's handlers; no answer is expected."""
+    """Return a non-blocking invocation of one of the client's handlers."""
     return {"type": INVOCATION, "target": target, "arguments": list(arguments)}
 
 
 def completion(invocation_id: str, *, result: Any = None, error: str = "") -> Record:
-    if error:
-        return {"type": COMPLETION, "invocationId": invocation_id, "error": error}
-    return {"type": COMPLETION, "invocationId": invocation_id, "result": result}
+    outcome = {"error": error} if error else {"result": result}
+    return {"type": COMPLETION, "invocationId": invocation_id, **outcome}
 
 
 def stream_item(invocation_id: str, item: Any) -> Record:
@@ -67,13 +67,13 @@ def ping() -> Record:
 
 
 def close(error: str = "", *, allow_reconnect: bool = False) -> Record:
-    """Without `allow_reconnect` clients do not come back, whatever their policy."""
-    said: Record = {"type": CLOSE}
+    """Return a Close message. Without `allow_reconnect` clients do not reconnect automatically."""
+    record: Record = {"type": CLOSE}
     if error:
-        said["error"] = error
+        record["error"] = error
     if allow_reconnect:
-        said["allowReconnect"] = True
-    return said
+        record["allowReconnect"] = True
+    return record
 
 
 def _read(text: str) -> Record:
@@ -82,5 +82,5 @@ def _read(text: str) -> Record:
     except (ValueError, RecursionError):
         raise InvalidInput("A record is not valid JSON.", code="malformed_record") from None
     if not isinstance(record, dict):
-        raise InvalidInput("A record is a JSON object.", code="malformed_record")
+        raise InvalidInput("A record must be a JSON object.", code="malformed_record")
     return record

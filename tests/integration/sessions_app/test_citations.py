@@ -20,7 +20,7 @@ from sessions_app.surfaces.mcp import tools as mcp
 from sessions_app.surfaces.openai.consumers import load
 from sessions_app.surfaces.openai.responses import of_transcript
 from sessions_app.surfaces.signalr import commands
-from sessions_app.surfaces.signalr.commands import Watched
+from sessions_app.surfaces.signalr.commands import HubSubscription
 from tests.support.engine import EngineRig, until
 from tests.support.rest import RestCaller
 from tools_app.executions import result_sources
@@ -105,7 +105,7 @@ def test_every_surface_shows_them(rig: EngineRig) -> None:
     assert shown["content"][0]["annotations"] == [
         {"type": "url_citation", "start_index": 10, "end_index": 48, "url": "memory:car", "title": "car"}
     ]
-    message = commands.read_message(Watched(session.pk, session.key, "default", "", run_id), run_id)
+    message = commands.read_message(HubSubscription(session.pk, session.key, "default", "", run_id), run_id)
     (cited,) = message["citations"]
     assert message["text"][cited["offset"] :][: cited["length"]] == f"[{ID}]"
     page = Client()

@@ -16,7 +16,7 @@ from sessions_app.surfaces.agent_messages.projection import StepTextRecord, Stor
 from sessions_app.surfaces.agent_messages.streaming_chunks import activity_of
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import ForgetText, Projection, ShowText
+from sessions_app.surfaces.chat.projection import DiscardText, Projection, ShowText
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.responses import ResponseContext, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection
@@ -167,8 +167,8 @@ class PageClient:
     def see(self, fact: SessionEvent) -> None:
         if "text_length" in fact.payload and fact.step is not None:
             self._close(fact.step)
-        for act in self._projection.acts([fact]):
-            if isinstance(act, ForgetText) and act.step not in self._closed:
+        for act in self._projection.updates([fact]):
+            if isinstance(act, DiscardText) and act.step not in self._closed:
                 self._steps.pop(act.step, None)
             elif isinstance(act, ShowText) and act.step not in self._closed:
                 self._steps.setdefault(act.step, Step()).take(act)

@@ -1,4 +1,4 @@
-"""Long polls of one client that overlap: it has lost the older one, as when it changes networks."""
+"""Overlapping long polls of one client, which has lost the older one by changing networks."""
 
 import asyncio
 from typing import Any
@@ -10,18 +10,18 @@ from sessions_app.surfaces.signalr.connections import Connection
 from sessions_app.surfaces.signalr.consumers import HubOverHttp
 
 
-class Anybody:
+class AnyPrincipal:
     actor = "user:1"
 
 
 @pytest.fixture
 def connection() -> Connection:
-    return Connection(Anybody(), is_open=True)  # type: ignore[arg-type]
+    return Connection(AnyPrincipal(), is_open=True)  # type: ignore[arg-type]
 
 
 async def waiting(connection: Connection) -> "asyncio.Task[str]":
     poll = asyncio.create_task(connection.take(60))
-    for _ in range(5):  # until it waits
+    for _ in range(5):  # until the poll waits
         await asyncio.sleep(0)
     return poll
 
@@ -29,16 +29,16 @@ async def waiting(connection: Connection) -> "asyncio.Task[str]":
 async def test_frames_go_to_the_newest_poll(connection: Connection) -> None:
     older, newer = [await waiting(connection) for _ in range(2)]
     await connection.queue("frame")
-    assert await asyncio.gather(older, newer) == ["", "frame"]
+    assert [await older, await newer] == ["", "frame"]
 
 
-async def test_what_waits_goes_to_the_first_that_comes(connection: Connection) -> None:
+async def test_queued_frames_go_to_the_first_poll(connection: Connection) -> None:
     await connection.queue("one")
     await connection.queue("two")
     assert await connection.take(60) == "onetwo"
 
 
-async def test_a_client_whose_older_poll_ends_is_still_there(
+async def test_a_client_is_present_until_its_last_poll_ends(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(poll: HubOverHttp, *_: Any) -> None:

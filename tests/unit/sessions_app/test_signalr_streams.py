@@ -1,4 +1,4 @@
-"""`StreamMessage`: told to its end, whatever the client's speed; whatever keeps it from that is said."""
+"""`StreamMessage` streams to the end of the run at any speed of the client, or ends with an error."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,13 +8,14 @@ from uuid import UUID, uuid4
 import pytest
 
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.base import intake_limit
 from sessions_app.surfaces.signalr import commands, protocol
 from sessions_app.surfaces.signalr import hub as hub_module
-from sessions_app.surfaces.signalr.commands import Watched
+from sessions_app.surfaces.signalr.commands import HubSubscription
 from sessions_app.surfaces.signalr.hub import Hub
 
 RUN, SESSION = uuid4(), uuid4()
-PARTS: list[tuple[list[SessionEvent], bool]] = []  # what each viewer brings, and whether it was too slow then
+PARTS: list[tuple[list[SessionEvent], bool]] = []  # the events of each viewer, and whether it overflows after them
 
 
 def seen(kind: str, cursor: str, **payload: Any) -> SessionEvent:
@@ -40,52 +41,53 @@ class FakeViewer:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The records that a hub sends to its client."""
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return the list of records that a hub sends to its client."""
 
     async def at_once(work: Any, *arguments: Any) -> Any:
         return work(*arguments)
 
     monkeypatch.setattr(hub_module, "in_db", at_once)
+    monkeypatch.setattr(intake_limit, "in_db", at_once)
     monkeypatch.setattr(hub_module, "Viewer", FakeViewer)
     monkeypatch.setattr(FakeViewer, "cursors", [])
-    monkeypatch.setattr(commands, "send_message", lambda *_: Watched(SESSION, "key", "default", "3", RUN))
+    monkeypatch.setattr(commands, "send_message", lambda *_: HubSubscription(SESSION, "key", "default", "3", RUN))
     monkeypatch.setattr(commands, "read_message", lambda *_: {"text": "Hello"})
     return []
 
 
-class Anybody:
+class AnyPrincipal:
     actor = "user:1"
 
 
-async def stream(told: list[dict[str, Any]], *arguments: Any) -> None:
+async def stream(sent: list[dict[str, Any]], *arguments: Any) -> None:
     async def send(frame: str) -> None:
-        told.extend(json.loads(record) for record in frame.split(protocol.END) if record)
+        sent.extend(json.loads(record) for record in frame.split(protocol.END) if record)
 
     record = {"type": 4, "invocationId": "1", "target": "StreamMessage", "arguments": list(arguments)}
-    await Hub(Anybody(), send)._stream(record)  # type: ignore[arg-type]
+    await Hub(AnyPrincipal(), send)._stream(record)  # type: ignore[arg-type]
 
 
-async def test_a_slow_client_is_told_the_rest_from_where_it_stands(told: list[dict[str, Any]]) -> None:
+async def test_a_slow_client_gets_the_rest_from_its_position(sent: list[dict[str, Any]]) -> None:
     PARTS[:] = [
         ([seen("text.delta", "4.1-2", offset=0, text="Hel")], True),
         ([seen("text.delta", "4.1-3", offset=3, text="lo"), seen("run.completed", "5.0-0")], False),
     ]
-    await stream(told, "default", "Hi")
-    items = [record["item"] for record in told if record["type"] == protocol.STREAM_ITEM]
+    await stream(sent, "default", "Hi")
+    items = [record["item"] for record in sent if record["type"] == protocol.STREAM_ITEM]
     tokens = [item["arguments"][1] for item in items if item["event"] == "ReceiveToken"]
     assert tokens[:2] == ["Hel", "lo"] and FakeViewer.cursors == ["3", "4.1-2"]
-    assert told[-1] == {"type": protocol.COMPLETION, "invocationId": "1", "result": None}
+    assert sent[-1] == {"type": protocol.COMPLETION, "invocationId": "1", "result": None}
 
 
-async def test_a_server_that_ends_does_not_pass_for_the_end_of_the_message(told: list[dict[str, Any]]) -> None:
+async def test_a_shutdown_of_the_server_is_not_the_end_of_the_message(sent: list[dict[str, Any]]) -> None:
     PARTS[:] = [([seen("text.delta", "4.1-2", offset=0, text="Hel")], False)]
-    await stream(told, "default", "Hi")
-    assert "Resume the session" in told[-1]["error"]
+    await stream(sent, "default", "Hi")
+    assert "Resume the session" in sent[-1]["error"]
 
 
 @pytest.mark.parametrize("arguments", [(), ("default",), ("default", "Hi", "key", "more")])
-async def test_wrong_arguments_are_told(told: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
-    await stream(told, *arguments)
-    [record] = told
+async def test_wrong_arguments_are_an_error(sent: list[dict[str, Any]], arguments: tuple[str, ...]) -> None:
+    await stream(sent, *arguments)
+    [record] = sent
     assert "takes (agentId, content" in record["error"]
