@@ -1,11 +1,11 @@
 """Reads of agents, runs and steps, as frozen views."""
 
 from collections.abc import Collection
-from uuid import UUID, uuid4
+from uuid import UUID
 
+from agents_app import hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Snapshot, StepView, Usage, WaitingOn
-from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
@@ -30,13 +30,10 @@ def get_run(run_id: UUID) -> RunView:
 
 
 def _run(run_id: UUID) -> Run:
-    run = _WITH_AGENT.first(run_id)
+    run = hot_queries.GET_RUN.first(run_id=run_id)
     if run is None:
         raise NotFound("There is no such run.")
     return run
-
-
-_WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id), uuid4())
 
 
 def get_options(run_id: UUID) -> RunOptions:
@@ -61,15 +58,7 @@ def find_last_run(conversation_id: UUID) -> RunView | None:
 
 def list_open_runs(conversation_id: UUID) -> tuple[RunView, ...]:
     """Return the queued, running and waiting runs, in the order of execution."""
-    return tuple(run_view(row) for row in _OPEN_OF.fetch(conversation_id))
-
-
-_OPEN_OF = CompiledObjects(
-    lambda conversation_id: (
-        Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal")
-    ),
-    uuid4(),
-)
+    return tuple(run_view(row) for row in hot_queries.LIST_OPEN_RUNS.fetch(conversation_id=conversation_id))
 
 
 def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
@@ -79,13 +68,7 @@ def list_busy(conversation_ids: Collection[UUID]) -> frozenset[UUID]:
 
 
 def count_open_runs(conversation_id: UUID) -> int:
-    return len(_OPEN_RUNS.rows(conversation_id))
-
-
-_OPEN_RUNS = CompiledQuery(
-    lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk"),
-    uuid4(),
-)
+    return len(hot_queries.LIST_OPEN_RUN_IDS.rows(conversation_id=conversation_id))
 
 
 def list_steps(run_id: UUID) -> tuple[StepView, ...]:

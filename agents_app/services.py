@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversation_port, events, skills
+from agents_app import conversation_port, events, hot_queries, skills
 from agents_app.models import IS_OPEN, OPEN, Agent, ModelProvider, Run
 from agents_app.runs.emergency_stop import resume_agents as resume_agents
 from agents_app.runs.emergency_stop import stop_agents as stop_agents
@@ -22,7 +22,6 @@ from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
-from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -65,12 +64,9 @@ def start_run(
         options=options.to_dict(),
         created_at=timezone.now(),
     )
-    _NEW_RUN.run([run])
+    hot_queries.INSERT_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
     return run, [event_of(run, events.RUN_QUEUED, {"ordinal": ordinal, "agent_id": agent.agent_id})]
-
-
-_NEW_RUN = CompiledInsert(Run, ready_at=Now())  # the database's clock, by which runs are claimed
 
 
 def delay_run(run_id: UUID, seconds: float) -> bool:

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from audit_app import stream
+from audit_app import hot_queries, stream
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context, redact
-from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.models import AuditEntry, Event
 
 # One statement locks the head, counts on and returns the last numbers given out. `{greatest}` is MAX on SQLite.
@@ -22,10 +21,6 @@ _TAKE_NUMBERS = """
         ts = {greatest}(komand_timeline_head.ts + excluded.seq, excluded.ts)
     RETURNING seq, ts
 """
-
-
-_EVENTS = CompiledInsert(Event)
-_ENTRIES = CompiledInsert(AuditEntry)
 
 
 def emit(facts: Iterable[NewEvent]) -> list[Event]:
@@ -71,8 +66,8 @@ def _append(session_id: UUID, facts: Sequence[NewEvent]) -> list[Event]:
         if action := fact.type.audit_action(payload):
             details = {**payload, "run_id": str(fact.run_id)} if fact.run_id else payload
             entries.append(_entry(action, who, fact.agent_id, session_id, fact.session_key, now, details))
-    _EVENTS.run(events)
-    _ENTRIES.run(entries)
+    hot_queries.INSERT_EVENTS.run(events)
+    hot_queries.INSERT_AUDIT_ENTRIES.run(entries)
     transaction.on_commit(partial(stream.send_hint, session_id, seq), robust=True)
     return events
 
@@ -97,7 +92,7 @@ def record(
         redact.masked(details or {}),
     )
     with transaction.atomic(savepoint=False):
-        _ENTRIES.run([entry])
+        hot_queries.INSERT_AUDIT_ENTRIES.run([entry])
 
 
 def _entry(

@@ -2,23 +2,20 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
 from itertools import islice
-from operator import or_
 from typing import Any, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from audit_app.event_types import event_types
-from audit_app.kernel.compiled_queries import CompiledQuery
+from audit_app.hot_queries import EVENT_COLUMNS, events_after
 from audit_app.models import Event, TimelineHead
 
 T = TypeVar("T")
 
 # Terms of one query: far below what SQLite's parser takes in one expression.
 _SESSIONS_A_QUERY = 256
-_FIELDS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "workstream", "step", "actor", "payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +80,10 @@ def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
     for some in _batches(positions.items()):
         # Filled up with what it asks for already, so that there are few queries to compile.
         padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))
-        values = [value for position in padded for value in position]
-        events += [KeptEvent(*row) for row in _news_of(len(padded)).rows(*values)]
+        values: dict[str, Any] = {f"session_{n}": session_id for n, (session_id, _) in enumerate(padded)}
+        values |= {f"seq_{n}": seq for n, (_, seq) in enumerate(padded)}
+        events += [KeptEvent(*row) for row in events_after(len(padded)).rows(**values)]
     return events
-
-
-@cache
-def _news_of(count: int) -> CompiledQuery:
-    """Of so many sessions: an id and the place after which, by turns."""
-
-    def build(*values: Any) -> QuerySet[Event, tuple[Any, ...]]:
-        places = zip(values[::2], values[1::2], strict=True)
-        newer = reduce(or_, (Q(session_id=session_id, seq__gt=seq) for session_id, seq in places))
-        return Event.objects.filter(newer).order_by("session_id", "seq").values_list(*_FIELDS)
-
-    return CompiledQuery(build, *(value for number in range(count) for value in (uuid4(), 987_654_321 + number)))
 
 
 def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:
@@ -125,7 +111,7 @@ def has_ended(run_id: UUID) -> bool:
 
 
 def _read(rows: QuerySet[Event]) -> list[KeptEvent]:
-    return [KeptEvent(*row) for row in rows.values_list(*_FIELDS)]
+    return [KeptEvent(*row) for row in rows.values_list(*EVENT_COLUMNS)]
 
 
 def _batches(items: Collection[T]) -> Iterator[list[T]]:

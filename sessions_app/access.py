@@ -3,16 +3,15 @@
 A missing object and another's object are the same NotFound, so that nobody can tell them apart.
 """
 
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
-from audit_app.kernel.compiled_queries import CompiledObjects
 from audit_app.kernel.errors import Forbidden, NotFound
-from sessions_app import selectors
+from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import parse_key
 from sessions_app.models import Session
@@ -21,18 +20,15 @@ from tools_app.storage import artifacts
 from tools_app.storage.artifacts import ArtifactView
 from tools_app.types import ApprovalView, ExecutionView
 
-_WITH_AGENT = Session.objects.select_related("agent").filter(deleted_at=None)
-_BY_ID = CompiledObjects(lambda session_id: _WITH_AGENT.filter(pk=session_id), uuid4())
-_BY_KEY = CompiledObjects(lambda key: _WITH_AGENT.filter(key=key), "the key of a session")
-
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
     """The user's own session by UUID or public id (raw or percent-encoded), with its agent."""
     if found := _uuid(id_or_key):
-        session = _BY_ID.first(found)
+        session = hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=found)
     else:
         spellings = dict.fromkeys(_spellings(str(id_or_key)))
-        session = next((row for key in spellings if (row := _BY_KEY.first(key))), None)
+        found_by_key = (hot_queries.FIND_ACCESSIBLE_SESSION_BY_KEY.first(key=key) for key in spellings)
+        session = next(filter(None, found_by_key), None)
     if session is None or not user.is_authenticated or session.owner_id != user.pk:
         raise NotFound("There is no such session.")
     return session

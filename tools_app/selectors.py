@@ -1,13 +1,13 @@
 """Queries of executions, approvals and questions, which return frozen views. Writes nothing."""
 
 from collections.abc import Collection
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import NotFound
+from tools_app import hot_queries
 from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
 from tools_app.types import (
     ApprovalStatus,
@@ -142,18 +142,8 @@ def has_pending_approval(run_id: UUID) -> bool:
 
 def find_question(session_id: UUID) -> InputView | None:
     """Return the oldest open question of the session, or None."""
-    found = _QUESTIONS.rows(session_id)  # on the path of every message, and usually empty
+    found = hot_queries.FIND_OPEN_QUESTIONS.rows(session_id=session_id)
     return input_view(InputRequest.objects.get(pk=found[0][0])) if found else None
-
-
-_QUESTIONS = CompiledQuery(
-    lambda session_id: (
-        InputRequest.objects.filter(session_id=session_id, status=InputStatus.PENDING, expires_at__gt=Now())
-        .order_by("id")
-        .values_list("pk")
-    ),
-    uuid4(),
-)
 
 
 def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:

@@ -5,8 +5,8 @@ import logging
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from agents_app import hot_queries
 from agents_app.models import IS_ACTIVE, Agent, Run
-from agents_app.runs import lease
 from agents_app.runs.next_step import stopped
 from agents_app.runs.transitions import ADVANCE, QUEUE, end
 from audit_app.kernel.errors import NotFound
@@ -38,7 +38,7 @@ def resume_agents(scope: str = emergency_stop.ALL, *, reason: str = "") -> Contr
     _check_scope(scope)
     with transaction.atomic():
         status = emergency_stop.resume(scope, reason=reason)
-        waiting = lease.claimable().order_by("ready_at").values_list("id", flat=True)
+        waiting = hot_queries.claimable().order_by("ready_at").values_list("id", flat=True)
         for run_id in waiting[:_AT_ONCE]:  # the sweeper nudges for the others
             nudge(ADVANCE, str(run_id), queue=QUEUE)
     return status

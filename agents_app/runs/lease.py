@@ -2,21 +2,20 @@
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Now
 
-from agents_app import conversation_port, events, selectors
-from agents_app.models import IS_OPEN, ModelProvider, Run
+from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app.models import ModelProvider, Run
 from agents_app.runs import cost_budget, transitions
 from agents_app.runs.next_step import DEFECT, End
 from agents_app.runs.run_policy import limits_of, policy_of, session_policy_of
 from agents_app.runs.transitions import ADVANCE, QUEUE, end, event_of
 from agents_app.types import Limits, Message, RunStatus, Snapshot, WaitingOn
 from audit_app import services as audit
-from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
@@ -58,28 +57,6 @@ class Held:
     is_stopped: bool
 
 
-def claimable() -> QuerySet[Run]:
-    """Return the runs that can be claimed.
-
-    They have no owner, are the first open run of their conversation and not stopped by an operator, and are due or
-    waited for tool executions that have all ended.
-    """
-    due = Q(ready_at__lte=Now())
-    on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
-    on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
-    tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
-    earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
-    stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
-    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
-
-
-_THIS_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"), uuid4())
-_WITH_AGENT = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id), uuid4())
-# Started runs go first. A separate query, because databases differ in where they sort null.
-_BEGUN_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
-_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
-
-
 def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
     """Claim and load the given run, or the oldest claimable one. Return None if there is none.
 
@@ -108,10 +85,13 @@ def _load(run: Run, owner: UUID, *, resumes: bool) -> Claim:
 
 def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:
     for _ in range(_ATTEMPTS):
-        found = _THIS_CLAIMABLE.rows(run_id) if run_id else _BEGUN_CLAIMABLE.rows() or _OLDEST_CLAIMABLE.rows()
+        if run_id:
+            found = hot_queries.FIND_CLAIMABLE.rows(run_id=run_id)
+        else:
+            found = hot_queries.FIND_STARTED_CLAIMABLE.rows() or hot_queries.FIND_OLDEST_CLAIMABLE.rows()
         if not found:
             return None
-        run = _WITH_AGENT.fetch(found[0][0])[0]
+        run = hot_queries.GET_CLAIMED_RUN.fetch(run_id=found[0][0])[0]
         resumes = run.status == RunStatus.RUNNING.value or run.waiting_on == WaitingOn.RETRY.value
         if _claim_as_read(run, owner):
             return run, resumes

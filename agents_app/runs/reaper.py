@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models.functions import Now
 
-from agents_app import conversation_port, selectors
+from agents_app import conversation_port, hot_queries, selectors
 from agents_app.models import IS_OPEN, Run
 from agents_app.runs import emergency_stop, hooks, lease, transitions
 from audit_app import services as audit
@@ -88,8 +88,8 @@ class Reaper:
     def _renudge(self) -> None:
         """Nudge for runs that have been claimable for longer than a nudge takes. Started runs go first."""
         due = Now() - timedelta(seconds=_LOST_NUDGE_SECONDS)
-        begun = lease.claimable().filter(ready_at=None).order_by()
-        waiting = lease.claimable().filter(ready_at__lte=due).order_by("ready_at")
+        begun = hot_queries.claimable().filter(ready_at=None).order_by()
+        waiting = hot_queries.claimable().filter(ready_at__lte=due).order_by("ready_at")
         for forgotten in (begun, waiting):
             for run_id in forgotten.values_list("id", flat=True)[:_AT_ONCE]:
                 self._nudge(run_id)

@@ -3,19 +3,19 @@
 import logging
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from agents_app import conversation_port, events, selectors
-from agents_app.models import IS_OPEN, OPEN, Run
+from agents_app import conversation_port, events, hot_queries, selectors
+from agents_app.models import OPEN, Run
 from agents_app.runs.next_step import End
 from agents_app.types import RunStatus, RunTranscript, Snapshot, Usage, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel.compiled_queries import CompiledQuery, CompiledUpdate
+from audit_app.kernel.compiled_queries import CompiledUpdate
 from audit_app.kernel.database import is_away
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tool_selectors
@@ -53,7 +53,7 @@ def claim(run: Run, owner: UUID) -> bool:
     Return False if the row has changed since `run` was read. Raises IntegrityError if another run of the conversation
     is active.
     """
-    return _CLAIM.run(run.id, run.fence, owner) == 1
+    return _CLAIM.run(run_id=run.id, fence=run.fence, owner=owner) == 1
 
 
 _CLAIM = CompiledUpdate(
@@ -67,10 +67,7 @@ _CLAIM = CompiledUpdate(
             "ready_at": None,
             "started_at": Coalesce("started_at", Now()),
         },
-    ),
-    uuid4(),
-    987_654_321,
-    uuid4(),
+    )
 )
 
 
@@ -79,7 +76,8 @@ def record_progress(run: Run, owner: UUID, *, active_seconds: float, usage: Usag
 
     Return False if `owner` no longer holds it with the fence of `run`.
     """
-    return _PROGRESS.run(run.id, run.fence, owner, active_seconds, usage.input_tokens, usage.output_tokens) == 1
+    spent = {"seconds": active_seconds, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return _PROGRESS.run(run_id=run.id, fence=run.fence, owner=owner, **spent) == 1
 
 
 _PROGRESS = CompiledUpdate(
@@ -94,13 +92,7 @@ _PROGRESS = CompiledUpdate(
             "input_tokens": F("input_tokens") + input_tokens,
             "output_tokens": F("output_tokens") + output_tokens,
         },
-    ),
-    uuid4(),
-    987_654_321,
-    uuid4(),
-    0.987_654_321,
-    987_654_322,
-    987_654_323,
+    )
 )
 
 
@@ -175,17 +167,9 @@ def _store_end(transcript: RunTranscript) -> Sequence[NewEvent]:
 
 
 def _nudge_next(conversation_id: UUID) -> None:
-    for run_id, owner in _FIRST_OPEN.rows(conversation_id):
+    for run_id, owner in hot_queries.FIND_FIRST_OPEN_RUN.rows(conversation_id=conversation_id):
         if owner is None:
             nudge(ADVANCE, str(run_id), queue=QUEUE)
-
-
-_FIRST_OPEN = CompiledQuery(
-    lambda conversation_id: (
-        Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").values_list("pk", "owner")[:1]
-    ),
-    uuid4(),
-)
 
 
 def refresh_waiting_on(run_id: UUID) -> None:

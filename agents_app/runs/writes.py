@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents_app import conversation_port, events
+from agents_app import conversation_port, events, hot_queries
 from agents_app.errors import Fenced
-from agents_app.models import Run, Step
+from agents_app.models import Step
 from agents_app.providers.base import ProviderError
 from agents_app.runs import cost_budget, hooks, transitions
 from agents_app.runs.lease import Claim
@@ -26,7 +25,6 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
 
@@ -67,12 +65,12 @@ def record_and_decide(
             started_at=spent.started_at,
             ended_at=timezone.now(),
         )
-        _NEW_STEP.run([step_row])
+        hot_queries.INSERT_STEP.run([step_row])
         cost_budget.charge(claim.run.agent, claim.provider, response)
         step = StepView(
             index, response.text, response.tool_calls, response.finish_reason, response.reasoning, usage, turns_seen
         )
-        [(turn_count, cancel_requested_at)] = _REQUESTS.rows(claim.run.id)
+        [(turn_count, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
         user_turns = snapshot.user_turns
         if turn_count != turns_seen:
             user_turns = tuple(conversation_port.get().user_turns(claim.run.id))
@@ -87,12 +85,6 @@ def record_and_decide(
             budget_refusal=cost_budget.budget_refusal(claim.run.agent),
         )
         return decide_and_apply(claim, following, step)
-
-
-_NEW_STEP = CompiledInsert(Step)
-_REQUESTS = CompiledQuery(
-    lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at"), uuid4()
-)
 
 
 def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None = None) -> Snapshot | None:
@@ -187,7 +179,7 @@ def park_for_retry(claim: Claim, delay_seconds: float, error: ProviderError, *, 
     with transaction.atomic():
         if not transitions.move(claim.run, RunStatus.RUNNING, held_by=claim.owner, active_seconds=active_seconds):
             raise Fenced
-        [(_, cancel_requested_at)] = _REQUESTS.rows(claim.run.id)
+        [(_, cancel_requested_at)] = hot_queries.GET_REQUESTS.rows(run_id=claim.run.id)
         if cancel_requested_at is not None:
             transitions.end(claim.run, replace(CANCELLED, answer=partial), held_by=claim.owner)
             return

@@ -1,11 +1,20 @@
-"""Statements that are compiled once: Django builds the SQL of a query anew at each use, which for a large one costs ten
-times what the database needs to answer it. For the few that stand between a message and its first word.
+"""Statements that are compiled once.
 
-Queries and updates are made with `build`, which makes Django's own query of the values that change, and with an example
-of each of those values, which must not occur among the query's other values. `build` is called once for each kind of
-database. An insertion needs its model alone.
+Django builds the SQL of a query anew at each use, which for a large one costs ten times what the database needs to
+answer it. The few statements that a message waits for are compiled at their first use, once for each kind of database.
+
+A statement is given as a function that returns Django's own query. The function's arguments are the values that change
+with each use; they are passed by name:
+
+    FIND_TURN = CompiledQuery(lambda run_id: Turn.objects.filter(run_id=run_id).values_list("pk"))
+    FIND_TURN.rows(run_id=run.id)
+
+The function is called with a `Param` for each argument. A `Param` may be compared with a column (`=`, `<`, `<=`, `>`,
+`>=`), added to a number or set by an update. Anything else, such as a limit, a whole `IN` list, a time span or a value
+that a lookup transforms, is a TypeError when the statement is compiled. An insertion needs its model alone.
 """
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,40 +23,71 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
-from django.db.models import AutoField, Expression, Field, Model, QuerySet
+from django.db.models import (
+    AutoField,
+    Case,
+    Expression,
+    Field,
+    FloatField,
+    IntegerField,
+    JSONField,
+    Model,
+    QuerySet,
+    When,
+)
+from django.db.models.expressions import CombinedExpression, ExpressionList
+from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
 from django.db.models.query import get_related_populators
-from django.db.models.sql import InsertQuery, UpdateQuery
+from django.db.models.sql import InsertQuery, Query, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 _M = TypeVar("_M", bound=Model)
-_Queries = Callable[..., QuerySet[Any, Any]]
+_COMPARISONS = (Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
-class _Prepared:
-    def __init__(self, build: Callable[..., Any], *examples: Any) -> None:
+class Param(Expression):
+    """The place of a value that is passed, under this name, when the statement is executed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def as_sql(self, compiler: SQLCompiler, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        return "%s", (self,)
+
+
+class _CompiledStatement:
+    """build: returns the query; called with a `Param` for each of its arguments."""
+
+    def __init__(self, build: Callable[..., Any]) -> None:
         self._build = build
-        self._examples = examples
         self._compiled: dict[str, _Compiled] = {}
 
-    def _execute(self, cursor: CursorWrapper, values: tuple[Any, ...]) -> "_Compiled":
+    def _execute(self, cursor: CursorWrapper, values: dict[str, Any]) -> "_Compiled":
         compiled = self._compiled.get(connection.vendor) or self._compile()
+        if values.keys() != compiled.names:
+            raise TypeError(f"expected the values {sorted(compiled.names)}, got {sorted(values)}")
         parameters = list(compiled.parameters)
-        for place, value in zip(compiled.places, values, strict=True):
-            parameters[place] = _adapted(value)
+        for place, name in compiled.places:
+            parameters[place] = _adapted(name, values[name])
         cursor.execute(compiled.sql, parameters)
         return compiled
 
-    def _fetch(self, values: tuple[Any, ...]) -> tuple["_Compiled", Iterator[list[Any]]]:
-        """The rows, each value as Django has it."""
+    def _fetch(self, values: dict[str, Any]) -> tuple["_Compiled", Iterator[list[Any]]]:
+        """Execute the statement and return its rows, each value converted as Django does."""
         with connection.cursor() as cursor:
             compiled = self._execute(cursor, values)
             return compiled, map(compiled.converted, cursor.fetchall())
 
     def _compile(self) -> "_Compiled":
-        compiler = self._compiler(self._build(*self._examples))
+        names = inspect.signature(self._build).parameters
+        compiler = self._compiler(self._build(**{name: Param(name) for name in names}))
+        _check(compiler.query)
         sql, parameters = compiler.as_sql()
-        places = tuple(parameters.index(_adapted(example)) for example in self._examples)
-        compiled = self._compiled[connection.vendor] = _Compiled(sql, tuple(parameters), places, compiler)
+        compiled = _Compiled(sql, tuple(parameters), compiler)
+        if unused := names.keys() - compiled.names:
+            raise TypeError(f"the statement does not contain the parameters {sorted(unused)}")
+        self._compiled[connection.vendor] = compiled
         return compiled
 
     def _compiler(self, built: Any) -> SQLCompiler:
@@ -55,12 +95,36 @@ class _Prepared:
         return compiler
 
 
-class _Compiled:
-    """A statement with its parameters, where among them the changing values stand, and what its rows become: what
-    Django's iterables work out of a compiled query at each use."""
+def _check(node: Any) -> None:
+    """Raise TypeError for a parameter that stands where Django would transform its value or misread its type."""
+    parts = (node.where if isinstance(node, Query) else node).get_source_expressions()
+    for part in parts:
+        if not isinstance(part, Param):
+            if hasattr(part, "get_source_expressions"):
+                _check(part)
+        elif not _may_stand_in(node, [other for other in parts if other is not part]):
+            raise TypeError(f"the parameter {part.name!r} cannot be placed in {node!r}")
 
-    def __init__(self, sql: str, parameters: tuple[Any, ...], places: tuple[int, ...], compiler: SQLCompiler) -> None:
-        self.sql, self.parameters, self.places = sql, parameters, places
+
+def _may_stand_in(node: Any, others: list[Any]) -> bool:
+    kinds = [getattr(other, "_output_field_or_none", None) for other in others]
+    if isinstance(node, CombinedExpression):
+        return all(isinstance(kind, (IntegerField, FloatField)) for kind in kinds)
+    if isinstance(node, _COMPARISONS):
+        return not isinstance(kinds[0], JSONField)
+    return isinstance(node, (Case, When, ExpressionList))  # a list: `IN` or `BETWEEN` of several parameters
+
+
+class _Compiled:
+    """A statement, its parameters, which of them are passed, and what its rows become.
+
+    The latter is what Django's iterables work out of a compiled query at each use.
+    """
+
+    def __init__(self, sql: str, parameters: tuple[Any, ...], compiler: SQLCompiler) -> None:
+        self.sql, self.parameters = sql, parameters
+        self.places = [(place, part.name) for place, part in enumerate(parameters) if isinstance(part, Param)]
+        self.names = {name for _, name in self.places}
         columns = [column[0] for column in compiler.select or ()]
         self._converters = list(compiler.get_converters(columns).items())
         self.objects = _Objects.of(compiler) if compiler.query.default_cols and compiler.klass_info else None
@@ -96,41 +160,37 @@ class _Objects:
         return found
 
 
-class CompiledQuery(_Prepared):
+class CompiledQuery(_CompiledStatement):
     """A query of one column or several (`values_list`)."""
 
-    def __init__(self, build: _Queries, *examples: Any) -> None:
-        super().__init__(build, *examples)
-
-    def rows(self, *values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows."""
         return [tuple(row) for row in self._fetch(values)[1]]
 
 
-class CompiledObjects(_Prepared, Generic[_M]):
+class CompiledObjects(_CompiledStatement, Generic[_M]):
     """A query of whole rows, with those that `select_related` names. Nothing may be annotated or deferred."""
 
-    def __init__(self, build: Callable[..., QuerySet[_M]], *examples: Any) -> None:
-        super().__init__(build, *examples)
+    def __init__(self, build: Callable[..., QuerySet[_M]]) -> None:
+        super().__init__(build)
 
-    def fetch(self, *values: Any) -> list[_M]:
+    def fetch(self, **values: Any) -> list[_M]:
+        """Return the objects."""
         compiled, rows = self._fetch(values)
         if compiled.objects is None:
             raise TypeError("a query of columns is a CompiledQuery")
         return [compiled.objects.make(row) for row in rows]
 
-    def first(self, *values: Any) -> _M | None:
-        """None when there is no such row; the query itself says how many it asks for."""
-        return next(iter(self.fetch(*values)), None)
+    def first(self, **values: Any) -> _M | None:
+        """Return the first object or None. The query should limit its rows itself."""
+        return next(iter(self.fetch(**values)), None)
 
 
-class CompiledUpdate(_Prepared):
-    """An update of one table. build: returns the rows and what is set (as `QuerySet.update` takes it)."""
+class CompiledUpdate(_CompiledStatement):
+    """An update of one table. build: returns the rows and their new values (as `QuerySet.update` takes them)."""
 
-    def __init__(self, build: Callable[..., tuple[QuerySet[Any], dict[str, Any]]], *examples: Any) -> None:
-        super().__init__(build, *examples)
-
-    def run(self, *values: Any) -> int:
-        """How many rows it changed."""
+    def run(self, **values: Any) -> int:
+        """Return the number of rows that were changed."""
         with connection.cursor() as cursor:
             self._execute(cursor, values)
             return int(cursor.rowcount)
@@ -139,6 +199,9 @@ class CompiledUpdate(_Prepared):
         rows, changes = built
         query: Any = rows.query.chain(UpdateQuery)
         query.add_update_values(changes)
+        for _, _, value in query.values:
+            if hasattr(value, "resolve_expression"):
+                _check(value.resolve_expression(query, allow_joins=False, for_save=True))
         compiler: SQLCompiler = query.get_compiler(connection=connection)
         return compiler
 
@@ -201,10 +264,12 @@ class _Insertion:
     fields: tuple["Field[Any, Any]", ...]
 
 
-def _adapted(value: Any) -> Any:
-    """A value as Django would hand it to this database."""
-    if isinstance(value, UUID) and not connection.features.has_native_uuid_field:
-        return value.hex
+def _adapted(name: str, value: Any) -> Any:
+    """Return a value as Django would pass it to this database."""
+    if isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, UUID):
+        return value if connection.features.has_native_uuid_field else value.hex
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
-    return value
+    raise TypeError(f"{name!r} must be text, a number, a UUID or a datetime, not {value!r}")

@@ -1,43 +1,38 @@
 """The port by which runs read and store conversations: turns in, turns out."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from uuid import UUID, uuid4
+from datetime import datetime
+from uuid import UUID
 
-from django.db.models import Q
 from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
-from sessions_app import events
+from sessions_app import events, hot_queries
 from sessions_app.channels.outbound.outbox import plan_answer
 from sessions_app.conversation import citations
 from sessions_app.conversation.citation_lookup import cite
 from sessions_app.models import Session, Turn
 from tools_app.types import ToolCall
 
-_NEWEST_TURNS = 1000
-# What a person said in answer to an agent's question: the model has it as the result of its call.
-_IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
-
 
 class StoredConversations:
     """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
 
     def history(self, run: RunView) -> Sequence[Message]:
-        newest = _EARLIER.fetch(run.conversation_id, run.ordinal)
+        newest = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=run.conversation_id, ordinal=run.ordinal)
         # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 
     def user_turns(self, run_id: UUID) -> Sequence[str]:
-        return [_with_files(content, attached) for content, attached in _WORDS.rows(run_id)]
+        rows = hot_queries.LIST_USER_TURN_TEXTS.rows(run_id=run_id)
+        return [_with_files(content, attached) for content, attached in rows]
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
         run = transcript.run
-        [session] = _SESSION.fetch(run.conversation_id)
-        stored = _STORED.rows(session.id, run.ordinal)
+        [session] = hot_queries.GET_SESSION.fetch(session_id=run.conversation_id)
+        stored = hot_queries.LIST_STORED_PARTS.rows(session_id=session.id, ordinal=run.ordinal)
         if any(is_answer for _, is_answer in stored):
             return []
         turns = list(_turns(transcript, session, timezone.now()))
@@ -46,8 +41,8 @@ class StoredConversations:
         said = [turn for turn in turns if turn.role == "assistant"]
         for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
             turn.citations = [citation.to_dict() for citation in found]
-        _NEW_TURNS.run(turns)
-        _TOUCH.run(session.id, timezone.now())
+        hot_queries.INSERT_TURNS.run(turns)
+        hot_queries.SET_LAST_ACTIVE.run(session_id=session.id, now=timezone.now())
         answer = turns[-1]
         told = {"turn_id": str(answer.id), "state": answer.state}
         words = citations.for_people(zip((turn.content for turn in said), cited, strict=True))
@@ -95,41 +90,6 @@ def _event(event_type: EventType[P], session: Session, run: RunView, step: int, 
         agent_id=run.agent_id,
         session_key=session.key,
     )
-
-
-_SESSION = CompiledObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id), uuid4())
-_STORED = CompiledQuery(
-    lambda session_id, ordinal: (
-        Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
-    ),
-    uuid4(),
-    987_654_321,
-)
-_NEW_TURNS = CompiledInsert(Turn)
-_TOUCH = CompiledUpdate(
-    lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now}),
-    uuid4(),
-    datetime(2001, 2, 3, tzinfo=UTC),
-)
-_EARLIER = CompiledObjects(
-    lambda conversation_id, ordinal: (
-        Turn.objects.filter(session_id=conversation_id, ordinal__lt=ordinal)
-        .exclude(state="error")
-        .exclude(_IS_ANSWER)
-        .order_by("-ordinal", "-part")[:_NEWEST_TURNS]
-    ),
-    uuid4(),
-    987_654_321,
-)
-_WORDS = CompiledQuery(
-    lambda run_id: (
-        Turn.objects.filter(run_id=run_id, role="user")
-        .exclude(_IS_ANSWER)
-        .order_by("part")
-        .values_list("content", "attached")
-    ),
-    uuid4(),
-)
 
 
 def _message(turn: Turn) -> Message:

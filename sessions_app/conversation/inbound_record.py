@@ -9,16 +9,13 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from audit_app.kernel.compiled_queries import CompiledInsert
 from audit_app.kernel.ids import first_id_at, new_id
+from sessions_app import hot_queries
 from sessions_app.channels.messages import Attachment, ChannelMessage, Chat
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
 _MOST_FILES = 10
-
-_KEYS = CompiledInsert(InboundKey)
-_MESSAGES = CompiledInsert(InboundMessage)
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class InboundRecord:
         """In the caller's transaction; raises IntegrityError when the message has arrived before, or when its album has
         begun with another."""
         keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
-        _KEYS.run(
+        hot_queries.INSERT_INBOUND_KEYS.run(
             [InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys]
         )
 
@@ -77,7 +74,7 @@ class InboundRecord:
         row.turn, row.run_id, row.reason = turn, turn.run_id if turn else None, reason
         if turn is not None:
             row.session_id = turn.session_id
-        _MESSAGES.run([row])
+        hot_queries.INSERT_INBOUND_MESSAGES.run([row])
 
     def find_earlier(self) -> InboundMessage | None:
         """The same message as it arrived the first time."""

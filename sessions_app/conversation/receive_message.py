@@ -1,12 +1,10 @@
 """Receiving a message of any surface or channel: deduplication, session, user turn and run in one transaction."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from uuid import uuid4
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, Max, Value, When
+from django.db.models import Max
 from django.utils import timezone
 
 from agents_app import selectors as agents
@@ -15,10 +13,9 @@ from agents_app.errors import IdempotencyMismatch, QueueFull, RunBusy
 from agents_app.models import Run
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledUpdate
 from audit_app.kernel.errors import Forbidden, InvalidInput
 from audit_app.kernel.shorten import shorten
-from sessions_app import events
+from sessions_app import events, hot_queries
 from sessions_app.channels.attachments import records as attachments
 from sessions_app.conversation import run_options
 from sessions_app.conversation.inbound_record import InboundRecord
@@ -149,12 +146,17 @@ def _store(
         body_digest=message.digest,
         tool_call_ids=answers,
     )
-    _NEW_TURN.run([turn])
+    hot_queries.INSERT_TURNS.run([turn])
     if arrival := message.arrival:
         arrival.store(turn=turn)
         if arrival.files:
             attachments.add(turn, arrival.row.account, arrival.files, is_album=bool(arrival.album_id))
-    _COUNT_ON.run(session.id, 1 if queued else 0, now, shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH))
+    hot_queries.COUNT_USER_TURN.run(
+        session_id=session.id,
+        ordinals=1 if queued else 0,
+        now=now,
+        title=shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH),
+    )
     received: events.MessageReceived = {
         "turn_id": str(turn.id),
         "message_id": message.inbound.message_id or str(turn.id),
@@ -164,24 +166,6 @@ def _store(
     stored = event_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id)
     audit.emit([*created, stored, *queued])
     return Accepted(session.id, session.key, turn.id, run.id, run.ordinal)
-
-
-_NEW_TURN = CompiledInsert(Turn)
-_COUNT_ON = CompiledUpdate(
-    lambda session_id, ordinals, now, title: (
-        Session.objects.filter(pk=session_id),
-        {
-            "message_count": F("message_count") + 1,
-            "next_ordinal": F("next_ordinal") + ordinals,
-            "last_active_at": now,
-            "title": Case(When(title="", then=Value(title)), default=F("title")),
-        },
-    ),
-    uuid4(),
-    987_654_321,
-    datetime(2001, 2, 3, tzinfo=UTC),
-    "the title of the session",
-)
 
 
 def _find_prior(message: ValidatedMessage) -> Accepted | None:

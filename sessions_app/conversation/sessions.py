@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -12,9 +12,8 @@ from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import Message
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel.compiled_queries import CompiledObjects, CompiledQuery
 from audit_app.kernel.errors import NotFound
-from sessions_app import events
+from sessions_app import events, hot_queries
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session, Turn
 
@@ -23,7 +22,7 @@ _LONGEST_NAME = 200  # as the column holds it; a user's first and last name may 
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[NewEvent]]:
     """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
-    session = _BY_KEY.first(str(key))
+    session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
     if session is None:
         try:
             with transaction.atomic():
@@ -33,9 +32,6 @@ def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) 
     if owner is not None and session.owner_id != owner.pk:
         raise NotFound("There is no such session.")
     return session, []
-
-
-_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key), "key of a session")
 
 
 def open_new(
@@ -96,7 +92,7 @@ def lock(session_id: UUID) -> Session:
 
 def lock_seen(session: Session) -> Session:
     """The same for a session that was just read: only what may have changed since is read again."""
-    found = _LOCKED.rows(session.pk)
+    found = hot_queries.LOCK_SESSION.rows(session_id=session.pk)
     if not found:
         raise Session.DoesNotExist
     next_ordinal, agent_id = found[0]
@@ -104,14 +100,6 @@ def lock_seen(session: Session) -> Session:
         return lock(session.pk)
     session.next_ordinal = next_ordinal
     return session
-
-
-_LOCKED = CompiledQuery(
-    lambda session_id: (
-        Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
-    ),
-    uuid4(),
-)
 
 
 def event_about(

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from audit_app import services as audit
-from audit_app.kernel.compiled_queries import CompiledObjects
 from audit_app.kernel.errors import InvalidInput, NotFound
+from sessions_app import hot_queries
 from sessions_app.identity.principal import SCOPES, Principal, Unauthenticated
 from sessions_app.models import ApiKey
 
@@ -74,7 +74,7 @@ def authenticate_key(key: str) -> Principal:
     """Return the principal of a valid key. Raises ApiKeyRefused. Stores the time of use at most once a minute."""
     text = key.removeprefix(MARK)
     prefix, secret = text[:_PREFIX_LENGTH], text[_PREFIX_LENGTH:]
-    row = _BY_PREFIX.first(prefix)
+    row = hot_queries.FIND_API_KEY.first(prefix=prefix)
     is_right = hmac.compare_digest(row.digest if row else _NO_DIGEST, _digest(prefix, secret))
     now = timezone.now()
     if row is None or not is_right or not _is_usable(row, now):
@@ -83,9 +83,6 @@ def authenticate_key(key: str) -> Principal:
         with transaction.atomic():
             ApiKey.objects.filter(pk=row.pk, last_used_at=row.last_used_at).update(last_used_at=now)
     return Principal(row.user, "api_key", frozenset(row.scopes))
-
-
-_BY_PREFIX = CompiledObjects(lambda prefix: ApiKey.objects.select_related("user").filter(prefix=prefix), "a prefix")
 
 
 def get_key_id(key: str) -> UUID:

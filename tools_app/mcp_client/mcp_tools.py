@@ -13,9 +13,9 @@ from django.utils.module_loading import import_string
 
 from audit_app import stream
 from audit_app.event_types import NewEvent
-from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError
+from tools_app import hot_queries
 from tools_app.catalogue import ToolSource
 from tools_app.events import TOOL_PROGRESS, ToolProgress
 from tools_app.mcp_client import servers
@@ -147,18 +147,11 @@ class McpSource(ToolSource):
 
     def _known(self) -> dict[str, AnyTool]:
         """Read anew when a version has changed, which one small query tells."""
-        versions = tuple(_VERSIONS.rows())
+        versions = tuple(hot_queries.LIST_SERVER_VERSIONS.rows())
         if versions != self._versions:
             self._tools = _read_tools() if versions else {}
             self._versions = versions
         return self._tools
-
-
-_VERSIONS = CompiledQuery(
-    lambda: (
-        McpServer.objects.filter(is_enabled=True).order_by("id").values_list("id", "settings_version", "tools_version")
-    )
-)
 
 
 def _read_tools() -> dict[str, AnyTool]:

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel import context
-from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import InvalidInput, Unavailable
+from tools_app import hot_queries
 from tools_app.models import Control
 
 ALL = ""
@@ -65,7 +65,7 @@ def list_stopped() -> tuple[ControlView, ...]:
 
 def why_stopped(agent_id: str) -> str:
     """Return why this agent must not act, as a sentence for users; empty if it may. Uses one small, compiled query."""
-    for scope, reason in _STOPPED.rows():
+    for scope, reason in hot_queries.LIST_STOPPED_SCOPES.rows():
         if scope in (ALL, agent_id):
             return explain(scope, reason)
     return ""
@@ -87,9 +87,6 @@ def explain(scope: str, reason: str) -> str:
     """Return a sentence for the sender of an unanswered message, and for the model."""
     what = f"The agent {scope} is" if scope else "All agents are"
     return f"{what} stopped by an operator{f': {reason}' if reason else ''}."
-
-
-_STOPPED = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
 
 
 def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:

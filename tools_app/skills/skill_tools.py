@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
-from audit_app.kernel.compiled_queries import CompiledQuery
 from audit_app.kernel.errors import InvalidInput
-from tools_app import catalogue
+from tools_app import catalogue, hot_queries
 from tools_app.catalogue import ToolSource
 from tools_app.mcp_client.listed_tool import public_names
 from tools_app.models import McpTool, SkillInstall
@@ -28,7 +27,7 @@ class SkillSource(ToolSource):
     prefix = PREFIX
 
     def list_tools(self, agent_id: str) -> Iterable[AnyTool]:
-        if not _ANY_OF.rows(agent_id):
+        if not hot_queries.FIND_ANY_SKILL.rows(agent_id=agent_id):
             return []
         rows = SkillInstall.objects.select_related("version").filter(agent_id=agent_id).order_by("skill__skill_id")
         return [tool for row in rows if (tool := _tool(row))]
@@ -39,12 +38,6 @@ class SkillSource(ToolSource):
         )
         row = wanted.first()
         return _tool(row) if row else None
-
-
-_ANY_OF = CompiledQuery(
-    lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1],
-    "the agent that is asked for",
-)
 
 
 def _tool(row: SkillInstall) -> AnyTool | None:

@@ -4,15 +4,14 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import DatabaseError, transaction
 from django.utils.safestring import SafeString, mark_safe
 
 from agents_app import selectors as agents
 from agents_app.types import RunStatus, RunView
-from audit_app.kernel.compiled_queries import CompiledObjects
-from sessions_app import selectors
+from sessions_app import hot_queries, selectors
 from sessions_app.identity.actor_names import name_of, names_of
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
@@ -60,13 +59,13 @@ def read_approval(approval_id: UUID, *, allowed_decisions: Collection[Decision])
 
 def find_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     """Return the turn of one run of the session as it is now, None if there is no such run."""
-    turns = _OF_RUN.fetch(session.id, run_id)
+    turns = hot_queries.LIST_TURNS_OF_RUN.fetch(session_id=session.id, run_id=run_id)
     runs: tuple[RunView, ...] = ()
     if not any(turn.is_answer for turn in turns):
         runs = agents.list_open_runs(session.id)
         if run_id not in {run.id for run in runs}:
             # It has ended since, or its end is not stored yet.
-            turns = _OF_RUN.fetch(session.id, run_id)
+            turns = hot_queries.LIST_TURNS_OF_RUN.fetch(session_id=session.id, run_id=run_id)
     # Renderings are not stored here: this runs at the end of every answer, when others wait to write.
     found = _turn_views(turns, runs, _html_of(turns)[0])
     return next((turn_view for turn_view in found if turn_view.run_id == run_id), None)
@@ -81,20 +80,8 @@ def find_new_turn_view(session: Session, run_id: UUID) -> TurnView | None:
     run = next((run for run in runs if run.id == run_id), None)
     if run is None:
         return find_turn_view(session, run_id)
-    turns = _QUESTION.fetch(session.id, run_id)
+    turns = hot_queries.LIST_USER_TURNS.fetch(session_id=session.id, run_id=run_id)
     return open_turn_view(run, turns, None, markdown.render, place=_place_of(run, runs))
-
-
-_OF_RUN = CompiledObjects(
-    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id).order_by("ordinal", "part"),
-    uuid4(),
-    uuid4(),
-)
-_QUESTION = CompiledObjects(
-    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part"),
-    uuid4(),
-    uuid4(),
-)
 
 
 def _whole_runs(session: Session, before: int | None) -> tuple[list[Turn], int | None]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from agents_app import hot_queries
 from agents_app import services as runs
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
@@ -85,7 +86,7 @@ def test_queued_runs_wait_and_go_on_when_it_is_lifted(rig: EngineRig) -> None:
     rig.drops = lambda task: True
     accepted = rig.send()
     runs.stop_agents()
-    assert not lease.claimable().exists()
+    assert not hot_queries.claimable().exists()
     rig.drops = lambda task: False
     assert rig.engine
     rig.engine.nudge(accepted.run_id)

@@ -1,0 +1,61 @@
+"""The statements of agents_app that are compiled once, each with who waits for it.
+
+Those that change a run's status, owner or fence are in `runs.transitions`.
+"""
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from agents_app.models import IS_OPEN, Run, Step
+from agents_app.types import WaitingOn
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery
+from tools_app import selectors as tools
+from tools_app.policy import emergency_stop
+
+# Every message: it inserts a run (ready by the database's clock, as the claiming process sees it) and looks at those
+# that are open.
+INSERT_RUN = CompiledInsert(Run, ready_at=Now())
+LIST_OPEN_RUNS = CompiledObjects(
+    lambda conversation_id: (
+        Run.objects.select_related("agent").filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal")
+    )
+)
+LIST_OPEN_RUN_IDS = CompiledQuery(
+    lambda conversation_id: Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by().values_list("pk")
+)
+# Every request that waits for its run.
+GET_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent").filter(pk=run_id))
+# Every recorded step.
+INSERT_STEP = CompiledInsert(Step)
+GET_REQUESTS = CompiledQuery(
+    lambda run_id: Run.objects.filter(pk=run_id).values_list("user_turn_count", "cancel_requested_at")
+)
+# The next message in the queue of a conversation whose run has ended.
+FIND_FIRST_OPEN_RUN = CompiledQuery(
+    lambda conversation_id: (
+        Run.objects.filter(IS_OPEN, conversation_id=conversation_id).order_by("ordinal").values_list("pk", "owner")[:1]
+    )
+)
+
+
+def claimable() -> QuerySet[Run]:
+    """Return the runs that can be claimed.
+
+    They have no owner, are the first open run of their conversation and not stopped by an operator, and are due or
+    waited for tool executions that have all ended.
+    """
+    due = Q(ready_at__lte=Now())
+    on_tools = Q(waiting_on=WaitingOn.TOOLS.value) | Q(waiting_on=WaitingOn.APPROVAL.value)
+    on_tools |= Q(waiting_on=WaitingOn.INPUT.value)  # approvals and questions belong to executions
+    tools_done = on_tools & ~Exists(tools.open_executions().filter(run_id=OuterRef("pk")))
+    earlier = Run.objects.filter(IS_OPEN, conversation_id=OuterRef("conversation_id"), ordinal__lt=OuterRef("ordinal"))
+    stopped = emergency_stop.stops_of(OuterRef("agent__agent_id"))
+    return Run.objects.filter(IS_OPEN, due | tools_done, ~Exists(earlier), ~Exists(stopped), owner=None)
+
+
+# Every run, when a worker claims it. Started runs go first, by a query of their own: databases differ in where they
+# sort null.
+FIND_CLAIMABLE = CompiledQuery(lambda run_id: claimable().filter(pk=run_id).values_list("pk"))
+FIND_STARTED_CLAIMABLE = CompiledQuery(lambda: claimable().filter(ready_at=None).order_by().values_list("pk")[:1])
+FIND_OLDEST_CLAIMABLE = CompiledQuery(lambda: claimable().order_by("ready_at").values_list("pk")[:1])
+GET_CLAIMED_RUN = CompiledObjects(lambda run_id: Run.objects.select_related("agent__provider").filter(pk=run_id))

@@ -1,0 +1,29 @@
+"""The statements of audit_app that are compiled once, each with who waits for it."""
+
+from functools import cache, reduce
+from operator import or_
+
+from django.db.models import Q, QuerySet
+
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery, Param
+from audit_app.models import AuditEntry, Event
+
+EVENT_COLUMNS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "workstream", "step", "actor", "payload")
+
+# Every transaction that emits events.
+INSERT_EVENTS = CompiledInsert(Event)
+INSERT_AUDIT_ENTRIES = CompiledInsert(AuditEntry)
+
+
+@cache
+def events_after(count: int) -> CompiledQuery:
+    """Return the query of the events of `count` sessions; all viewers of a process wait for it.
+
+    Its values are `session_0`, `seq_0`, `session_1`, …: each session with the place after which it is read.
+    """
+
+    def build() -> QuerySet[Event, tuple[object, ...]]:
+        newer = (Q(session_id=Param(f"session_{n}"), seq__gt=Param(f"seq_{n}")) for n in range(count))
+        return Event.objects.filter(reduce(or_, newer)).order_by("session_id", "seq").values_list(*EVENT_COLUMNS)
+
+    return CompiledQuery(build)

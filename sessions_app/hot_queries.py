@@ -1,0 +1,75 @@
+"""The statements of sessions_app that are compiled once, each with who waits for it."""
+
+from django.db.models import Case, F, Q, When
+
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, CompiledUpdate
+from sessions_app.models import ApiKey, InboundKey, InboundMessage, Session, Turn
+
+_NEWEST_TURNS = 1000
+# A user's answer to an agent's question: the model gets it as the result of its call.
+_IS_ANSWER = Q(role="user", tool_call_ids__isnull=False)
+_ACCESSIBLE = Session.objects.select_related("agent").filter(deleted_at=None)
+
+# Every request: its API key, and its session by id or public key.
+FIND_API_KEY = CompiledObjects(lambda prefix: ApiKey.objects.select_related("user").filter(prefix=prefix))
+FIND_ACCESSIBLE_SESSION = CompiledObjects(lambda session_id: _ACCESSIBLE.filter(pk=session_id))
+FIND_ACCESSIBLE_SESSION_BY_KEY = CompiledObjects(lambda key: _ACCESSIBLE.filter(key=key))
+
+# Every message that is received.
+FIND_SESSION_BY_KEY = CompiledObjects(lambda key: Session.objects.select_related("agent").filter(key=key))
+LOCK_SESSION = CompiledQuery(
+    lambda session_id: (
+        Session.objects.select_for_update(of=("self",)).filter(pk=session_id).values_list("next_ordinal", "agent_id")
+    )
+)
+INSERT_TURNS = CompiledInsert(Turn)
+COUNT_USER_TURN = CompiledUpdate(
+    lambda session_id, ordinals, now, title: (
+        Session.objects.filter(pk=session_id),
+        {
+            "message_count": F("message_count") + 1,
+            "next_ordinal": F("next_ordinal") + ordinals,
+            "last_active_at": now,
+            "title": Case(When(title="", then=title), default=F("title")),
+        },
+    )
+)
+# Every message that a channel delivers.
+INSERT_INBOUND_KEYS = CompiledInsert(InboundKey)
+INSERT_INBOUND_MESSAGES = CompiledInsert(InboundMessage)
+
+# Every viewer of the chat page, when a run is queued or has ended.
+LIST_TURNS_OF_RUN = CompiledObjects(
+    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id).order_by("ordinal", "part")
+)
+LIST_USER_TURNS = CompiledObjects(
+    lambda session_id, run_id: Turn.objects.filter(session_id=session_id, run_id=run_id, role="user").order_by("part")
+)
+
+# Every run, when it is claimed: the history of its session, newest first, and its user turns.
+LIST_EARLIER_TURNS = CompiledObjects(
+    lambda session_id, ordinal: (
+        Turn.objects.filter(session_id=session_id, ordinal__lt=ordinal)
+        .exclude(state="error")
+        .exclude(_IS_ANSWER)
+        .order_by("-ordinal", "-part")[:_NEWEST_TURNS]
+    )
+)
+LIST_USER_TURN_TEXTS = CompiledQuery(
+    lambda run_id: (
+        Turn.objects.filter(run_id=run_id, role="user")
+        .exclude(_IS_ANSWER)
+        .order_by("part")
+        .values_list("content", "attached")
+    )
+)
+# Every run, when its end is stored.
+GET_SESSION = CompiledObjects(lambda session_id: Session.objects.select_related("agent").filter(pk=session_id))
+LIST_STORED_PARTS = CompiledQuery(
+    lambda session_id, ordinal: (
+        Turn.objects.filter(session_id=session_id, ordinal=ordinal).order_by().values_list("part", "is_answer")
+    )
+)
+SET_LAST_ACTIVE = CompiledUpdate(
+    lambda session_id, now: (Session.objects.filter(pk=session_id), {"last_active_at": now})
+)

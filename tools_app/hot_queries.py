@@ -1,0 +1,27 @@
+"""The statements of tools_app that are compiled once, each with who waits for it."""
+
+from django.db.models.functions import Now
+
+from audit_app.kernel.compiled_queries import CompiledQuery
+from tools_app.models import Control, InputRequest, McpServer, SkillInstall
+from tools_app.types import InputStatus
+
+# Every message that is received: does it answer a question?
+FIND_OPEN_QUESTIONS = CompiledQuery(
+    lambda session_id: (
+        InputRequest.objects.filter(session_id=session_id, status=InputStatus.PENDING, expires_at__gt=Now())
+        .order_by("id")
+        .values_list("pk")
+    )
+)
+# Every step of a run, and every tool call.
+LIST_STOPPED_SCOPES = CompiledQuery(lambda: Control.objects.filter(is_stopped=True).values_list("scope", "reason"))
+# Every look-up of tools: have the settings of a server or its tools changed, has the agent any skill?
+LIST_SERVER_VERSIONS = CompiledQuery(
+    lambda: (
+        McpServer.objects.filter(is_enabled=True).order_by("id").values_list("id", "settings_version", "tools_version")
+    )
+)
+FIND_ANY_SKILL = CompiledQuery(
+    lambda agent_id: SkillInstall.objects.filter(agent_id=agent_id).order_by().values_list("pk")[:1]
+)
