@@ -1,4 +1,4 @@
-"""The operators' pages of tool executions, of what was allowed in advance, and of what tools use and keep."""
+"""Admin pages of tools: executions, approvals in advance, credentials, servers, skills, and what agents store."""
 
 from tools_app.admin import artifacts, credentials, executions, grants, inputs, mcp, memory, skills
 

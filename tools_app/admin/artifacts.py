@@ -1,4 +1,4 @@
-"""Files of sessions in the admin: what is known of each. Their content is the session's own."""
+"""Admin of the files of sessions: metadata only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Credentials in the admin: a value is typed in, sealed and never shown again; only when it was set and used."""
+"""Admin of credentials: a value is entered and sealed, and never shown again."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tools_app.secrets import credentials
 
 
 class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A new credential, or a new value for one. The browser is never sent the stored value."""
+    """A new credential, or a new value for an existing one. The stored value is never sent to the browser."""
 
     value = forms.CharField(
         max_length=credentials.MOST_CHARACTERS,

@@ -1,4 +1,4 @@
-"""Tool executions in the admin: read, filtered, and stopped; never edited."""
+"""Admin of tool executions: read, filtered and stopped; never edited."""
 
 from typing import Any
 from uuid import UUID
@@ -34,20 +34,20 @@ STATUS_TONES = {
     ExecutionStatus.UNKNOWN.value: "warning",
 }
 OPEN = (ExecutionStatus.PENDING.value, ExecutionStatus.RUNNING.value)
-# What one page prints of an output; the rest is in the database and the API.
+# Longer outputs are truncated; the database and the API have the rest.
 SHOWN_CHARACTERS = 20_000
 
 links.register_page("execution", PAGE)
 
 
 def count_open() -> dict[str, int]:
-    """How many executions are pending and running now, by status; a status nobody is in is missing."""
+    """Return the number of pending and running executions, by status. Statuses without any are missing."""
     rows = ToolExecution.objects.filter(IS_OPEN).order_by()
     return dict(rows.values_list("status").annotate(Count("id")))
 
 
 class ToolFilter(DropdownFilter):
-    """One of the registered tools."""
+    """Filters by a built-in tool."""
 
     title = "tool"
     parameter_name = "tool"
@@ -75,7 +75,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     )
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only an open execution can be stopped, and only one that has ended has a receipt."""
+        """Offer `stop` for open executions, `check_receipt` for others."""
         execution = self.get_object(request, object_id)
         hidden = "check_receipt" if execution is None or execution.status in OPEN else "stop"
         shown = super().get_actions_detail(request, object_id)
@@ -151,15 +151,15 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
 
     @display(description="Injection guard")
     def suspect(self, execution: ToolExecution) -> str:
-        """What the guard made of the result; what it kept from the model is shown here alone."""
+        """Return the result of the injection guard. A result withheld from the model is shown only here."""
         if not execution.suspicion:
             return "–"
-        said = f"looks like an attack on the model ({execution.suspicion} of 100)"
-        return said if not execution.withheld else json_block(clipped(execution.withheld, SHOWN_CHARACTERS))
+        found = f"looks like an attack on the model ({execution.suspicion} of 100)"
+        return found if not execution.withheld else json_block(clipped(execution.withheld, SHOWN_CHARACTERS))
 
     @display(description="Proof", label={"proved": "success", "none": "info", "changed": "danger"})
     def proof(self, execution: ToolExecution) -> str:
-        """Checked anew whenever the page is shown."""
+        """Return the result of verifying the receipt now."""
         if not execution.receipt:
             return "none"
         return "proved" if receipts.check_stored(execution).is_valid else "changed"

@@ -1,4 +1,4 @@
-"""What people have allowed in advance, in the admin: read, and taken back."""
+"""Admin of grants: read and revoked."""
 
 from typing import Any
 from uuid import UUID
@@ -26,13 +26,13 @@ links.register_page("grant", PAGE)
 
 
 class HoldsFilter(DropdownFilter):
-    """Whether a grant still holds, and for what."""
+    """Filters by validity."""
 
     title = "state"
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("standing", "For ever"), ("run", "For a run"), ("revoked", "Revoked")]
+        return [("standing", "Permanent"), ("run", "For a run"), ("revoked", "Revoked")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Grant]) -> QuerySet[Grant]:
         match self.value():
@@ -59,7 +59,7 @@ class GrantAdmin(ReadOnlyAdmin):
         return request.user.has_perm("tools_app.change_grant")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only a grant that still holds can be revoked."""
+        """Offer to revoke a grant that is still valid."""
         grant = self.get_object(request, object_id)
         holds = grant is not None and grant.revoked_at is None
         return super().get_actions_detail(request, object_id) if holds else []
@@ -71,7 +71,7 @@ class GrantAdmin(ReadOnlyAdmin):
         permissions=["revoke"],
         variant=ActionVariant.DANGER,
         question="Revoke this permission?",
-        explanation="Such calls are asked about again, from the next one on.",
+        explanation="From now on, such calls require approval again.",
         submit="Revoke it",
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -83,7 +83,7 @@ class GrantAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
-    @display(description="What is allowed")
+    @display(description="Allowed calls")
     def what(self, grant: Grant) -> str:
         return visible(grant.pattern)
 
@@ -91,11 +91,11 @@ class GrantAdmin(ReadOnlyAdmin):
     def agent(self, grant: Grant) -> str:
         return links.link("agent", grant.agent_id)
 
-    @display(description="Holds", label={"for ever": "warning", "for a run": "info"})
+    @display(description="Validity", label={"permanent": "warning", "for a run": "info"})
     def holds(self, grant: Grant) -> str:
         if grant.revoked_at:
             return "revoked"
-        return "for a run" if grant.run_id else "for ever"
+        return "for a run" if grant.run_id else "permanent"
 
     @display(description="Granted by")
     def who(self, grant: Grant) -> str:
@@ -105,7 +105,7 @@ class GrantAdmin(ReadOnlyAdmin):
     def when(self, grant: Grant) -> str:
         return f"{timezone.localtime(grant.created_at):%Y-%m-%d %H:%M:%S}"
 
-    @display(description="In answer to")
+    @display(description="Approval request")
     def approval(self, grant: Grant) -> str:
         return links.link("approval", grant.approval_id) if grant.approval_id else "–"
 

@@ -1,4 +1,4 @@
-"""Questions of agents to their people, in the admin: what was asked, and what became of it."""
+"""Admin of agents' questions to users."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""MCP servers in the admin: set up, reached, and their tools rated and approved by an operator."""
+"""Admin of MCP servers: configured and refreshed, and their tools rated and approved."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ links.register_page("mcp_server", PAGE)
 
 
 class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A server, checked as the command line checks it."""
+    """A server, validated as on the command line."""
 
     class Meta:
         model = McpServer
@@ -53,17 +53,17 @@ class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
             try:
                 servers.check_server(McpServer(**{"name": self.instance.name, **cleaned}))
             except AppError as problem:
-                field, _, words = problem.message.partition(": ")
-                self.add_error(field if words and field in self.fields else None, words or problem.message)
+                field, _, message = problem.message.partition(": ")
+                self.add_error(field if message and field in self.fields else None, message or problem.message)
         return cleaned
 
 
 class ToolInline(TabularInline):
-    """The tools that the server lists. What they are is the server's; what they may do is the operator's. Everything
-    that a model would read of them is shown whole: it is what is approved."""
+    """The tools that the server lists. Operators rate and approve them, so everything that a model would read is
+    shown."""
 
     model = McpTool
-    hide_title = True  # it is the server's text as it came
+    hide_title = True  # the server's raw text
     extra = 0
     can_delete = False
     fields = ("tool", "takes", "claims", "state", "is_enabled", "risk", "effect")
@@ -140,8 +140,8 @@ class McpServerAdmin(AuditedAdmin):
         path="refresh",
         icon="refresh",
         permissions=["set_up"],
-        question="Reach this server and list its tools?",
-        explanation="A command is run, or the address is called. This page waits for the answer.",
+        question="Connect to this server and list its tools?",
+        explanation="Runs the server's command, or connects to its URL. The page waits for the result.",
         submit="Refresh",
     )
     def refresh_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -155,7 +155,7 @@ class McpServerAdmin(AuditedAdmin):
             changes = len(listed.new) + len(listed.changed) + len(listed.gone)
             messages.success(request, f"{len(found.tools)} tools are listed, {changes} of them changed.")
             for name, reason in found.skipped.items():
-                messages.warning(request, f"Left out: {name[:60]!r}, {reason}.")
+                messages.warning(request, f"Skipped {name[:60]!r}: {reason}.")
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -164,8 +164,8 @@ class McpServerAdmin(AuditedAdmin):
         icon="verified",
         permissions=["set_up"],
         variant=ActionVariant.PRIMARY,
-        question="Accept every tool as it is listed now?",
-        explanation="Read the descriptions first: agents will be told exactly these.",
+        question="Approve every tool as it is listed now?",
+        explanation="Read the descriptions first: they are sent to agents unchanged.",
         submit="Approve",
     )
     def approve_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -192,6 +192,6 @@ class McpServerAdmin(AuditedAdmin):
     def greeting_text(self, server: McpServer) -> str:
         if server.reached_at is None:
             return "never"
-        said = server.greeting
-        who = f"{said.get('name', '')} {said.get('version', '')}, protocol {said.get('protocol', '')}"
+        greeting = server.greeting
+        who = f"{greeting.get('name', '')} {greeting.get('version', '')}, protocol {greeting.get('protocol', '')}"
         return f"{timezone.localtime(server.reached_at):%Y-%m-%d %H:%M:%S}: {visible(clipped(who, 200))}"

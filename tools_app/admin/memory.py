@@ -1,4 +1,4 @@
-"""What agents remember, in the admin: read, searched, and deleted when it should not be kept."""
+"""Admin of memories: read, searched and deleted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Skills in the admin: what is published, who signed it, what it may do, and which agents have it; never edited."""
+"""Admin of skills: manifest, signature, permissions and installs; never edited."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class SkillAdmin(ReadOnlyAdmin):
     ordering = ("skill_id",)
     actions_detail: Any = ("remove",)
     fieldsets = (
-        (None, {"fields": (("skill_id", "title"), ("publisher", "badge"), ("kind", "all_versions"), "words")}),
+        (None, {"fields": (("skill_id", "title"), ("publisher", "badge"), ("kind", "all_versions"), "text")}),
         ("Permissions", {"fields": ("needs", "installed_for")}),
         ("Manifest", {"fields": ("manifest", "digest")}),
     )
@@ -43,7 +43,7 @@ class SkillAdmin(ReadOnlyAdmin):
         return skills
 
     def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset  # few enough to search them all
+        return queryset  # few enough to search all of them
 
     @act(
         "Remove",
@@ -52,7 +52,7 @@ class SkillAdmin(ReadOnlyAdmin):
         permissions=["remove"],
         variant=ActionVariant.DANGER,
         question="Remove this skill?",
-        explanation="All its versions leave the registry. An agent that has it keeps it from being removed.",
+        explanation="Deletes all its versions. A skill that is installed for an agent cannot be removed.",
         submit="Remove it",
     )
     def remove(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -95,7 +95,7 @@ class SkillAdmin(ReadOnlyAdmin):
         return ", ".join(_view(skill).versions)
 
     @display(description="Description")
-    def words(self, skill: Skill) -> str:
+    def text(self, skill: Skill) -> str:
         return visible(skill.description) or "–"
 
     @display(description="Requires")
@@ -105,11 +105,11 @@ class SkillAdmin(ReadOnlyAdmin):
     @display(description="Installed for")
     def installed_for(self, skill: Skill) -> str | SafeString:
         rows = skill.installs.select_related("version").order_by("agent_id")
-        told = (
+        installs = (
             (links.link("agent", row.agent_id), f" {row.version.version}, granted: {_listed(row.granted)}")
             for row in rows
         )
-        return format_html_join("; ", "{}{}", told) or "no agent"
+        return format_html_join("; ", "{}{}", installs) or "no agent"
 
     @display(description="As published")
     def manifest(self, skill: Skill) -> str:

@@ -1,7 +1,7 @@
-"""A small evaluator of arithmetic that cannot be made to work hard: what an operation would cost is known before it
-is done, and whatever is not on the list is refused. Pure; Python's own `eval` has no part in it.
+"""An evaluator of arithmetic with bounded cost. Pure.
 
-Whole numbers are exact up to 4,096 bits; everything else is decimal with 34 digits, so that 0.1 + 0.2 is 0.3.
+The cost of an operation is known before it is carried out, and only allow-listed syntax is accepted: it does not use
+Python's `eval`. Integers are exact up to 4,096 bits; everything else is decimal with 34 digits, so 0.1 + 0.2 is 0.3.
 """
 
 from tools_app.arithmetic.evaluator import MAX_CHARACTERS, evaluate

@@ -1,4 +1,4 @@
-"""Parses an expression and walks its tree, node by node, through an allow-list."""
+"""Parses an expression and evaluates its tree, node by node, through an allow-list."""
 
 import ast
 from decimal import Decimal, DecimalException, DivisionByZero, Overflow, localcontext
@@ -10,14 +10,14 @@ from tools_app.arithmetic.operators import BINARY, UNARY
 MAX_CHARACTERS = 2_000
 _MAX_DEPTH = 60
 
-# What people type for an operator, and what splits a line.
+# Other common signs of operators, and white space.
 _SIGNS = str.maketrans({"^": "**", "×": "*", "·": "*", "÷": "/", "−": "-", "\n": " ", "\r": " ", "\t": " "})
 
 
 def evaluate(expression: str) -> Number:
-    """The value of an arithmetic expression. Raises CalculationError with the reason.
+    """Return the value of an arithmetic expression. Raises CalculationError with the reason.
 
-    Takes milliseconds for anything: length, depth and the size of every intermediate result are limited.
+    Takes milliseconds for any input: length, depth and the size of every intermediate result are limited.
     """
     if len(expression) > MAX_CHARACTERS:
         raise CalculationError(f"The expression is longer than {MAX_CHARACTERS} characters.")
@@ -64,7 +64,7 @@ class _Walk:
                 raise CalculationError(f"{type(node).__name__} is not arithmetic that is supported here.")
 
     def _chain(self, node: ast.BinOp, depth: int) -> Number:
-        """a + b + c … is nested to the left; the length of such a row is no depth."""
+        """Evaluate a + b + c … in a loop: it is nested to the left, and its length must not count as depth."""
         row: list[ast.BinOp] = []
         first: ast.expr = node
         while isinstance(first, ast.BinOp):
@@ -92,7 +92,7 @@ class _Walk:
             require_bits(node.value.bit_length())
             return node.value
         if type(node.value) is float:
-            # From its own text: as a float it would have lost digits already.
+            # From its source text: the float has lost digits.
             text = self._source[node.col_offset : node.end_col_offset]
             return +Decimal(text.replace("_", ""))
-        raise CalculationError("Only whole and decimal numbers can be calculated with.")
+        raise CalculationError("Only integers and decimal numbers are supported.")

@@ -1,4 +1,4 @@
-"""The functions and constants. Run them inside `numbers.CONTEXT`."""
+"""Functions and constants, for use inside `numbers.CONTEXT`."""
 
 import math
 from collections.abc import Callable
@@ -12,14 +12,14 @@ PI = Decimal("3.141592653589793238462643383279502884197")
 CONSTANTS: dict[str, Decimal] = {"pi": PI, "e": Decimal("2.718281828459045235360287471352662497757"), "tau": 2 * PI}
 
 _MAX_ROUND_DIGITS = 30
-# Beyond it a binary floating-point number has no digits left for the angle.
+# Larger binary floating-point numbers are too imprecise for an angle.
 _MAX_ANGLE = 10**15
 _MAX_ARGUMENTS = 100
 
 
 @dataclass(frozen=True)
 class Function:
-    """least and most: how many arguments it takes."""
+    """A function. least, most: number of arguments."""
 
     call: Callable[..., Number]
     least: int = 1
@@ -74,7 +74,7 @@ def _factorial(value: Number) -> Number:
     count = whole(value, of="factorial")
     if count < 0:
         raise CalculationError("factorial needs a number of at least 0.")
-    require_bits(count)  # n! has more than n bits from n = 6 on: keeps the estimate below from overflowing
+    require_bits(count)  # n! has more than n bits from n = 6 on: prevents overflow of the estimate below
     require_bits(math.ceil(math.lgamma(count + 1) / math.log(2)))
     return math.factorial(count)
 
@@ -84,7 +84,7 @@ def _gcd(*values: Number) -> Number:
 
 
 def _in_floats(name: str, function: Callable[[float], float]) -> Callable[[Number], Number]:
-    """A function that decimals lack, at the 15 digits of binary floating point; its rounding noise around 0 is 0."""
+    """Return a function that `decimal` lacks, with the 15 digits of a float; noise around 0 is rounded to 0."""
 
     def call(value: Number) -> Number:
         if not -_MAX_ANGLE <= value <= _MAX_ANGLE:

@@ -1,4 +1,4 @@
-"""The operators. Each knows the size of its result before it computes it. Run them inside `numbers.CONTEXT`."""
+"""Operators, for use inside `numbers.CONTEXT`. Each checks the size of its result before it computes it."""
 
 import ast
 import math
@@ -34,7 +34,7 @@ def divide(left: Number, right: Number) -> Number:
 
 
 def floor_divide(left: Number, right: Number) -> Number:
-    """Rounds down, also for negative numbers."""
+    """Return the quotient rounded down, also for negative numbers."""
     _require_divisor(right)
     if isinstance(left, int) and isinstance(right, int):
         return left // right
@@ -43,7 +43,7 @@ def floor_divide(left: Number, right: Number) -> Number:
 
 
 def modulo(left: Number, right: Number) -> Number:
-    """What `floor_divide` leaves: it has the sign of the divisor."""
+    """Return the remainder of `floor_divide`, with the sign of the divisor."""
     _require_divisor(right)
     if isinstance(left, int) and isinstance(right, int):
         return left % right
@@ -52,7 +52,7 @@ def modulo(left: Number, right: Number) -> Number:
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """Anything to the power of 0 is 1, as in Python."""
+    """Return the power. Anything to the power of 0 is 1, as in Python."""
     if exponent == 0:
         return 1
     if isinstance(base, int) and isinstance(exponent, int) and exponent > 0:
@@ -82,7 +82,7 @@ UNARY: dict[type[ast.unaryop], Callable[[Number], Number]] = {
 def _whole_power(base: int, exponent: int) -> int:
     if abs(base) <= 1:
         return base if exponent % 2 else abs(base)
-    require_bits(exponent)  # the result has at least that many: keeps the next line from overflowing
+    require_bits(exponent)  # the result has at least that many: prevents overflow of the next line
     require_bits(math.ceil(exponent * math.log2(abs(base))))
     return int(base**exponent)
 

@@ -1,4 +1,4 @@
-"""`ask_user`: a question to the person the agent talks to. Their next message is the answer."""
+"""`ask_user`: asks the user a question. Their next message is the answer."""
 
 from typing import Any
 
@@ -48,19 +48,21 @@ class AskUser(HumanTool):
         return Question(arguments["question"], options, allows_text=not options or arguments.get("allow_text", True))
 
     def answer_of(self, question: Question, text: str) -> Any:
-        """{"answer": the option that was chosen, else the person's words, "is_option"}. A person is never held to the
-        options: what else they write is for the model to make sense of."""
-        said = text.strip()
-        chosen = _option(question.options, said)
-        return {"answer": chosen or said, "is_option": chosen is not None}
+        """Return {"answer": the chosen option, else the user's text, "is_option"}.
+
+        Users are not limited to the options: the model interprets other text.
+        """
+        reply = text.strip()
+        chosen = _option(question.options, reply)
+        return {"answer": chosen or reply, "is_option": chosen is not None}
 
 
-def _option(options: tuple[str, ...], said: str) -> str | None:
-    """The option that is meant by its words or its number."""
+def _option(options: tuple[str, ...], reply: str) -> str | None:
+    """Return the option that the reply names by its text or its number."""
     for option in options:
-        if option.strip().casefold() == said.casefold():
+        if option.strip().casefold() == reply.casefold():
             return option
-    number = said.rstrip(".)")
+    number = reply.rstrip(".)")
     if number.isascii() and number.isdigit() and len(number) < 3 and 1 <= int(number) <= len(options):
         return options[int(number) - 1]
     return None

@@ -1,4 +1,4 @@
-"""`calculator`: evaluates one arithmetic expression, exactly where it can."""
+"""`calculator`: evaluates one arithmetic expression, exactly where possible."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class Calculator(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"expression": as given, "result": the number as text, so that no digit of it is lost on the way}."""
+        """Return {"expression": as given, "result": the number as text, so that no digit is lost}."""
         expression = arguments["expression"]
         try:
             return {"expression": expression, "result": to_text(evaluate(expression))}

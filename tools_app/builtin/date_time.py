@@ -1,4 +1,4 @@
-"""`date_time`: the present time in any zone, the same moment in another zone, the time between two moments."""
+"""`date_time`: the current time in a zone, conversion between zones, and differences of times."""
 
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -42,7 +42,7 @@ class DateTime(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """now, convert: a described moment (`_described`); difference: seconds and its parts (`_between`)."""
+        """now, convert: return a described moment (`_described`); difference: seconds and their parts (`_between`)."""
         zone = _zone(arguments.get("timezone", "UTC"))
         operation = arguments.get("operation", "now")
         try:
@@ -55,7 +55,7 @@ class DateTime(Tool):
                 raise ToolError("to_timezone is missing: name the zone to convert to.")
             return {"from": _described(moment), **_described(moment.astimezone(_zone(arguments["to_timezone"])))}
         except OverflowError:
-            raise ToolError("The time is out of range: years 1 to 9999 can be told.") from None
+            raise ToolError("The time is out of range: only years 1 to 9999 are supported.") from None
 
 
 def _now() -> datetime:
@@ -80,7 +80,7 @@ def _suggestion(name: str) -> str:
 
 
 def _moment(arguments: dict[str, Any], field: str, zone: ZoneInfo) -> datetime:
-    """The time in that field as an aware one, in `zone` when it says nothing of its own; now when it is not given."""
+    """Return the time in that field, aware, by default in `zone`; the current time if the field is missing."""
     text = arguments.get(field)
     if text is None:
         return _now().astimezone(zone)
@@ -107,7 +107,7 @@ def _described(moment: datetime) -> dict[str, Any]:
 
 
 def _clock_change(moment: datetime) -> str:
-    """A word of warning about a local time that a change of clocks skips or repeats."""
+    """Return a note if a change of clocks skips or repeats this local time."""
     if moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None) != moment.replace(tzinfo=None):
         return "The clocks skip this local time."
     if moment.replace(fold=0).utcoffset() != moment.replace(fold=1).utcoffset():
@@ -116,18 +116,19 @@ def _clock_change(moment: datetime) -> str:
 
 
 def _between(start: datetime, end: datetime) -> dict[str, Any]:
-    """seconds: negative when the end comes first; text: the same in days, hours, minutes and seconds."""
-    # In UTC: two times of one zone are subtracted by their clock faces, whatever the clocks did in between.
+    """Return the difference. seconds: negative if the end precedes the start; text: in days, hours, minutes,
+    seconds."""
+    # In UTC: Python subtracts two times of one zone by wall-clock time, ignoring changes of clocks.
     seconds = (end.astimezone(UTC) - start.astimezone(UTC)).total_seconds()
     span = timedelta(seconds=abs(seconds))
     days, rest = divmod(span, timedelta(days=1))
     hours, rest = divmod(rest, timedelta(hours=1))
     minutes, rest = divmod(rest, timedelta(minutes=1))
     parts = {"day": days, "hour": hours, "minute": minutes, "second": int(rest.total_seconds())}
-    words = [f"{count} {unit}{'' if count == 1 else 's'}" for unit, count in parts.items() if count]
+    parts_text = [f"{count} {unit}{'' if count == 1 else 's'}" for unit, count in parts.items() if count]
     return {
         "start": start.isoformat(timespec="seconds"),
         "end": end.isoformat(timespec="seconds"),
         "seconds": seconds,
-        "text": ", ".join(words) or "no time",
+        "text": ", ".join(parts_text) or "no time",
     }

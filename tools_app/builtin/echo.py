@@ -1,4 +1,4 @@
-"""`echo`: returns its text. For trying things out."""
+"""`echo`: returns its text. For testing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`http_request`: one request to an API that the operator has allowed, by KOMAND_HTTP_REQUEST_HOSTS."""
+"""`http_request`: makes one request to an API allowed by KOMAND_HTTP_REQUEST_HOSTS."""
 
 import base64
 import re
@@ -21,7 +21,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _SHOWN_HEADERS = ("content-type", "content-length", "location", "etag", "last-modified", "link", "retry-after")
 _NETWORK_SHARE = 0.9
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-# What the transport has to say itself.
+# Set by the transport, or by this tool.
 _REFUSED_HEADERS = {
     "host",
     "content-length",
@@ -93,7 +93,7 @@ class HttpRequest(Tool):
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
-        """Reading is harmless unless it shows who asks."""
+        """Return low for reading, unless headers or a body identify the caller."""
         if _method(arguments) not in _SAFE:
             return Risk.HIGH
         return Risk.MEDIUM if arguments.get("headers") or arguments.get("body") else Risk.LOW
@@ -104,8 +104,8 @@ class HttpRequest(Tool):
         return Effect.KEYED if arguments.get("idempotency_key") else Effect.ONCE
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"url", "status", "headers": the telling ones, "encoding": "text" | "base64", "body", "truncated", "bytes":
-        of the body as far as read}."""
+        """Return {"url", "status", "headers": the relevant ones, "encoding": "text" | "base64", "body", "truncated",
+        "bytes": of the body as far as it was read}."""
         method = _method(arguments)
         headers = _headers(arguments.get("headers", {}), context)
         if arguments.get("idempotency_key") and method not in _SAFE:
@@ -119,7 +119,7 @@ class HttpRequest(Tool):
             hosts=conf.http_request_hosts(),
             allowed_private=conf.private_fetch_targets(),
         )
-        return _told(answer, arguments.get("max_characters", _DEFAULT_CHARACTERS))
+        return _result(answer, arguments.get("max_characters", _DEFAULT_CHARACTERS))
 
 
 def _method(arguments: dict[str, Any]) -> str:
@@ -127,7 +127,7 @@ def _method(arguments: dict[str, Any]) -> str:
 
 
 def _headers(given: dict[str, str], context: ToolContext) -> dict[str, str]:
-    """The headers with the credentials they refer to: those of the person the run acts for, of nobody else."""
+    """Return the headers, with credentials of the user that the run acts for."""
     headers = {}
     for name, value in given.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _REFUSED_HEADERS:
@@ -145,14 +145,14 @@ def _resolved(value: str, context: ToolContext) -> str:
         return value
     kind, _, number = context.actor.partition(":")
     if kind != "user" or not number.isdigit():
-        raise ToolError("Credentials can be used for users only, and this message came from somebody else.")
+        raise ToolError("Only users have credentials, and the sender of this message is not a user.")
     try:
         return credentials.resolve_references(value, owner_id=int(number), purpose="http_request")
     except AppError as error:
         raise ToolError(error.message) from None
 
 
-def _told(answer: HttpAnswer, limit: int) -> dict[str, Any]:
+def _result(answer: HttpAnswer, limit: int) -> dict[str, Any]:
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if _TEXT.fullmatch(media_type) or not answer.body:
         encoding, body = (
@@ -162,7 +162,7 @@ def _told(answer: HttpAnswer, limit: int) -> dict[str, Any]:
     else:
         encoding, body = "base64", base64.b64encode(answer.body).decode()
     shown = {name: value for name in _SHOWN_HEADERS if (value := answer.headers.get(name))}
-    told = {
+    result = {
         "url": answer.url,
         "status": answer.status,
         "headers": shown,
@@ -171,4 +171,4 @@ def _told(answer: HttpAnswer, limit: int) -> dict[str, Any]:
         "truncated": answer.is_cut or len(body) > limit,
         "bytes": len(answer.body),
     }
-    return dict(redact.masked(told))  # an API may send back what it was sent
+    return dict(redact.masked(result))  # an API may echo secrets

@@ -1,4 +1,4 @@
-"""`memory_forget`: deletes one thing that was remembered for the same person."""
+"""`memory_forget`: deletes one memory of the same user."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ class MemoryForget(Tool):
             "required": ["key"],
             "additionalProperties": False,
         },
-        effect=Effect.KEYED,  # by its own key: what is gone stays gone
+        effect=Effect.KEYED,  # by its own key: deleting again changes nothing
         risk=Risk.MEDIUM,
         timeout_seconds=10,
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"key", "forgotten": whether there was something under this key}."""
+        """Return {"key", "forgotten": whether the key existed}."""
         key = " ".join(arguments["key"].split())
         return {"key": key, "forgotten": memories.forget(memories.Holder(context.agent_id, context.actor), key)}

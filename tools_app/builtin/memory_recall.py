@@ -1,4 +1,4 @@
-"""`memory_recall`: finds what was remembered for the same person."""
+"""`memory_recall`: finds memories of the same user."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class MemoryRecall(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"memories": [{"key", "text", "updated_at"}], "total": how many there are, "sources"}."""
+        """Return {"memories": [{"key", "text", "updated_at"}], "total": number of all memories, "sources"}."""
         holder = memories.Holder(context.agent_id, context.actor)
         found = memories.recall(holder, arguments.get("query", ""), limit=arguments.get("limit", _DEFAULT_LIMIT))
         return {

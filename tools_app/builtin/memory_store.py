@@ -1,4 +1,4 @@
-"""`memory_store`: keeps something for later conversations with the same person."""
+"""`memory_store`: stores a memory for later conversations with the same user."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class MemoryStore(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"key", "stored": true, "replaced": whether there was something under this key}."""
+        """Return {"key", "stored": true, "replaced": whether the key existed}."""
         key = " ".join(arguments["key"].split())
         holder = memories.Holder(context.agent_id, context.actor)
         is_new = memories.store(holder, key, arguments["text"], run_id=context.run_id)

@@ -1,4 +1,4 @@
-"""`python`: runs a piece of code. Only where KOMAND_PYTHON_TOOL is set; docs/security.md says what holds it."""
+"""`python`: runs Python code. Available only with KOMAND_PYTHON_TOOL; docs/security.md describes its limits."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
 _MAX_CODE_CHARACTERS = 100_000
 _MAX_SHOWN_CHARACTERS = 20_000
-# What is left of the time limit is for starting and clearing up.
+# The rest of the time limit is for starting and cleaning up.
 _RUNNING_SHARE = 0.9
 
 
@@ -38,8 +38,10 @@ class Python(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"exit_code": or null when it was stopped, "why_stopped", "stdout", "stderr", "truncated", "held_by_kernel":
-        which of `network`, `files` and `programs` the kernel itself keeps from it}."""
+        """Return {"exit_code": null if it was stopped, "why_stopped", "stdout", "stderr", "truncated",
+        "held_by_kernel":
+        which of `network`, `files` and `programs` the kernel itself denies}.
+        """
         ran = python_process.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
         return {
             "exit_code": ran.exit_code,

@@ -1,4 +1,4 @@
-"""`read_artifact`: reads a file of the session, or lists them."""
+"""`read_artifact`: reads a file of the session, or lists its files."""
 
 import base64
 from typing import Any
@@ -47,8 +47,12 @@ class ReadArtifact(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """A file: {"path", "media_type", "bytes", "sha256", "encoding": "text" | "base64", "content", "characters": of
-        the whole, "next_offset": or null, "sources"}. The list: {"files": [{"path", "media_type", "bytes"}]}."""
+        """Return a file or the list of files.
+
+        File: {"path", "media_type", "bytes", "sha256", "encoding": "text" | "base64", "content", "characters": of the
+        whole,
+        "next_offset": or null, "sources"}. List: {"files": [{"path", "media_type", "bytes"}]}.
+        """
         path = arguments.get("path", "")
         if not path:
             return {"files": [_entry(artifact) for artifact in artifacts.list_artifacts(context.session_id)]}
@@ -77,7 +81,7 @@ def _entry(artifact: ArtifactView) -> dict[str, Any]:
 
 
 def _text(data: bytes) -> tuple[str, str]:
-    """Text if it is UTF-8 without NUL, else base64."""
+    """Return encoding and text: UTF-8 without NUL as it is, other bytes as base64."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""`web_fetch`: reads one public web page as text, piece by piece if it is long."""
+"""`web_fetch`: reads one public web page as text, in parts if it is long."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tools_app.types import Effect, Risk, TargetKind, Tool, ToolContext, ToolSpe
 _DEFAULT_CHARACTERS = 20_000
 _MAX_CHARACTERS = 100_000
 _QUOTE_CHARACTERS = 300
-# The rest of the time limit is for turning the page into text.
+# The rest of the time limit is for converting the page to text.
 _NETWORK_SHARE = 0.7
 
 
@@ -59,16 +59,17 @@ class WebFetch(Tool):
     )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"url": after redirects, "status", "title", "text", "offset", "next_offset": or null, "characters": of the
-        whole text, "truncated", "bytes": of the body as far as read, "links": if asked for, "sources"}.
+        """Return {"url": after redirects, "status", "title", "text", "offset", "next_offset": or null, "characters": of
+        the
+        whole text, "truncated", "bytes": of the body as far as it was read, "links": if requested, "sources"}.
 
-        {"url", "status", "redirect"} when another host has the page: that one has to be asked for by itself.
+        {"url", "status", "redirect"} for a redirect to another host, which takes another call.
         """
-        asked = str(check_url(arguments["url"], allowed_private=conf.private_fetch_targets()).url)
-        page = page_cache.find(context.agent_id, asked)
+        url = str(check_url(arguments["url"], allowed_private=conf.private_fetch_targets()).url)
+        page = page_cache.find(context.agent_id, url)
         if page is None:
             fetched = fetch(
-                asked, seconds=context.timeout_seconds * _NETWORK_SHARE, allowed_private=conf.private_fetch_targets()
+                url, seconds=context.timeout_seconds * _NETWORK_SHARE, allowed_private=conf.private_fetch_targets()
             )
             if fetched.redirect:
                 return {"url": fetched.url, "status": fetched.status, "redirect": fetched.redirect}
@@ -81,11 +82,11 @@ class WebFetch(Tool):
             )
             page = Page(fetched.url, fetched.status, content, len(fetched.body))
             if page.status == 200:
-                page_cache.keep(context.agent_id, asked, page)
-        return _told(page, arguments)
+                page_cache.keep(context.agent_id, url, page)
+        return _result(page, arguments)
 
 
-def _told(page: Page, arguments: dict[str, Any]) -> dict[str, Any]:
+def _result(page: Page, arguments: dict[str, Any]) -> dict[str, Any]:
     offset, content = arguments.get("offset", 0), page.content
     text = content.text[offset : offset + arguments.get("max_characters", _DEFAULT_CHARACTERS)]
     end = offset + len(text)

@@ -56,11 +56,11 @@ class WriteArtifact(Tool):
     )
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:
-        """What people put into files/ is theirs; out/ is the agent's own."""
+        """Return low for out/, the agent's own folder, medium for files/, which belongs to users."""
         return Risk.LOW if arguments["path"].startswith("out/") else Risk.MEDIUM
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"path", "bytes", "sha256", "media_type"}."""
+        """Return {"path", "bytes", "sha256", "media_type"}."""
         try:
             written = artifacts.write_artifact(
                 context.session_id,
@@ -80,7 +80,7 @@ class WriteArtifact(Tool):
         }
 
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
-        """The file before and after, if it is text."""
+        """Return the file before and after, if it is text."""
         if arguments.get("encoding", "text") != "text":
             return None
         try:

@@ -1,5 +1,6 @@
-"""Komand as an MCP client: servers and their tools as rows, connections to them, and the tools as agents get them.
+"""MCP client: servers and their tools as rows, connections to them, and their tools for agents.
 
-`connection` and what it needs load the SDK, which takes half a second and some 30 MB: they are imported by path, at the
-first use of a server.
+`connection`, `pool` and the transports load the MCP SDK, which takes half a second and 30 MB: they are imported by
+path,
+when a server is first used.
 """

@@ -1,4 +1,4 @@
-"""The life of this process's connections to MCP servers, beside the engine: looked after, closed at the end."""
+"""Background task of a runs worker that maintains its connections to MCP servers, and closes them at the end."""
 
 import asyncio
 import logging
@@ -11,13 +11,13 @@ _LOOK_SECONDS = 5.0
 
 
 async def run() -> None:
-    """A chore of the engine's loop: runs until it is cancelled."""
+    """Maintain the connections until cancelled."""
     try:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
                 await connections.look_after()
             except Exception:
-                logger.exception("looking after the MCP servers failed; again in a moment")
+                logger.exception("maintaining the connections to MCP servers failed; retrying")
     finally:
         await connections.aclose()

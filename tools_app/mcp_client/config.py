@@ -1,18 +1,21 @@
-"""What a connection needs to know of a server, as plain data. Pure."""
+"""Configuration of a connection, as plain data. Pure."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# One message of a server, and what may lie between two line ends.
+# Limit of one message of a server, and of one line on its output.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_TOOLS = 500
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """How to reach a server. transport: stdio (command, arguments, environment, folder) | streamable_http | sse (url,
-    headers). Values are final: references to credentials have been replaced, so never log it."""
+    """Connection settings of a server.
+
+    transport: stdio (command, arguments, environment, folder) | streamable_http | sse (url, headers).
+    References to credentials are resolved: never log it.
+    """
 
     name: str
     transport: str
@@ -27,7 +30,7 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class Greeting:
-    """What a server says of itself when a connection opens."""
+    """Identification of a server, received in the handshake."""
 
     name: str
     version: str

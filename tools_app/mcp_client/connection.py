@@ -1,7 +1,7 @@
-"""One connection to one server, from its handshake to its end. Loads the SDK; knows no rows.
+"""One connection to one MCP server, from handshake to end. Loads the SDK; uses no rows.
 
-The SDK's contexts must be left in the task that entered them, so a connection has a task of its own; calls come from
-any task of the same loop.
+The SDK's contexts must be left in the task that entered them, so each connection has a task of its own. Calls may come
+from any task of the same loop.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ _PAGES = 20
 
 
 class Progress(Protocol):
-    """Told how far a call is: progress, out of a total if that is known, and words."""
+    """Callback for the progress of a call: progress, total if known, message."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class Connection:
-    """A server that can be called. `tools`: as it listed them last; `skipped`: why others of its tools are not."""
+    """A connection to a server. tools: as last listed; skipped: why other tools cannot be offered, by name."""
 
     def __init__(self, config: ServerConfig, on_list_changed: Callable[[], None] = lambda: None) -> None:
-        """Opens nothing yet. on_list_changed: the server says that its tools are others now."""
+        """Create an unopened connection. on_list_changed: called when the server announces changed tools."""
         self._config = config
         self._on_list_changed = on_list_changed
         self._stdio = StdioServer(config) if config.transport == "stdio" else None
@@ -57,7 +57,7 @@ class Connection:
         return self._client is not None and not self._over.is_set()
 
     async def open(self) -> None:
-        """Connect, greet and list the tools. Raises ServerFault; nothing is left open then."""
+        """Connect, shake hands and list the tools. Raises ServerFault, and closes everything opened so far."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._life = asyncio.create_task(self._live(ready))
         try:
@@ -65,65 +65,65 @@ class Connection:
                 await asyncio.shield(ready)
         except TimeoutError:
             await self.aclose()
-            raise ServerFault(f"it did not answer within {self._config.connect_seconds:.0f} seconds") from None
+            raise ServerFault(f"it did not respond within {self._config.connect_seconds:.0f} seconds") from None
         except BaseException:
             await self.aclose()
             raise
         finally:
             if ready.done() and not ready.cancelled():
-                ready.exception()  # so that nobody asks why it was never looked at
+                ready.exception()  # marks it as retrieved, to avoid asyncio's warning
 
     async def aclose(self) -> None:
-        """End it, whatever state it is in; a process of ours is gone afterwards."""
+        """Close the connection in any state. Afterwards a stdio server's process has ended."""
         self._over.set()
         if self._life is None:
             return
         if self._client is None:
-            self._life.cancel()  # still shaking hands: it would not notice
+            self._life.cancel()  # the handshake does not check `_over`
         await asyncio.wait({self._life}, timeout=_CLOSE_SECONDS)
         if not self._life.done():
             self._life.cancel()
             await asyncio.wait({self._life}, timeout=_CLOSE_SECONDS)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, seconds: int, on_progress: Progress) -> Any:
-        """Call a tool and return a JSON value. Raises ToolError; a cancelled caller makes the server cancel too.
+        """Call a tool and return a JSON value. Raises ToolError. Cancelling it cancels the call on the server.
 
-        seconds: the caller's limit, which a tool with an argument of that meaning is told.
+        seconds: time limit, also sent to tools that have an argument `timeout_seconds`.
         """
         if self._client is None or not self.is_open:
             raise self._lost("the connection ended")
-        told = {**arguments, "timeout_seconds": seconds} if tool in self._with_timeout else dict(arguments)
+        sent = {**arguments, "timeout_seconds": seconds} if tool in self._with_timeout else dict(arguments)
         try:
-            result = await self._client.call_tool(tool, told, progress_callback=on_progress)
+            result = await self._client.call_tool(tool, sent, progress_callback=on_progress)
         except MCPError as error:
             raise self._refusal(error) from error
-        except (ValidationError, RuntimeError) as error:  # what the SDK raises for what is no result at all
+        except (ValidationError, RuntimeError) as error:  # the SDK's errors for malformed results
             raise self._broken(tool, reason_of(error)) from error
         answer = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         listed = self.tools.get(tool)
         if listed and listed.returns is not None and not answer.get("isError"):
-            # In a thread: the schema is the server's, and this loop carries the runs of others.
+            # In a thread: evaluating the server's schema may block, and other runs share this loop.
             problems = await asyncio.to_thread(find_problems, answer.get("structuredContent"), listed.returns)
             if problems:
                 raise self._broken(tool, problems)
         return results.value_of(answer)
 
     async def check(self) -> None:
-        """See whether the server still answers. Raises ServerFault, and the connection ends."""
+        """Check that the server responds. Raises ServerFault, and ends the connection, if not."""
         if self._client is None:
             raise ServerFault("it is not connected")
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
-                if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:  # has no ping any more
+                if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:  # without `ping`
                     await self._client.session.list_tools()
                 else:
                     await self._client.session.send_ping()
         except (MCPError, TimeoutError, ValidationError) as error:
             self._over.set()
-            raise ServerFault(f"it did not answer a ping: {reason_of(error)}") from error
+            raise ServerFault(f"it did not respond to a ping: {reason_of(error)}") from error
 
     async def list_tools(self) -> None:
-        """Ask for the tools anew. Raises ServerFault."""
+        """List the tools again. Raises ServerFault."""
         if self._client is None:
             raise ServerFault("it is not connected")
         try:
@@ -135,14 +135,13 @@ class Connection:
     async def _live(self, ready: asyncio.Future[None]) -> None:
         try:
             info = types.Implementation(name="komand", version="1")
-            client = Client(self._transport(), cache=None, client_info=info, message_handler=self._hear)
+            client = Client(self._transport(), cache=None, client_info=info, message_handler=self._on_message)
             async with client:
                 await self._list_tools(client)
-                said = client.server_info
-                self.greeting = Greeting(
-                    said.name if said else "", said.version if said else "", client.protocol_version
-                )
-                # It would evaluate the server's schemas as they came, regular expressions and all, on this loop.
+                server = client.server_info
+                name, version = (server.name, server.version) if server else ("", "")
+                self.greeting = Greeting(name, version, client.protocol_version)
+                # The SDK would evaluate the server's schemas on this loop, including regular expressions.
                 client.session.validate_tool_result = _leave_unchecked  # type: ignore[method-assign]
                 self._client = client
                 ready.set_result(None)
@@ -150,7 +149,7 @@ class Connection:
                     await self._over.wait()
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # task groups raise groups of whatever went wrong in them
+        except BaseException as error:  # task groups raise groups of exceptions
             self._fault = self._fault or ServerFault(reason_of(error))
         finally:
             self._client = None
@@ -197,13 +196,13 @@ class Connection:
                 break
         self.tools, self.skipped, self._with_timeout = listed, skipped, with_timeout
 
-    async def _hear(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_list_changed()
 
     @contextlib.asynccontextmanager
     async def _listening(self, client: Client) -> Any:
-        """Servers of the newest protocol tell of changes only to those who have asked for it."""
+        """Servers of the newest protocol announce changes only to clients that have subscribed."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             yield
@@ -216,7 +215,7 @@ class Connection:
             await asyncio.wait({task})
 
     async def _listen(self, client: Client) -> None:
-        with contextlib.suppress(Exception):  # a server may not offer it after all; its tools are then as they were
+        with contextlib.suppress(Exception):  # optional: without a subscription the tools stay as listed
             async with client.listen(tools_list_changed=True) as subscription:
                 async for _ in subscription:
                     self._on_list_changed()
@@ -225,11 +224,11 @@ class Connection:
         if error.code == types.CONNECTION_CLOSED or "Session terminated" in error.message:
             self._over.set()
         if self._over.is_set():
-            return self._lost("it broke off")
+            return self._lost("it disconnected")
         return ToolError(f"The MCP server {self._config.name} refused the call: {reason_of(error)}")
 
     def _broken(self, tool: str, problem: str) -> ToolError:
-        return ToolError(f"The MCP server {self._config.name} broke its own description of {tool}: {problem}")
+        return ToolError(f"The MCP server {self._config.name} returned an invalid result of {tool}: {problem}")
 
     def _lost(self, what: str) -> ToolError:
         problem = self._why(what)
@@ -239,16 +238,16 @@ class Connection:
         )
 
     def _why(self, otherwise: str = "the connection ended") -> ServerFault:
-        """The deepest cause that is known: what was seen of a process or a flood, before what the session felt."""
+        """Return the root cause: a fault of the process or a flood, before the error that the session raised."""
         if self._stdio is not None and self._stdio.fault is not None:
             return self._stdio.fault
         return self._fault or ServerFault(otherwise)
 
     @property
     def last_log_lines(self) -> str:
-        """What a process of ours logged last: for operators, never for a model."""
+        """Return the last lines that a stdio server logged: for operators, never for a model."""
         return self._stdio.last_log_lines if self._stdio else ""
 
 
 async def _leave_unchecked(name: str, result: types.CallToolResult) -> None:
-    """`McpConnection.call` looks at results itself."""
+    """Skip the SDK's validation: `Connection.call` validates results."""

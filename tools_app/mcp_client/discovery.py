@@ -1,4 +1,4 @@
-"""Reaching a server once, from a command or a page: connect, list its tools, leave. Blocks; makes a loop of its own.
+"""Connects to a server once, from a command or a page, to list its tools. Blocks; runs an event loop of its own.
 
 The first use in a process loads the SDK.
 """
@@ -21,43 +21,43 @@ _CONNECTION = "tools_app.mcp_client.connection.Connection"
 
 
 @dataclass(frozen=True)
-class Found:
-    """skipped: tools that cannot be offered, by name, with the reason."""
+class Discovered:
+    """A server and its tools as listed. skipped: why other tools cannot be offered, by name."""
 
     greeting: Greeting
     tools: tuple[ListedTool, ...]
     skipped: dict[str, str]
 
 
-def look_at(server: McpServer) -> Found:
-    """What the server says of itself now; nothing is stored. Raises Unavailable, with its last words for operators."""
+def discover(server: McpServer) -> Discovered:
+    """Return the server's identification and tools; stores nothing. Raises Unavailable, for operators."""
     try:
-        return _look(servers.config_of(server), import_string(_CONNECTION))
+        return _run(servers.config_of(server), import_string(_CONNECTION))
     except ServerFault as fault:
         raise Unavailable(f"The MCP server {server.name} cannot be reached: {fault}.", code="server_unreachable") from (
             fault
         )
 
 
-def refresh(server: McpServer) -> tuple[Found, Listed]:
-    """Store what the server lists now, or why it could not be reached. Raises Unavailable."""
+def refresh(server: McpServer) -> tuple[Discovered, Listed]:
+    """Store what the server lists, or why it could not be reached. Raises Unavailable."""
     try:
-        found = look_at(server)
+        found = discover(server)
     except Unavailable as problem:
         servers.store_fault(server.id, problem.message)
         raise
     return found, servers.store_listing(server.id, found.tools, found.greeting)
 
 
-def _look(config: ServerConfig, connection_class: Any) -> Found:
+def _run(config: ServerConfig, connection_class: Any) -> Discovered:
     return asyncio.run(_reach(config, connection_class))
 
 
-async def _reach(config: ServerConfig, connection_class: Any) -> Found:
+async def _reach(config: ServerConfig, connection_class: Any) -> Discovered:
     connection = connection_class(config)
     try:
         await connection.open()
-        return Found(connection.greeting, tuple(connection.tools.values()), connection.skipped)
+        return Discovered(connection.greeting, tuple(connection.tools.values()), connection.skipped)
     except ServerFault as fault:
         if connection.last_log_lines:
             raise ServerFault(f"{fault} (it logged: {connection.last_log_lines})") from fault

@@ -1,17 +1,18 @@
-"""How a server fails us, in words that a model and an operator can read. Pure."""
+"""Faults of MCP servers, with messages for models and operators. Pure."""
 
 from tools_app.types import ToolError
 
 
 class ServerFault(ToolError):
-    """The server, not the call, is at fault. The message continues "The MCP server NAME …"; `told` names the server."""
+    """The server is at fault, not the call. The message continues "The MCP server NAME does not work: …"."""
 
-    def told(self, server: str) -> ToolError:
+    def as_tool_error(self, server: str) -> ToolError:
+        """Return the error for the model, with the name of the server."""
         return ToolError(f"The MCP server {server} does not work: {self}.")
 
 
 def reason_of(error: BaseException) -> str:
-    """One line for whatever broke a connection: the first real error in a group of them."""
+    """Return one line about the first real error in a group of exceptions."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = " ".join(str(error).split())[:300]

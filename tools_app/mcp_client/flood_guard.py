@@ -1,4 +1,4 @@
-"""Stands between a transport and the session: counts messages, and notices when the other side has gone."""
+"""Limits the rate of messages between a transport and the session, and detects the end of the connection."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,8 @@ _MESSAGES_AT_ONCE, _MESSAGES_PER_SECOND = 2_000, 100
 
 @contextlib.asynccontextmanager
 async def guarded(transport: Any, on_end: Callable[[ServerFault | None], None]) -> AsyncIterator[Any]:
-    """The transport's streams, until it ends or floods. on_end: told which; None when it just ended."""
+    """Yield the transport's streams until it ends or floods. on_end: called with the fault, or None if it just
+    ended."""
     async with transport as (read, write), anyio.create_task_group() as group:
         handed, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         group.start_soon(_pump, read, handed, on_end)
@@ -32,7 +33,7 @@ async def _pump(read: Any, handed: Any, on_end: Callable[[ServerFault | None], N
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for item in read:
                 if not bucket.take(1):
-                    on_end(ServerFault("it sends messages without end"))
+                    on_end(ServerFault("it sends too many messages"))
                     return
                 await handed.send(item)
         on_end(None)

@@ -1,7 +1,7 @@
-"""The HTTP transports, streamable HTTP and SSE: the SDK's, through a client of ours that bounds what a server sends.
+"""HTTP transports, streamable HTTP and SSE: the SDK's, on an HTTP client that limits what a server sends.
 
-The URL is the operator's own and may be private. Redirects are followed within its origin alone (the SDK's rule), no
-proxy is taken from the environment, and compressed bodies are refused, so that what is counted is what is held.
+The URL is an operator's and may be private. Redirects are followed within its origin only (the SDK's rule), no proxy is
+taken from the environment, and compressed bodies are refused, so that the bytes counted are the bytes held.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from tools_app.mcp_client.token_bucket import Bucket
 
 _BYTES_AT_ONCE, _BYTES_PER_SECOND = 64 * 1024 * 1024, 4 * 1024 * 1024
 _REQUEST_SECONDS = 30.0
-_SILENCE_SECONDS = 3600.0  # of an open event stream; a call has its own limit
+_SILENCE_SECONDS = 3600.0  # between events of an open stream; a call has its own limit
 
 
 @contextlib.asynccontextmanager
 async def streamable_http(config: ServerConfig) -> AsyncIterator[Any]:
-    """The SDK's transport over one client, which is closed with it."""
+    """Yield the SDK's streamable HTTP transport, on a client that is closed with it."""
     async with (
         _client(dict(config.headers)) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
@@ -31,7 +31,7 @@ async def streamable_http(config: ServerConfig) -> AsyncIterator[Any]:
 
 
 def sse(config: ServerConfig) -> Any:
-    """The SDK's transport for servers of the older kind: one event stream, messages posted beside it."""
+    """Return the SDK's transport for the older HTTP+SSE protocol: one event stream, messages posted beside it."""
     return sse_client(
         config.url, headers=dict(config.headers), sse_read_timeout=_SILENCE_SECONDS, httpx_client_factory=_client
     )
@@ -50,7 +50,7 @@ def _client(
 
 
 class MeteredTransport(httpx2.AsyncBaseTransport):
-    """httpx2's own transport, whose answers end in an error when they get too large or come too fast."""
+    """httpx2's transport; a response that is too large or too fast ends in an error."""
 
     def __init__(self) -> None:
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
@@ -60,7 +60,7 @@ class MeteredTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
             await response.aclose()
-            raise httpx2.ReadError("the server compresses its answer although it was asked not to", request=request)
+            raise httpx2.ReadError("the server sent a compressed response, which is not supported", request=request)
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         at_most = None if is_stream else MAX_MESSAGE_BYTES
         response.stream = _Metered(response.stream, self._bucket, at_most)
@@ -81,9 +81,9 @@ class _Metered(httpx2.AsyncByteStream):
             if self._left is not None:
                 self._left -= len(chunk)
                 if self._left < 0:
-                    raise httpx2.ReadError(f"the server sent more than {MAX_MESSAGE_BYTES // 1024} KB in one answer")
+                    raise httpx2.ReadError(f"the server sent more than {MAX_MESSAGE_BYTES // 1024} KB in one response")
             if not self._bucket.take(len(chunk)):
-                raise httpx2.ReadError("the server sends more than can be taken")
+                raise httpx2.ReadError("the server sent more data than is allowed")
             yield chunk
 
     async def aclose(self) -> None:

@@ -1,7 +1,8 @@
-"""Runs a server's command so that it does not outlive the process that started it: `launcher.py PARENT COMMAND…`.
+"""Runs a server's command so that it ends with the process that started it: `launcher.py PARENT COMMAND…`.
 
-A script of its own, replaced by the command. Only Linux can tie a process to its parent; elsewhere a server that loses
-its parent ends when it reads the end of its input.
+A script that the command replaces. Only Linux can tie a process to its parent; elsewhere, a server whose parent has
+died
+ends at the end of its input.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the call above
             sys.exit(1)
     try:
         os.execvp(command[0], command)  # noqa: S606 - the operator's own command line

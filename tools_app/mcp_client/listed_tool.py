@@ -1,4 +1,4 @@
-"""A tool as a server lists it: cut to what can be used, and told from a later version of itself. Pure."""
+"""A tool as a server lists it, reduced to what can be used, with a digest that detects changes. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,19 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 class UnusableTool(ValueError):
-    """The server lists a tool that cannot be offered; the message says why."""
+    """The server lists a tool that cannot be offered. The message says why."""
 
 
 @dataclass(frozen=True)
 class ListedTool:
-    """name: the server's own; parameters: JSON Schema of an object, fit for use; returns: that of its structured
-    content, if it says; hints: what the server claims of its effects, for people to read; digest: of everything that a
-    model or a check of ours relies on."""
+    """A listed tool.
+
+    name: the server's own.
+    parameters: JSON Schema of an object, safe to evaluate.
+    hints: the server's claims about effects, for operators.
+    digest: of everything that a model or a validation relies on.
+    returns: JSON Schema of the structured content, if declared.
+    """
 
     name: str
     title: str
@@ -37,7 +42,7 @@ class ListedTool:
 
 
 def read_tool(tool: Mapping[str, Any]) -> ListedTool:
-    """The tool of a `tools/list` entry. Raises UnusableTool."""
+    """Return the tool of a `tools/list` entry. Raises UnusableTool."""
     name, schema = tool.get("name"), tool.get("inputSchema")
     if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
         raise UnusableTool("its name is empty, too long or not printable")
@@ -52,7 +57,7 @@ def read_tool(tool: Mapping[str, Any]) -> ListedTool:
         raise UnusableTool(str(error) or "it is nested too deeply") from None
     if len(text) > _MAX_SCHEMA:
         raise UnusableTool(f"its description is longer than {_MAX_SCHEMA} characters")
-    if "\\u0000" in text:  # which not every database stores
+    if "\\u0000" in text:  # not every database stores it
         raise UnusableTool("its description contains a NUL character")
     hints = tool.get("annotations")
     return ListedTool(
@@ -69,16 +74,18 @@ def read_tool(tool: Mapping[str, Any]) -> ListedTool:
 
 
 def takes_timeout(tool: Mapping[str, Any]) -> bool:
-    """Whether the server's own schema has the argument that every call of ours has."""
+    """Return whether the server's own schema has the argument `timeout_seconds`."""
     schema = tool.get("inputSchema")
     return isinstance(schema, dict) and TIMEOUT in (schema.get("properties") or {})
 
 
 def public_names(server: str, names: Iterable[str]) -> dict[str, str]:
-    """The name by which a model knows each tool of a server: only characters that model APIs take, at most 64, each
-    once. A name that would be another's gets a few characters of its own digest."""
+    """Return the name of each of a server's tools for models: allowed characters, at most 64, unique.
+
+    Names that would collide are extended by the beginning of their digest.
+    """
     chosen: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):  # names that need no change come first
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):  # unchanged names take precedence
         public = f"{PREFIX}{server}__{_plain(name)}"
         if len(public) > _MAX_PUBLIC_NAME or public in chosen.values():
             mark = sha256(name.encode()).hexdigest()[:6]

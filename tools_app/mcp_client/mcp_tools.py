@@ -1,6 +1,6 @@
-"""The tools of MCP servers as agents get them: `mcp__<server>__<tool>`, as an operator approved them.
+"""The tools of MCP servers as agents use them: `mcp__<server>__<tool>`, as an operator approved them.
 
-Knows the rows and, at the first call, the connections of this process.
+Uses the rows and, from the first call on, the connections of this process.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _PROGRESS_CHARACTERS = 200
 
 
 class RemoteTool(AsyncTool):
-    """One tool of one server."""
+    """A tool of an MCP server."""
 
     def __init__(self, server: McpServer, row: McpTool, public_name: str) -> None:
         self._server_id, self._server = server.id, server.name
@@ -51,31 +51,31 @@ class RemoteTool(AsyncTool):
             pool = await connections.pool()
             connection = await pool.connection(self._server_id, self._version)
         except ServerFault as fault:
-            raise fault.told(self._server) from fault
-        except AppError as error:  # say, a credential that is missing
+            raise fault.as_tool_error(self._server) from fault
+        except AppError as error:  # such as a missing credential
             await in_db(servers.store_fault, self._server_id, error.message)
             raise ToolError(f"The MCP server {self._server} cannot be used: {error.message}") from error
         listed = connection.tools.get(self._name)
         if listed is None:
-            raise ToolError(f"The MCP server {self._server} has no tool {self._name} any more.")
+            raise ToolError(f"The MCP server {self._server} no longer has a tool {self._name}.")
         if listed.digest != self._digest:
             raise ToolError(
-                f"The tool {self._name} of the MCP server {self._server} is not what an operator approved. It can be "
-                "used again once they have approved it anew."
+                f"The tool {self._name} of the MCP server {self._server} has changed since an operator approved it. "
+                "It can be used again after an operator has approved the change."
             )
         return await connection.call(
-            self._name, arguments, seconds=context.timeout_seconds, on_progress=_Teller(context).tell
+            self._name, arguments, seconds=context.timeout_seconds, on_progress=_ProgressReporter(context).report
         )
 
 
-class _Teller:
-    """Tells whoever watches how far a call is, a few times a second at most."""
+class _ProgressReporter:
+    """Sends the progress of a call to viewers, at most a few times a second."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._next_at = 0.0
 
-    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
         now = time.monotonic()
         if now < self._next_at:
             return
@@ -91,7 +91,7 @@ class _Teller:
 
 
 class Connections:
-    """This process's pool, made when a call first needs it: that loads the SDK."""
+    """This process's connection pool, created by the first call, because that loads the SDK."""
 
     def __init__(self) -> None:
         self._pool: Any = None
@@ -105,11 +105,12 @@ class Connections:
             return self._pool
 
     async def look_after(self) -> None:
+        """Maintain the open connections, see `Pool.look_after`."""
         if self._pool is not None:
             await self._pool.look_after(await in_db(servers.list_live))
 
     async def aclose(self) -> None:
-        """Close every connection. Those of the next call are opened anew, on whatever loop makes it."""
+        """Close every connection. The next call creates a new pool, on any loop."""
         pool, self._pool, self._making = self._pool, None, asyncio.Lock()
         if pool is not None:
             await pool.aclose()
@@ -126,12 +127,12 @@ async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -
     if fault is None:
         await in_db(servers.store_listing, server_id, tuple(connection.tools.values()), connection.greeting)
     else:
-        words = f"{fault}. It logged: {connection.last_log_lines}" if connection.last_log_lines else f"{fault}."
-        await in_db(servers.store_fault, server_id, words)
+        problem = f"{fault}. It logged: {connection.last_log_lines}" if connection.last_log_lines else f"{fault}."
+        await in_db(servers.store_fault, server_id, problem)
 
 
 class McpSource(ToolSource):
-    """The tools of all enabled servers. Which of them an agent may use, its policy says."""
+    """The tools of all enabled servers. An agent's policy decides which of them it may use."""
 
     prefix = PREFIX
 
@@ -146,7 +147,7 @@ class McpSource(ToolSource):
         return self._known().get(name)
 
     def _known(self) -> dict[str, AnyTool]:
-        """Read anew when a version has changed, which one small query tells."""
+        """Return the tools by name, read again when a version has changed, which one small query detects."""
         versions = tuple(hot_queries.LIST_SERVER_VERSIONS.rows())
         if versions != self._versions:
             self._tools = _read_tools() if versions else {}

@@ -1,6 +1,6 @@
-"""The connections of one process: opened when first needed, one a server, kept well, opened again after a pause.
+"""The connections of one process: one per server, opened on demand, health-checked, reopened with back-off.
 
-Loads the SDK. All of it belongs to one event loop.
+Loads the SDK. Belongs to one event loop.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Report = Callable[[UUID, Connection, ServerFault | None], Awaitable[None]]
 
 @dataclass
 class _Slot:
-    """What is known of one server here. version: of the settings that the connection was made from."""
+    """Connection state of one server. version: of the settings that the connection was made from."""
 
     version: int
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -43,7 +43,8 @@ class _Slot:
 
 
 class Pool:
-    """load: makes a server's configuration, credentials and all; report: told of each listing and each fault."""
+    """Connections by server. load: returns a server's configuration; report: called with each listing and each
+    fault."""
 
     def __init__(self, load: Load, report: Report) -> None:
         self._load = load
@@ -51,7 +52,10 @@ class Pool:
         self._slots: dict[UUID, _Slot] = {}
 
     async def connection(self, server_id: UUID, version: int) -> Connection:
-        """An open connection made from this version of the settings. Raises ServerFault, at once during a pause."""
+        """Return an open connection made from this version of the settings.
+
+        Raises ServerFault, at once during a back-off.
+        """
         slot = self._slots.setdefault(server_id, _Slot(version))
         async with slot.lock:
             slot.used_at = time.monotonic()
@@ -62,18 +66,20 @@ class Pool:
             return known if known is not None and known.is_open else await self._open(server_id, slot)
 
     async def look_after(self, live: Mapping[UUID, int]) -> None:
-        """Close what is idle, gone or changed, ping the rest, list again what has changed. live: the servers that are
-        enabled, with the versions of their settings."""
+        """Close idle, removed and outdated connections, ping the others, and list changed tools again.
+
+        live: the enabled servers, with the versions of their settings.
+        """
         for server_id, slot in list(self._slots.items()):
             try:
                 await self._look_after(server_id, slot, live.get(server_id))
             except ServerFault as fault:
                 await self._note_fault(server_id, slot, fault)
-            except Exception:  # it must not keep the others from being looked after
-                logger.exception("an MCP server could not be looked after")
+            except Exception:  # must not affect the other connections
+                logger.exception("maintaining the connection to an MCP server failed")
 
     async def aclose(self) -> None:
-        """Close everything, at once."""
+        """Close all connections."""
         slots, self._slots = list(self._slots.values()), {}
         await asyncio.gather(*(self._close(slot) for slot in slots))
 
@@ -95,7 +101,7 @@ class Pool:
         await self._close(slot)
         now = time.monotonic()
         if slot.fault and now < slot.retry_at:
-            raise ServerFault(f"{slot.fault}; it is tried again in {slot.retry_at - now:.0f} seconds")
+            raise ServerFault(f"{slot.fault}; next attempt in {slot.retry_at - now:.0f} seconds")
         connection = Connection(await self._load(server_id), lambda: setattr(slot, "list_changed", True))
         try:
             await connection.open()
@@ -115,7 +121,7 @@ class Pool:
         logger.warning("an MCP server failed (%d in a row): %s", slot.failures, fault)
         known = connection or slot.connection
         if known is not None:
-            with suppress(Exception):  # the fault itself matters more than that it could not be noted
+            with suppress(Exception):  # raise the fault itself, not the failure to store it
                 await self._report(server_id, known, fault)
 
     async def _close(self, slot: _Slot) -> None:

@@ -1,4 +1,4 @@
-"""What a server's answer to a call becomes for the model. Pure: takes the SDK's result as plain JSON."""
+"""Converts a server's result of a call to a JSON value for the model. Pure: takes the SDK's result as plain JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,9 @@ _MAX_ERROR = 2_000
 
 
 def value_of(result: Mapping[str, Any]) -> Any:
-    """The JSON value of a `CallToolResult`: its structured content, else its text; what is neither is described.
+    """Return the JSON value of a `CallToolResult`: structured content, else text; other content is described.
 
-    Raises ToolError with the server's own words when the result says that it is an error.
+    Raises ToolError with the server's text if the result is an error.
     """
     texts: list[str] = []
     attachments: list[dict[str, Any]] = []
@@ -23,7 +23,7 @@ def value_of(result: Mapping[str, Any]) -> Any:
             attachments.append(_description_of(part))
     text = "\n\n".join(texts)
     if result.get("isError"):
-        raise ToolError(text[:_MAX_ERROR] or "The tool failed and did not say why.")
+        raise ToolError(text[:_MAX_ERROR] or "The tool failed without an error message.")
     structured = result.get("structuredContent")
     value = text if structured is None else structured
     if not attachments:
@@ -42,7 +42,7 @@ def _text_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _description_of(part: Mapping[str, Any]) -> dict[str, Any]:
-    """What it is and how large, without its bytes, which a model cannot read in a tool's result."""
+    """Return type and size of a content part, without the bytes, which a model cannot use."""
     resource = part.get("resource") if isinstance(part.get("resource"), dict) else {}
     data = part.get("data") or (resource or {}).get("blob") or ""
     described = {

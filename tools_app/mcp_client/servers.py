@@ -1,4 +1,4 @@
-"""The rows of MCP servers and their tools: added, listed, approved, kept up to date. Synchronous."""
+"""The rows of MCP servers and their tools: added, listed, approved, changed, removed. Synchronous."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MAX_ERROR = 1_000
 
 @dataclass(frozen=True)
 class Listed:
-    """What a listing changed: names of tools that are new, that are others than were approved, and that are gone."""
+    """Changes by a listing: names of new tools, of tools that differ from the approved ones, and of removed tools."""
 
     new: tuple[str, ...]
     changed: tuple[str, ...]
@@ -32,11 +32,12 @@ class Listed:
 
 
 def add_server(**settings: Any) -> McpServer:
-    """A new server. settings: fields of the row. Raises InvalidInput, Conflict when the name is taken."""
+    """Add a server. Owns its transaction. settings: fields of the row. Raises InvalidInput, Conflict
+    (server_exists)."""
     server = McpServer(**settings)
     check_server(server)
     if McpServer.objects.filter(name=server.name).exists():
-        raise Conflict(f"There is an MCP server {server.name!r} already.", code="server_exists")
+        raise Conflict(f"The MCP server {server.name!r} already exists.", code="server_exists")
     with transaction.atomic():
         server.save()
         audit.record("McpServerCreated", details={"name": server.name, "transport": server.transport})
@@ -44,26 +45,26 @@ def add_server(**settings: Any) -> McpServer:
 
 
 def change_server(server: McpServer, **settings: Any) -> McpServer:
-    """Change fields of the row. Raises InvalidInput."""
+    """Change fields of the row. Owns its transaction. Raises InvalidInput."""
     for name, value in settings.items():
         setattr(server, name, value)
     check_server(server)
     with transaction.atomic():
-        # Not all columns: what the server was last seen to be is written by whoever has a connection to it.
+        # Not all columns: processes with a connection write the server's state concurrently.
         server.save(update_fields=[*settings, "settings_version", "updated_at"])
         audit.record("McpServerUpdated", details={"name": server.name, "fields": sorted(settings)})
     return server
 
 
 def remove_server(server: McpServer) -> None:
-    """Delete the row and its tools; connections to it end within seconds."""
+    """Delete a server and its tools. Owns its transaction. Connections to it end within seconds."""
     with transaction.atomic():
         server.delete()
         audit.record("McpServerDeleted", details={"name": server.name})
 
 
 def get_server(name: str) -> McpServer:
-    """Raises NotFound."""
+    """Return a server by name. Raises NotFound."""
     server = McpServer.objects.filter(name=name).first()
     if server is None:
         raise NotFound(f"There is no MCP server {name!r}.")
@@ -71,7 +72,7 @@ def get_server(name: str) -> McpServer:
 
 
 def check_server(server: McpServer) -> None:
-    """Raises InvalidInput, naming the first field that cannot be used."""
+    """Raise InvalidInput, naming the first invalid field."""
     try:
         server.full_clean(validate_unique=False)
     except ValidationError as error:
@@ -85,14 +86,14 @@ def check_server(server: McpServer) -> None:
 def _problem(server: McpServer) -> str:
     if server.transport == "stdio":
         if not server.command.strip():
-            return "command: a stdio server needs one."
+            return "command: required for a stdio server."
         if not isinstance(server.arguments, list) or not all(isinstance(item, str) for item in server.arguments):
             return "arguments: must be a list of texts."
         if any(credentials.find_references(item) for item in (server.command, *server.arguments)):
-            return "arguments: everyone on the machine can read them; put credentials into the environment."
+            return "arguments: every user of the machine can read them; put credentials into the environment."
         return _problem_of_texts("environment", server.environment)
     if not _is_plain_url(server.url):
-        return "url: must read like https://example.com/mcp, without a user name."
+        return "url: must have the form https://example.com/mcp, without a user name."
     if credentials.find_references(server.url):
         return "url: it is logged; put credentials into the headers."
     return _problem_of_texts("headers", server.headers)
@@ -101,7 +102,7 @@ def _problem(server: McpServer) -> str:
 def _is_plain_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        host, _ = parts.hostname, parts.port  # which raises for what is no number of a port
+        host, _ = parts.hostname, parts.port  # raises for an invalid port
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(host) and not (parts.username or parts.fragment)
@@ -112,20 +113,20 @@ def _problem_of_texts(field: str, value: Any) -> str:
         return f"{field}: must be an object of texts."
     for name, text in value.items():
         if not name or not isinstance(text, str) or any(character in name + text for character in "\r\n\0"):
-            return f"{field}: every name and value must be a text of one line."
+            return f"{field}: every name and value must be a single line of text."
     return ""
 
 
 def load_config(server_id: UUID) -> ServerConfig:
-    """What a connection needs, with credentials in their places. Raises NotFound, or what a credential raises."""
+    """Return a server's configuration, with credentials resolved. Raises NotFound, UnknownCredential, SealError."""
     server = McpServer.objects.filter(id=server_id).first()
     if server is None:
-        raise NotFound("There is no such MCP server any more.")
+        raise NotFound("The MCP server no longer exists.")
     return config_of(server)
 
 
 def config_of(server: McpServer) -> ServerConfig:
-    """As `load_config`, of a row at hand, saved or not."""
+    """Return the configuration of this row, saved or not, as `load_config` does."""
     return ServerConfig(
         name=server.name,
         transport=server.transport,
@@ -145,9 +146,12 @@ def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeting) -> Listed:
-    """Keep what a server lists now, and that it works. The first listing of a server is approved as it is; tools that
-    come or change later wait for an operator. Of those that are gone, the ones that an operator has dealt with stay: a
-    server may think of new names for ever."""
+    """Store the tools that a server lists, and that it works. Owns its transaction.
+
+    The first listing of a server is approved as it is; tools that are added or changed later wait for an operator's
+    approval.
+    Removed tools are deleted unless an operator has changed them: a server may invent new names forever.
+    """
     listed = {tool.name: tool for tool in tools}
     with transaction.atomic():
         servers = McpServer.objects.filter(id=server_id)
@@ -162,14 +166,14 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
         for name in changed:
             McpTool.objects.filter(pk=known[name].pk).update(**_columns(listed[name]), is_listed=True)
         gone = [name for name, row in known.items() if row.is_listed and name not in listed]
-        forgotten = [known[name].pk for name in gone if not _is_dealt_with(known[name])]
-        McpTool.objects.filter(pk__in=forgotten).delete()
+        untouched = [known[name].pk for name in gone if not _is_curated(known[name])]
+        McpTool.objects.filter(pk__in=untouched).delete()
         McpTool.objects.filter(server_id=server_id, name__in=gone).update(is_listed=False)
         if new or changed or gone:
             servers.update(tools_version=F("tools_version") + 1)
             server = servers.values_list("name", flat=True).first() or ""
-            told = {"server": server, "new": new[:50], "changed": changed[:50], "gone": gone[:50]}
-            audit.record("McpToolsListed", details={**told, "approved": is_first})
+            changes = {"server": server, "new": new[:50], "changed": changed[:50], "gone": gone[:50]}
+            audit.record("McpToolsListed", details={**changes, "approved": is_first})
     return Listed(tuple(new), tuple(changed), tuple(gone))
 
 
@@ -177,8 +181,8 @@ def _differs(row: McpTool, tool: ListedTool) -> bool:
     return not row.is_listed or row.digest != tool.digest or row.hints != tool.hints
 
 
-def _is_dealt_with(row: McpTool) -> bool:
-    """Whether an operator has approved, rated or switched it off."""
+def _is_curated(row: McpTool) -> bool:
+    """Return whether an operator has approved, rated or disabled it."""
     return bool(row.approved_digest or row.risk or row.effect) or not row.is_enabled
 
 
@@ -199,13 +203,15 @@ def _columns(tool: ListedTool) -> dict[str, Any]:
 
 
 def store_fault(server_id: UUID, problem: str) -> None:
-    """Note for operators why a server cannot be reached."""
+    """Store why a server cannot be reached, for operators."""
     McpServer.objects.filter(id=server_id).update(state="failing", last_error=problem[:_MAX_ERROR])
 
 
 def approve_tools(server: McpServer, names: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Accept tools as they are listed now, all of the server's when no names are given. Returns those that were not
-    approved before. Raises NotFound for a name that the server does not list."""
+    """Approve tools as listed now; by default all of the server's. Owns its transaction.
+
+    Returns the names that were not approved before. Raises NotFound for a name that the server does not list.
+    """
     with transaction.atomic():
         rows = {row.name: row for row in server.tools.filter(is_listed=True)}
         wanted = list(rows if names is None else names)
@@ -222,12 +228,12 @@ def approve_tools(server: McpServer, names: Iterable[str] | None = None) -> tupl
 
 
 def touch_tools(server: McpServer) -> None:
-    """What agents may be offered of this server has changed."""
+    """Record that the tools which the server offers to agents have changed."""
     McpServer.objects.filter(pk=server.pk).update(tools_version=F("tools_version") + 1)
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:
-    """A credential was stored or deleted: servers that use it are connected anew. In the caller's transaction."""
+    """Reconnect the servers that use a stored or deleted credential. Joins the caller's transaction."""
     if owner_id is not None:
         return
     for server in McpServer.objects.all():
@@ -237,5 +243,5 @@ def credential_changed(name: str, owner_id: int | None) -> None:
 
 
 def list_live() -> dict[UUID, int]:
-    """The servers that are enabled, with the versions of their settings."""
+    """Return the enabled servers, with the versions of their settings."""
     return dict(McpServer.objects.filter(is_enabled=True).order_by().values_list("id", "settings_version"))

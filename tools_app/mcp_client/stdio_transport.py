@@ -1,7 +1,7 @@
-"""The stdio transport: a server as a process of ours, with a few variables, a folder, and an end that is certain.
+"""The stdio transport: a server as a child process, with a minimal environment, its own folder and a guaranteed end.
 
-The SDK has one too; this one bounds the size of a message and the rate of bytes, keeps the server's last words for
-errors, logs the rest within limits, and kills the whole process group whatever happens.
+Unlike the SDK's transport, it limits the size of messages and the rate of bytes, keeps the last log lines for errors,
+rate-limits the log, and always kills the whole process group.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ P = TypeVar("P", asyncio.StreamReader, asyncio.StreamWriter)
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_LEAVE_SECONDS = 1.0  # to end by itself once its input is closed
+_LEAVE_SECONDS = 1.0  # to exit after its input is closed
 _KILL_SECONDS = 1.0  # after SIGTERM
 _BYTES_AT_ONCE, _BYTES_PER_SECOND = 64 * 1024 * 1024, 4 * 1024 * 1024
 _LOG_LINES_AT_ONCE, _LOG_LINES_PER_SECOND = 50, 2
@@ -38,12 +38,12 @@ _KEPT_LOG_LINES = 5
 
 
 class StdioServer:
-    """One run of a server's process. `streams` is the SDK's transport; `last_log_lines` the end of what it logged."""
+    """One run of a server's process. `streams` is the transport for the SDK."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._log_lines: deque[str] = deque(maxlen=_KEPT_LOG_LINES)
-        self.fault: ServerFault | None = None  # why reading it was given up
+        self.fault: ServerFault | None = None  # why reading stopped
 
     @property
     def last_log_lines(self) -> str:
@@ -51,7 +51,7 @@ class StdioServer:
 
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncIterator[Any]:
-        """Start the process; read and write messages until the block ends; then the whole group is gone."""
+        """Start the process and yield its message streams; at the end of the block, kill its process group."""
         process = await self._start()
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -97,13 +97,13 @@ class StdioServer:
             raise ServerFault(f"its command cannot be started: {error}") from error
 
     async def _read(self, stdout: asyncio.StreamReader, incoming: Any) -> None:
-        """Hand on one message a line. What floods is not read any further, which ends the connection."""
+        """Forward one message per line. A flood stops reading, which ends the connection."""
         bucket = Bucket(_BYTES_AT_ONCE, _BYTES_PER_SECOND)
         try:
             while True:
                 line = await stdout.readuntil(b"\n")
                 if not bucket.take(len(line)):
-                    self.fault = ServerFault("it sends more than can be taken")
+                    self.fault = ServerFault("it sent more data than is allowed")
                     return
                 await incoming.send(_message(line))
         except asyncio.LimitOverrunError:
@@ -111,7 +111,7 @@ class StdioServer:
         except (asyncio.IncompleteReadError, ConnectionError):
             self.fault = self.fault or ServerFault("its process ended")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session is gone
+            pass  # the session has ended
         finally:
             incoming.close()
 
@@ -121,7 +121,7 @@ class StdioServer:
                 stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
                 await stdin.drain()
         except (ConnectionError, RuntimeError):
-            incoming.close()  # so that the session sees the end instead of waiting
+            incoming.close()  # ends the session
 
     async def _log(self, stderr: asyncio.StreamReader) -> None:
         bucket = Bucket(_LOG_LINES_AT_ONCE, _LOG_LINES_PER_SECOND)
@@ -134,7 +134,7 @@ class StdioServer:
                 if text:
                     self._log_lines.append(text)
                     if bucket.take(1):
-                        logger.info("MCP server %s says: %r", self._config.name, text)
+                        logger.info("MCP server %s logged: %r", self._config.name, text)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin and process.returncode is None:
@@ -142,12 +142,12 @@ class StdioServer:
             if not await _gone(process, _LEAVE_SECONDS):
                 _signal_group(process.pid, signal.SIGTERM)
                 await _gone(process, _KILL_SECONDS)
-        # Also what it started and left behind: the group has the number of its first process for as long as it lives.
+        # Also its own children: the group keeps the id of its first process as long as it has members.
         _signal_group(process.pid, signal.SIGKILL)
         await _gone(process, _KILL_SECONDS)
         transport = getattr(process, "_transport", None)
         if transport is not None:
-            transport.close()  # a survivor that left the group may hold a pipe open
+            transport.close()  # a process that left the group may still hold a pipe
 
 
 def _pipe(pipe: P | None) -> P:
@@ -164,7 +164,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 
 async def _gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether it ends in that time. Not `process.wait()`, which also waits for the pipes that its children hold."""
+    """Return whether it ends in that time. `process.wait()` would also wait for pipes that its children hold."""
     for _ in range(int(seconds / 0.02)):
         if process.returncode is not None:
             return True

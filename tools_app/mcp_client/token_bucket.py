@@ -1,11 +1,11 @@
-"""A measure against floods: so much at once, so much a second. Pure but for the clock it is given."""
+"""A token bucket. Reads the monotonic clock, or the one it is given."""
 
 import time
 from collections.abc import Callable
 
 
 class Bucket:
-    """Holds `capacity` at first and refills by `per_second`."""
+    """A bucket of `capacity` tokens, initially full, that refills by `per_second`."""
 
     def __init__(self, capacity: float, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._capacity = capacity
@@ -15,7 +15,7 @@ class Bucket:
         self._at = clock()
 
     def take(self, amount: float) -> bool:
-        """Take so much. False, and nothing is taken, when there is less."""
+        """Take so many tokens. Returns False, and takes none, if there are fewer."""
         now = self._clock()
         self._level = min(self._capacity, self._level + (now - self._at) * self._per_second)
         self._at = now

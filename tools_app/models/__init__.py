@@ -1,4 +1,4 @@
-"""What tools_app stores: one module per table and what belongs to it."""
+"""Tables of tools_app, one module per subject."""
 
 from tools_app.models.approvals import Approval
 from tools_app.models.artifacts import Artifact

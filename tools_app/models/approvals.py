@@ -1,4 +1,4 @@
-"""Requests to a person: may this execution run? Only transitions.py writes a status."""
+"""Approval requests. Only `executions.transitions` writes their status."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,7 +9,7 @@ from tools_app.types import ApprovalStatus, Decision
 
 
 class Approval(models.Model):
-    """A request to a person: may this execution run? Decided once; bound to the very arguments that were shown."""
+    """A request to a user: may this execution run? Decided once; bound to the arguments shown."""
 
     STATUSES = [(status.value, status.value) for status in ApprovalStatus]
 
@@ -33,9 +33,9 @@ class Approval(models.Model):
         db_table = "komand_approval"
         ordering = ["-id"]
         indexes = [
-            # sweeper: what has expired; admin and REST: what waits for a decision
+            # sweeper: expired requests; admin and REST: pending requests
             models.Index(fields=["expires_at"], name="approval_pending", condition=Q(status="pending")),
-            # decide: does the run still wait for anyone
+            # decide: whether the run has further pending requests
             models.Index(fields=["run_id"], name="approval_of_run", condition=Q(status="pending")),
         ]
 
@@ -44,5 +44,5 @@ class Approval(models.Model):
 
     @property
     def choices(self) -> tuple[Decision, ...]:
-        """What a person may say to it."""
+        """Return the decisions that may be made."""
         return tuple(choice for choice in Decision if self.is_standing or choice is not Decision.ALLOW_ALWAYS)

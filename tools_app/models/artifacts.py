@@ -1,4 +1,4 @@
-"""Files that runs make and read: what is known of each. `keeping.artifacts` has their bytes, in the data folder."""
+"""Files that runs write and read. `storage.artifacts` stores their content, in the data folder."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from audit_app.kernel.ids import new_id
 
 
 class Artifact(models.Model):
-    """One file of a session, such as `out/report.md`. Its path is a label: on disk it has the name `blob`."""
+    """A file of a session, such as `out/report.md`. The path is a label: on disk, the file is named `blob`."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     session_id = models.UUIDField()

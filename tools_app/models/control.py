@@ -1,10 +1,10 @@
-"""The emergency stop: whether all agents, or one, may act at all."""
+"""The emergency stop of all agents, or of one."""
 
 from django.db import models
 
 
 class Control(models.Model):
-    """The state of one scope. scope: an agent's public id, or empty for all agents. No row: never stopped."""
+    """State of one scope: an agent's public id, or empty for all agents. No row: never stopped."""
 
     scope = models.CharField(max_length=120, primary_key=True)
     is_stopped = models.BooleanField()

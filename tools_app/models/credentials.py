@@ -1,4 +1,4 @@
-"""Credentials: secrets that people store for skills, servers, providers and channels to use by name."""
+"""Credentials: secrets that users and operators store for skills, servers, providers and channels to use by name."""
 
 from django.conf import settings
 from django.db import models
@@ -8,8 +8,10 @@ from audit_app.kernel.ids import new_id
 
 
 class Credential(models.Model):
-    """A secret under a name. Its owner's own, or, without an owner, the installation's. The value goes in and never
-    comes out: only `credentials.use_credential` opens it."""
+    """A secret under a name, of its owner or, without an owner, of the installation.
+
+    Only `credentials.use_credential` opens the value.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(

@@ -1,4 +1,5 @@
-"""Tool executions: our durable attempts at what the model asked. Only transitions.py writes a status."""
+"""Tool executions: durable attempts at the calls that models request. Only `executions.transitions` writes their
+status."""
 
 from django.db import models
 from django.db.models import Q
@@ -6,7 +7,7 @@ from django.db.models import Q
 from audit_app.kernel.ids import new_id
 from tools_app.types import ExecutionStatus
 
-# Condition of a partial index, and of the queries that use it: SQLite recognises a bound `status = ?`, not `IN`.
+# Condition of a partial index, and of the queries that use it: SQLite matches a bound `status = ?`, but not `IN`.
 IS_OPEN = Q(status=ExecutionStatus.PENDING.value) | Q(status=ExecutionStatus.RUNNING.value)
 ENDED_BADLY = (
     Q(status=ExecutionStatus.FAILED.value)
@@ -36,8 +37,8 @@ class ToolExecution(models.Model):
     risk = models.CharField(max_length=8)
     decision = models.CharField(max_length=200, help_text="What the policy said, and why.")
     status = models.CharField(max_length=12, choices=STATUSES, default=ExecutionStatus.PENDING.value)
-    output = models.TextField(null=True)  # noqa: DJ001 - null: it made none
-    error = models.TextField(null=True)  # noqa: DJ001 - null: it has none
+    output = models.TextField(null=True)  # noqa: DJ001 - null: no result
+    error = models.TextField(null=True)  # noqa: DJ001 - null: no error
     owner = models.UUIDField(null=True, help_text="The process that runs it (kernel/liveness); null when none does.")
     attempts = models.IntegerField(
         default=0, help_text="How often it was begun; the fence of what is written about it."
@@ -67,17 +68,17 @@ class ToolExecution(models.Model):
         ordering = ["-id"]
         constraints = [models.UniqueConstraint(fields=["run_id", "step", "call_index"], name="execution_once_per_call")]
         indexes = [
-            # the claim of a parked run: is anything of it open
+            # the claim of a parked run: whether it has open executions
             models.Index(fields=["run_id"], name="execution_open", condition=IS_OPEN),
-            # sweeper: pending ones whose nudge may be lost
+            # sweeper: pending executions whose nudge may be lost
             models.Index(fields=["renudge_at"], name="execution_ring", condition=Q(renudge_at__isnull=False)),
-            # the gate: how many calls an agent made in the last hour
+            # budgets: calls of an agent in the last hour
             models.Index(
                 fields=["agent_id", "charged_at"], name="execution_charged", condition=Q(charged_at__isnull=False)
             ),
-            # admin: calls that did not end well, found among the many that did
+            # admin: the few calls that failed
             models.Index(fields=["status", "id"], name="execution_trouble", condition=ENDED_BADLY),
-            # reaper: whose executions are running
+            # sweeper: running executions by process
             models.Index(fields=["owner"], name="execution_owned", condition=Q(owner__isnull=False)),
         ]
 

@@ -1,4 +1,4 @@
-"""What people have allowed in advance: for the rest of one run, or for an agent until it is revoked."""
+"""Grants: calls allowed in advance, for the rest of a run, or for an agent until revoked."""
 
 from django.db import models
 from django.db.models import Q
@@ -7,7 +7,7 @@ from audit_app.kernel.ids import new_id
 
 
 class Grant(models.Model):
-    """One pattern of calls that need no person's decision any more. It never beats a rule that denies."""
+    """A pattern of calls that no longer need approval. Never overrides a rule that denies."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120)
@@ -23,11 +23,11 @@ class Grant(models.Model):
         db_table = "komand_grant"
         ordering = ["-id"]
         indexes = [
-            # the gate: what an agent was allowed for ever; REST: the agent's grants
+            # authorization and REST: the agent's permanent grants
             models.Index(
                 fields=["agent_id"], name="grant_standing", condition=Q(run_id__isnull=True, revoked_at__isnull=True)
             ),
-            # the gate: what a run was allowed
+            # authorization: the run's grants
             models.Index(fields=["run_id"], name="grant_of_run", condition=Q(run_id__isnull=False)),
         ]
 

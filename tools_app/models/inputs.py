@@ -1,4 +1,4 @@
-"""Questions to a person: an execution that waits for their next message. Only transitions.py writes a status."""
+"""Questions to users. Only `executions.transitions` writes their status."""
 
 from django.db import models
 from django.db.models import Q
@@ -9,7 +9,7 @@ from tools_app.types import InputStatus
 
 
 class InputRequest(models.Model):
-    """What an agent asks the person it talks to. Answered once, by a message of the session."""
+    """A question of an agent to the user of a session. Answered once, by a message of the session."""
 
     STATUSES = [(status.value, status.value) for status in InputStatus]
 
@@ -30,9 +30,9 @@ class InputRequest(models.Model):
         db_table = "komand_input_request"
         ordering = ["-id"]
         indexes = [
-            # sweeper: what has expired
+            # sweeper: expired questions
             models.Index(fields=["expires_at"], name="input_pending", condition=Q(status="pending")),
-            # accept: does the session wait for its person
+            # receive_message: whether the session has an open question
             models.Index(fields=["session_id"], name="input_of_session", condition=Q(status="pending")),
         ]
 

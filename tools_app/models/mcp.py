@@ -1,4 +1,4 @@
-"""MCP servers that an operator has added, and the tools that each has listed."""
+"""MCP servers added by operators, and the tools that each has listed."""
 
 from django.core.validators import RegexValidator
 from django.db import models
@@ -14,9 +14,10 @@ _NAME = RegexValidator(
 
 
 class McpServer(models.Model):
-    """How to reach a server, what its tools may do at most, and how it was when it was last reached.
+    """Connection settings of a server, defaults for its tools, and its last known state.
 
-    settings_version rises with each save, tools_version with each change of what agents may be offered.
+    settings_version: incremented by each save.
+    tools_version: incremented when the tools that agents may be offered change.
     """
 
     TRANSPORTS = [
@@ -68,7 +69,7 @@ class McpServer(models.Model):
         return self.name
 
     def save(self, *args: object, **kwargs: object) -> None:
-        """Each save of the settings is a new version, so that open connections are renewed."""
+        """Increment the version of the settings, so that open connections are renewed."""
         if not self._state.adding:
             self.settings_version = F("settings_version") + 1
         super().save(*args, **kwargs)  # type: ignore[arg-type]
@@ -76,7 +77,7 @@ class McpServer(models.Model):
 
 
 class McpTool(models.Model):
-    """A tool as its server lists it now. Agents get it while what was approved is still what is listed."""
+    """A tool as its server lists it now. Agents can use it while its digest is the approved one."""
 
     server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="tools")
     name = models.CharField(max_length=128, editable=False)
@@ -106,7 +107,7 @@ class McpTool(models.Model):
 
     @property
     def status(self) -> str:
-        """In one word: offered | off | gone | new | changed. Agents are offered the first alone."""
+        """Return offered | off | gone | new | changed. Agents can use tools in the state `offered` only."""
         if not self.is_listed:
             return "gone"
         if not self.approved_digest:

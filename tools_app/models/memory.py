@@ -1,4 +1,4 @@
-"""What agents remember of the people they work for."""
+"""Memories of agents."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from audit_app.kernel.ids import new_id
 
 
 class Memory(models.Model):
-    """One thing an agent remembers for one actor, under a key of its choice. No other actor's runs can see it."""
+    """A memory of an agent for one actor, under a key that the agent chose. Runs of other actors cannot read it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120)

@@ -1,4 +1,4 @@
-"""Skills: what publishers offer, each version as it was published, and which agent has which version."""
+"""Skills: published versions, and the version installed for each agent."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from audit_app.kernel.ids import new_id
 
 
 class Skill(models.Model):
-    """One entry of the registry. What it is and does stands in its versions; the name and words are the newest's."""
+    """An entry of the registry. Name, description and category are those of the newest version."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     skill_id = models.CharField(max_length=57, unique=True, help_text="Public id: lower case, digits, hyphens.")
@@ -27,7 +27,7 @@ class Skill(models.Model):
 
 
 class SkillVersion(models.Model):
-    """One version, as it was registered: never changed afterwards."""
+    """A version as published. Immutable."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     skill = models.ForeignKey(Skill, on_delete=models.CASCADE, related_name="versions")
@@ -49,14 +49,14 @@ class SkillVersion(models.Model):
 
 
 class SkillInstall(models.Model):
-    """An agent has a skill in one version, with the permissions that were granted to it."""
+    """A version of a skill installed for an agent, with the granted permissions."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     agent_id = models.CharField(max_length=120, help_text="The agent's public id.")
     skill = models.ForeignKey(Skill, on_delete=models.CASCADE, related_name="installs")
     version = models.ForeignKey(SkillVersion, on_delete=models.PROTECT, related_name="installs")
     granted = models.JSONField(default=list, help_text="Permissions, as resource:access or resource:access:scope.")
-    # Not a key: without the person it must find no credentials, rather than the installation's.
+    # Not a foreign key: if the user is deleted, it must not fall back to the installation's credentials.
     owner_id = models.BigIntegerField(
         null=True, blank=True, help_text="User whose credentials it uses. Empty: the installation's."
     )

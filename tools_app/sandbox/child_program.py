@@ -1,7 +1,9 @@
-"""Runs a piece of Python under limits: the first code of a process of its own, started by `running`, never imported.
+"""Runs Python code under limits: a script that `python_process` starts in a process of its own, never imported.
 
-Its argument is what it may use, as JSON. What the kernel grants is used (namespaces, Landlock, seccomp); where it
-grants nothing, an audit hook stands in, which a determined program gets around. It tells what holds before it begins.
+Its argument is the limits as JSON. Uses the kernel's isolation where available (namespaces, Landlock, seccomp);
+elsewhere
+an audit hook replaces it, which a determined program can bypass. Reports which isolation is active before the code
+runs.
 """
 
 import ctypes
@@ -17,11 +19,11 @@ _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x10000000, 0x40000000, 0x8000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _NOBODY = 65534
 _PR_SET_SECCOMP, _SECCOMP_FILTER = 22, 2
-_LOAD, _IS, _IS_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # of the kernel's language for filters
+_LOAD, _IS, _IS_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF instructions
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # with EPERM
-_OTHER_NUMBERS = 0x40000000  # of x86-64's second set of numbers for the same calls
-# Of an architecture its name to the kernel, and the numbers of clone, clone3, fork, vfork, execve, execveat,
-# memfd_create, ptrace, setsid and io_uring_setup.
+_OTHER_NUMBERS = 0x40000000  # system calls of the x32 ABI
+# The AUDIT_ARCH of each architecture, and its numbers of clone, clone3, fork, vfork, execve, execveat, memfd_create,
+# ptrace, setsid and io_uring_setup.
 _CALLS = {
     "x86_64": (0xC000003E, (56, 435, 57, 58, 59, 322, 319, 101, 112, 425)),
     "aarch64": (0xC00000B7, (220, 435, 221, 281, 279, 117, 157, 425)),
@@ -30,7 +32,7 @@ _CALLS = {
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _PATH_BENEATH = 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_HANDLED = (1 << 13) - 1  # all that the first version of Landlock knows
+_HANDLED = (1 << 13) - 1  # all access rights of Landlock's first ABI
 _USE = _READ_FILE | _READ_FOLDER | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12  # and write, remove, make
 _REFUSED = (
     "socket.",
@@ -82,27 +84,27 @@ def main() -> None:
     readable = _places_of_python()
     held = _leave(given["folder"], readable, given["parent"])
     _limit(given)
-    os.write(given["tell"], json.dumps(held).encode())
-    os.close(given["tell"])
+    os.write(given["held_write"], json.dumps(held).encode())
+    os.close(given["held_write"])
     sys.argv = ["-"]
     try:
         code = compile(source, "<code>", "exec")
     except (SyntaxError, ValueError) as error:
         sys.stderr.write("".join(traceback.format_exception_only(error)))
         sys.exit(1)
-    sys.addaudithook(_hook((*readable, given["folder"]), is_only_wall=not held["files"]))
+    sys.addaudithook(_hook((*readable, given["folder"]), guards_files=not held["files"]))
     try:
-        exec(code, {"__name__": "__main__"})  # noqa: S102 - what this process is for
+        exec(code, {"__name__": "__main__"})  # noqa: S102 - the purpose of this process
     except Exception as error:
         traceback.print_exception(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
         sys.exit(1)
 
 
 def _leave(folder: str, readable: tuple[str, ...], parent: int) -> dict[str, bool]:
-    """Give up what can be given up for good. Returns what the kernel holds."""
+    """Drop privileges permanently. Returns which isolation the kernel enforces."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # Limits do not bind root, so it becomes nobody, unless that one could not read Python: then it is root in a
-    # namespace of its own, where that means little.
+    # Root is exempt from limits, so it becomes `nobody`, unless `nobody` cannot read Python's files: then it stays root
+    # in a user namespace without privileges outside of it.
     becomes_nobody = os.getuid() == 0 and all(map(_is_for_all, readable))
     if becomes_nobody:
         os.chown(folder, _NOBODY, _NOBODY)
@@ -113,14 +115,14 @@ def _leave(folder: str, readable: tuple[str, ...], parent: int) -> dict[str, boo
         os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a worker that is killed takes this process with it
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # ends with its worker
     if os.getppid() != parent:
         os._exit(1)
     return {**held, "programs": _leave_programs(libc)}
 
 
 def _is_for_all(place: str) -> bool:
-    """Whether everybody on the machine may read it."""
+    """Return whether every user of the machine may read the path."""
     while place != os.path.dirname(place):
         if not os.stat(place).st_mode & (0o001 if os.path.isdir(place) else 0o004):
             return False
@@ -129,7 +131,7 @@ def _is_for_all(place: str) -> bool:
 
 
 def _leave_network(libc: Any, *, keeps_user: bool) -> bool:
-    """A network of its own, in which there is nothing, not even loopback."""
+    """Enter an empty network namespace, even without loopback. Returns whether it succeeded."""
     if keeps_user and libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC) == 0:
         return True
     user, group = os.getuid(), os.getgid()
@@ -142,7 +144,7 @@ def _leave_network(libc: Any, *, keeps_user: bool) -> bool:
 
 
 def _leave_files(libc: Any, readable: tuple[str, ...], folder: str) -> bool:
-    """Landlock: Python's own files can be read, the folder can be used, nothing else can be opened."""
+    """Restrict access by Landlock to Python's own files (read) and the folder (use). Returns whether it succeeded."""
     handled = ctypes.c_uint64(_HANDLED)
     rules = libc.syscall(_LANDLOCK_CREATE, ctypes.byref(handled), ctypes.sizeof(handled), 0)
     if rules < 0:
@@ -159,7 +161,10 @@ def _leave_files(libc: Any, readable: tuple[str, ...], folder: str) -> bool:
 
 
 def _leave_programs(libc: Any) -> bool:
-    """No further process, thread or program, whatever the code calls: limits bind no root in its own namespace."""
+    """Forbid new processes, threads and programs by seccomp, because limits do not apply to root in its namespace.
+
+    Returns whether it succeeded.
+    """
     known = _CALLS.get(os.uname().machine)
     if known is None:
         return False
@@ -187,20 +192,20 @@ def _limit(given: dict[str, int]) -> None:
 
 
 def _places_of_python() -> tuple[str, ...]:
-    """What the standard library reads: itself, shared libraries, the tables of time zones."""
+    """Return the paths that the standard library reads: itself, shared libraries, time zone data."""
     places = {os.path.realpath(place) for place in (*sys.path, os.path.dirname(os.__file__), *_SHARED)}
     return tuple(sorted(place for place in places if os.path.exists(place)))
 
 
-def _hook(places: tuple[str, ...], *, is_only_wall: bool) -> Any:
-    """Refuses network and programs, and files elsewhere where the kernel does not."""
+def _hook(places: tuple[str, ...], *, guards_files: bool) -> Any:
+    """Return an audit hook that refuses network and programs; with `guards_files`, also files outside of `places`."""
     inside = (*places, *(f"{place}/" for place in places))
     real, names = os.path.realpath, os.fsdecode
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event.startswith(_REFUSED):
             raise PermissionError(f"{event} is not allowed here")
-        if is_only_wall and event.startswith(_TOUCHING) and arguments and isinstance(arguments[0], str | bytes):
+        if guards_files and event.startswith(_TOUCHING) and arguments and isinstance(arguments[0], str | bytes):
             path = real(names(arguments[0]))
             if path not in inside and not path.startswith(tuple(place for place in inside if place.endswith("/"))):
                 raise PermissionError("files outside of the working folder cannot be reached")

@@ -1,7 +1,7 @@
-"""Runs Python code in a process group of its own, with little of everything: time, memory, files, output.
+"""Runs Python code in its own process group, with limits of time, memory, files and output.
 
-A fence against accidents and idle mischief, not a security boundary: the kernel is the same, and where it grants
-neither namespaces nor Landlock, Python's own audit hook is all that holds the code.
+Protects against accidents and casual misuse. It is not a security boundary: the kernel is shared, and where it grants
+neither namespaces nor Landlock, only Python's audit hook restricts the code.
 """
 
 import json
@@ -26,18 +26,21 @@ _MEMORY_BYTES = 512 * 1024 * 1024
 _FILE_BYTES = 16 * 1024 * 1024
 _FILES = 32
 _ENDS = {
-    signal.SIGXCPU: "It used up its processor time.",
-    signal.SIGXFSZ: "It wrote too large a file.",
+    signal.SIGXCPU: "It exceeded its CPU time.",
+    signal.SIGXFSZ: "It wrote a file that is too large.",
     signal.SIGSEGV: "It crashed.",
     signal.SIGABRT: "It crashed.",
-    signal.SIGKILL: "It used up its processor time or its memory.",
+    signal.SIGKILL: "It exceeded its CPU time or its memory.",
 }
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it. exit_code: None when it did not end by itself, for which `why` has the reason; held: what the
-    kernel keeps from it, of `network`, `files` and `programs`; the rest is kept from it by Python alone."""
+    """Result of a run.
+
+    exit_code: None if it was stopped; then `why` is the reason.
+    held: which of `network`, `files` and `programs` the kernel denies; Python alone denies the others.
+    """
 
     stdout: str
     stderr: str
@@ -47,32 +50,32 @@ class Ran:
 
 
 def run(code: str, *, seconds: float) -> Ran:
-    """Run it to its end, or to that of its time or its room for output. Blocks; leaves no process and no file."""
+    """Run the code until it ends or exceeds a limit. Blocks; leaves no process and no file."""
     folder = tempfile.mkdtemp(prefix="komand-python-")
-    told, tell = os.pipe()
+    held_read, held_write = os.pipe()
     try:
-        process = _start(folder, code, tell, seconds)
+        process = _start(folder, code, held_write, seconds)
         try:
-            output, why = _listen(process, time.monotonic() + seconds)
+            output, why = _collect_output(process, time.monotonic() + seconds)
         finally:
             _kill(process)
-        os.set_blocking(told, False)
+        os.set_blocking(held_read, False)
         with suppress(BlockingIOError):
-            return _ran(process.returncode, output, why, os.read(told, 1000))
+            return _ran(process.returncode, output, why, os.read(held_read, 1000))
         return _ran(process.returncode, output, why, b"")
     finally:
-        os.close(told)
-        os.close(tell)
+        os.close(held_read)
+        os.close(held_write)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: str, code: str, tell: int, seconds: float) -> "subprocess.Popen[bytes]":
+def _start(folder: str, code: str, held_write: int, seconds: float) -> "subprocess.Popen[bytes]":
     source = Path(folder, "code.py")
     source.write_bytes(code.encode(errors="replace"))
     given = {
         "folder": os.path.realpath(folder),
         "code": str(source),
-        "tell": tell,
+        "held_write": held_write,
         "parent": os.getpid(),
         "cpu_seconds": max(1, math.ceil(seconds)),
         "memory_bytes": _MEMORY_BYTES,
@@ -87,12 +90,12 @@ def _start(folder: str, code: str, tell: int, seconds: float) -> "subprocess.Pop
         cwd=folder,
         env={"LANG": "C.UTF-8"},
         start_new_session=True,
-        pass_fds=(tell,),
+        pass_fds=(held_write,),
     )
 
 
-def _listen(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[str, bytearray], str]:
-    """What it prints, until it ends or has to be ended; then why."""
+def _collect_output(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[str, bytearray], str]:
+    """Return the output, and why the process has to be stopped; empty if it ended."""
     output = {"stdout": bytearray(), "stderr": bytearray()}
     with selectors.DefaultSelector() as selector:
         for name in output:
@@ -100,7 +103,7 @@ def _listen(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[s
         while selector.get_map():
             left = deadline - time.monotonic()
             if left <= 0:
-                return output, "Its time was over."
+                return output, "It exceeded its time limit."
             for key, _ in selector.select(left):
                 piece = os.read(key.fd, 65536)
                 if not piece:
@@ -108,21 +111,21 @@ def _listen(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[dict[s
                     continue
                 key.data.extend(piece)
                 if len(key.data) > MAX_OUTPUT_BYTES:
-                    return output, "It printed too much."
+                    return output, "It printed too much output."
     return output, _wait(process, deadline)
 
 
 def _wait(process: "subprocess.Popen[bytes]", deadline: float) -> str:
-    """It has closed its output; it need not have ended."""
+    """Wait for the end of a process that has closed its output."""
     try:
         process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return "Its time was over."
+        return "It exceeded its time limit."
     return ""
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """The whole group, however it ended: a signal that nothing can ignore."""
+    """Kill the whole process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -131,8 +134,8 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
             pipe.close()
 
 
-def _ran(code: int, output: dict[str, bytearray], why: str, told: bytes) -> Ran:
-    held: dict[str, Any] = json.loads(told) if told else {}
+def _ran(code: int, output: dict[str, bytearray], why: str, held_json: bytes) -> Ran:
+    held: dict[str, Any] = json.loads(held_json) if held_json else {}
     if code < 0 and not why:
         why = _ENDS.get(signal.Signals(-code), f"It was ended by signal {-code}.")
     stdout, stderr = (bytes(text[:MAX_OUTPUT_BYTES]).decode(errors="replace") for text in output.values())

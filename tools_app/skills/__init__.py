@@ -1,1 +1,1 @@
-"""Skills: what publishers offer to agents, as HTTP endpoints, as tools of MCP servers, or as instructions to read."""
+"""Skills that publishers offer to agents: HTTP endpoints, tools of MCP servers, or instructions to read."""

@@ -15,26 +15,30 @@ _MAX_FILES = 200
 
 
 def read_folder(folder: Path, *, publisher_id: str = "local") -> dict[str, Any]:
-    """The manifest of the folder's skill. The front matter needs `name` and `description`; `version`, `id`, `publisher`
-    and `category`, also within `metadata`, are taken if they are there. Raises InvalidInput (bad_skill_folder)."""
+    """Return the manifest of the folder's skill.
+
+    The front matter requires `name` and `description`; `version`, `id`, `publisher` and `category` are optional, also
+    within
+    `metadata`. Raises InvalidInput (bad_skill_folder).
+    """
     front, body = _read_skill_file(folder)
     metadata = front.get("metadata")
-    told: dict[str, Any] = {**metadata, **front} if isinstance(metadata, dict) else front
+    fields: dict[str, Any] = {**metadata, **front} if isinstance(metadata, dict) else front
 
-    def said(name: str, default: str = "") -> str:
-        value = told.get(name, default)
+    def field(name: str, default: str = "") -> str:
+        value = fields.get(name, default)
         return str(value).strip() if isinstance(value, str | int | float) else default
 
-    name, description = said("name"), said("description")
+    name, description = field("name"), field("description")
     if not name or not description:
-        raise InvalidInput("The front matter of SKILL.md needs a name and a description.", code="bad_skill_folder")
+        raise InvalidInput("The front matter of SKILL.md requires a name and a description.", code="bad_skill_folder")
     return {
-        "skillId": said("id") or _id_of(name),
+        "skillId": field("id") or _id_of(name),
         "name": name,
-        "version": said("version", "1.0.0"),
-        "publisherId": said("publisher") or said("author") or publisher_id,
+        "version": field("version", "1.0.0"),
+        "publisherId": field("publisher") or field("author") or publisher_id,
         "description": description,
-        "category": said("category"),
+        "category": field("category"),
         "instruction": {"body": body.strip(), "files": _files_of(folder)},
     }
 
@@ -47,18 +51,18 @@ def _read_skill_file(folder: Path) -> tuple[dict[str, Any], str]:
         raise InvalidInput(f"{path} cannot be read: {error}.", code="bad_skill_folder") from None
     found = _FRONT.match(text)
     if found is None or len(found[1]) > _MAX_FRONT:
-        raise InvalidInput("SKILL.md begins with front matter between two lines `---`.", code="bad_skill_folder")
+        raise InvalidInput("SKILL.md must begin with front matter between two lines `---`.", code="bad_skill_folder")
     try:
         front = yaml.safe_load(found[1])
     except (yaml.YAMLError, RecursionError) as error:
         raise InvalidInput(f"The front matter of SKILL.md is not YAML: {error}.", code="bad_skill_folder") from None
     if not isinstance(front, dict):
-        raise InvalidInput("The front matter of SKILL.md holds no fields.", code="bad_skill_folder")
+        raise InvalidInput("The front matter of SKILL.md has no fields.", code="bad_skill_folder")
     return front, found[2]
 
 
 def _files_of(folder: Path) -> dict[str, str]:
-    """Texts only: what a model cannot read is left out, and so is whatever leads out of the folder."""
+    """Return the text files of the folder, without binary files, links and files outside of it."""
     root = folder.resolve()
     files: dict[str, str] = {}
     for path in sorted(root.rglob("*")):

@@ -22,19 +22,19 @@ from tools_app.types import AsyncTool, ToolContext, ToolError
 _MAX_BYTES = 1024 * 1024
 _MAX_REDIRECTS = 3
 _SHOWN_CHARACTERS = 500
-# The rest of the time limit is for the vault and for what comes after the answer.
+# The rest of the time limit is for reading credentials and for processing the response.
 _NETWORK_SHARE = 0.9
 _CONNECT_SECONDS = 5.0
 _HEADERS = {
     "user-agent": "Komand skill",
     "accept": "application/json, text/*;q=0.9, */*;q=0.1",
-    "accept-encoding": "identity",  # so that what is counted is what is held
+    "accept-encoding": "identity",  # so that the bytes counted are the bytes held
 }
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """media_type: lower case, without parameters; body: as it came, which may repeat the secrets that were sent."""
+    """A response. media_type: lower case, without parameters; body: unmasked, so it may repeat the secrets sent."""
 
     status: int
     media_type: str
@@ -51,7 +51,7 @@ class HttpSkill(AsyncTool):
         self.spec = replace(spec_of(installed), reaches=template.origin)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """The JSON value of the answer, or its text; checked against the manifest's output schema."""
+        """Return the JSON value of the response, or its text, validated by the manifest's output schema."""
         check_permissions(self._installed)
         try:
             secrets = await in_db(self._open_credentials)
@@ -65,16 +65,16 @@ class HttpSkill(AsyncTool):
             async with asyncio.timeout(seconds):
                 answer = await self._send(request)
         except TimeoutError:
-            raise ToolError(f"The server did not answer within {seconds:.0f} seconds.") from None
+            raise ToolError(f"The server did not respond within {seconds:.0f} seconds.") from None
         except httpx2.HTTPError as error:
             raise ToolError(f"The server cannot be reached: {type(error).__name__}.") from None
-        # In a thread: there may be much of it, and this loop carries the runs of others.
+        # In a thread: processing a large response may block, and other runs share this loop.
         return await asyncio.to_thread(self._read, answer)
 
     def _read(self, answer: _Answer) -> Any:
         text = redact.without_remembered(page_text.decode(answer.body, charset=answer.charset, is_html=False))
         if answer.status >= 400:
-            raise ToolError(f"The server answered with status {answer.status}: {text[:_SHOWN_CHARACTERS]}")
+            raise ToolError(f"The server responded with status {answer.status}: {text[:_SHOWN_CHARACTERS]}")
         return checked_output(self._installed, _value_of(answer.media_type, text))
 
     def _open_credentials(self) -> dict[str, str]:
@@ -83,7 +83,7 @@ class HttpSkill(AsyncTool):
         return {name: use(name) for name in self._template.credentials}
 
     async def _send(self, request: RenderedRequest) -> _Answer:
-        """A redirect of a plain read is followed within the origin, a few times."""
+        """Send the request. A few redirects of a GET or HEAD request are followed within the origin."""
         allowed = conf.skill_targets()
         target = ssrf_guard.check_url(request.url, allowed_private=allowed)
         async with httpx2.AsyncClient(
@@ -94,7 +94,7 @@ class HttpSkill(AsyncTool):
         ) as client:
             sent = client.build_request(request.method, target.url, headers=request.headers, content=request.body)
             if _origin(sent.url) != _origin(httpx2.URL(self._template.origin)):
-                raise ToolError("The request would leave the host of the skill.")
+                raise ToolError("The request would go to another host than the skill's.")
             for _ in range(_MAX_REDIRECTS + 1):
                 response = await client.send(sent, stream=True, follow_redirects=False)
                 try:
@@ -108,7 +108,7 @@ class HttpSkill(AsyncTool):
 
 def _next(sent: httpx2.Request, following: httpx2.Request) -> httpx2.Request:
     if sent.method not in ("GET", "HEAD") or _origin(sent.url) != _origin(following.url):
-        raise ToolError("The server redirects the request elsewhere, which skills do not follow.")
+        raise ToolError("The server redirects the request to another host, which skills do not follow.")
     return following
 
 
@@ -118,21 +118,21 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 async def _receive(response: httpx2.Response) -> _Answer:
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise ToolError("The server compresses its answer although it was asked not to.")
+        raise ToolError("The server sent a compressed response, which is not supported.")
     body = bytearray()
     async for chunk in response.aiter_raw():
         body += chunk
         if len(body) > _MAX_BYTES:
-            raise ToolError(f"The server's answer is larger than {_MAX_BYTES // 1024} KB.")
+            raise ToolError(f"The server's response is larger than {_MAX_BYTES // 1024} KB.")
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     return _Answer(response.status_code, media_type, response.charset_encoding, bytes(body))
 
 
 def _value_of(media_type: str, text: str) -> Any:
-    """The JSON value that the answer is; its text when the server does not call it JSON."""
+    """Return the JSON value of the response, or its text if its media type is not JSON."""
     if not (media_type == "application/json" or media_type.endswith("+json")):
         return text
     try:
         return json.loads(text) if text.strip() else None
     except (ValueError, RecursionError):
-        raise ToolError("The server's answer is called JSON and is none.") from None
+        raise ToolError("The server's response is declared as JSON but is not valid JSON.") from None

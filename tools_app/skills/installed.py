@@ -1,4 +1,4 @@
-"""An installed skill, as data, and what every kind of it does around a call. Reads no rows."""
+"""An installed skill as plain data, and the checks that all kinds of skills share. Reads no rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,11 @@ _RANK = [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
 
 @dataclass(frozen=True)
 class Installed:
-    """owner_id: the user whose credentials it uses, None for the installation's; is_verified: see `registry`."""
+    """An installed skill.
+
+    owner_id: the user whose credentials it uses; None for the installation's.
+    is_verified: see `registry.is_verified`.
+    """
 
     manifest: Manifest
     granted: tuple[Permission, ...]
@@ -23,8 +27,8 @@ class Installed:
 
 
 def spec_of(installed: Installed) -> ToolSpec:
-    """What the model and the policy are told of it. Nobody has vouched for an unverified skill's own word that its risk
-    is low."""
+    """Return the skill's tool spec. The risk of an unverified skill is at least medium, whatever its manifest
+    claims."""
     manifest = installed.manifest
     risk = manifest.risk if installed.is_verified else at_least(manifest.risk, Risk.MEDIUM)
     return ToolSpec(
@@ -42,17 +46,17 @@ def at_least(risk: Risk, least: Risk) -> Risk:
 
 
 def check_permissions(installed: Installed) -> None:
-    """Raises ToolError that names the permissions which were not granted for this agent, or were taken back."""
+    """Raise ToolError, naming the required permissions that are not granted for this agent."""
     lacking = missing(installed.manifest.required, installed.granted)
     if lacking:
         names = ", ".join(map(str, lacking))
-        raise ToolError(f"The skill {installed.manifest.skill_id} was not granted what it needs: {names}.")
+        raise ToolError(f"The skill {installed.manifest.skill_id} lacks required permissions: {names}.")
 
 
 def checked_output(installed: Installed, value: Any) -> Any:
-    """The value, when it is what the manifest promises. Raises ToolError."""
+    """Return the value if it matches the manifest's output schema. Raises ToolError."""
     promised = installed.manifest.output_schema
     problems = schema.find_problems(value, promised) if promised is not None else ""
     if problems:
-        raise ToolError(f"The skill {installed.manifest.skill_id} returned what its manifest rules out: {problems}.")
+        raise ToolError(f"The skill {installed.manifest.skill_id} returned an invalid result: {problems}.")
     return value

@@ -1,4 +1,4 @@
-"""Instruction skills: a text for the model to read when its task is the one that the text is about."""
+"""Instruction skills: texts for the model to read when a task requires them."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,7 +8,7 @@ from tools_app.types import Effect, Tool, ToolContext, ToolError
 
 
 class InstructionSkill(Tool):
-    """Returns its instructions, or one of the files that belong to them."""
+    """Returns the instructions, or one of their files."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -20,12 +20,12 @@ class InstructionSkill(Tool):
             description=f"Read the instructions {manifest.name!r}: {summary}",
             parameters=_parameters(sorted(manifest.files or {})),
             effect=Effect.READ,
-            risk=manifest.risk,  # low unless it says otherwise, also of an unverified one: reading does nothing
+            risk=manifest.risk,  # not raised for unverified skills: reading has no effect
             prompt_line=f"- {spec.name}: {summary}",
         )
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """{"name", "instructions", "files": names of what belongs to them}, or {"file", "text"} of one of those."""
+        """Return {"name", "instructions", "files": names of their files}, or {"file", "text"} of one file."""
         check_permissions(self._installed)
         manifest = self._installed.manifest
         files = manifest.files or {}

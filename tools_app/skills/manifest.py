@@ -1,7 +1,6 @@
-"""The manifest of a skill: read, checked and digested. Pure.
+"""The manifest of a skill: parsed, validated and digested.
 
-Its digest covers everything but the signature itself; a version whose `signatureHash` is that digest is as its
-publisher signed it off.
+The digest covers everything but the signature itself. A version is signed if its `signatureHash` equals the digest.
 """
 
 import json
@@ -26,7 +25,7 @@ _UNSIGNED = ("signatureHash", "isVerified")
 
 
 class Kind(StrEnum):
-    """DECLARED: described and nothing more; it cannot be called."""
+    """Kind of a skill. DECLARED: described only, cannot be called."""
 
     HTTP = "http"
     MCP = "mcp"
@@ -36,8 +35,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Manifest:
-    """required: what it has to be granted, what its kind implies included; files: what an instruction skill has beside
-    its instructions, by path; mcp: (server, tool)."""
+    """A parsed manifest.
+
+    required: permissions it needs, including those that its kind implies.
+    files: files of an instruction skill, by path.
+    mcp: (server, tool).
+    """
 
     skill_id: str
     name: str
@@ -61,7 +64,7 @@ class Manifest:
 
 
 def read_manifest(data: Mapping[str, Any]) -> Manifest:
-    """The manifest in a JSON object. Raises InvalidInput (bad_manifest) that names what to mend."""
+    """Return the manifest in a JSON object. Raises InvalidInput (bad_manifest), naming what to correct."""
     try:
         return _read(data)
     except (BadTemplate, BadPermission, ValueError, RecursionError) as error:
@@ -70,18 +73,18 @@ def read_manifest(data: Mapping[str, Any]) -> Manifest:
 
 
 def digest_of(data: Mapping[str, Any]) -> str:
-    """`sha256:` and the hex digest of the manifest without its signature, as canonical JSON."""
+    """Return `sha256:` and the hex digest of the manifest without its signature, as canonical JSON."""
     signed = {name: value for name, value in data.items() if name not in _UNSIGNED}
     return f"sha256:{sha256(canonical_json(signed).encode()).hexdigest()}"
 
 
 def is_signed(manifest: Manifest, digest: str) -> bool:
-    """Whether the signature hash is that of the manifest as it is."""
+    """Return whether the signature hash equals the digest."""
     return compare_digest(manifest.signature_hash.encode(), digest.encode())
 
 
 def _read(data: Mapping[str, Any]) -> Manifest:
-    schema.read_arguments(json.dumps(data), max_characters=MAX_CHARACTERS)  # refuses what cannot be stored or walked
+    schema.read_arguments(json.dumps(data), max_characters=MAX_CHARACTERS)  # refuses what cannot be stored
     problems = schema.find_problems(dict(data), MANIFEST)
     if problems:
         raise ValueError(problems)
@@ -116,7 +119,7 @@ def _read(data: Mapping[str, Any]) -> Manifest:
 def _kind_of(data: Mapping[str, Any]) -> Kind:
     kinds = [kind for kind in (Kind.HTTP, Kind.MCP, Kind.INSTRUCTION) if data.get(kind.value)]
     if len(kinds) > 1:
-        raise ValueError("a skill is one of http, mcp and instruction")
+        raise ValueError("a skill must have exactly one of http, mcp and instruction")
     return kinds[0] if kinds else Kind.DECLARED
 
 
@@ -141,7 +144,7 @@ def _input_schema(data: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     if fit.get("type") != "object":
         raise ValueError("inputSchema: must be the schema of an object")
     if schema.TIMEOUT in (fit.get("properties") or {}):
-        raise ValueError(f"inputSchema: {schema.TIMEOUT} is an argument that every call has already")
+        raise ValueError(f"inputSchema: {schema.TIMEOUT} is reserved, every call has this argument")
     if kind is Kind.INSTRUCTION and fit.get("properties"):
         raise ValueError("inputSchema: instructions take no input")
     return fit
@@ -152,7 +155,7 @@ def _output_schema(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _required(data: Mapping[str, Any], http: HttpTemplate | None) -> tuple[Permission, ...]:
-    """What it says that it needs, and what it needs to do what it says."""
+    """Return the declared permissions, and those that its request or tool implies."""
     required = {read_permission(value): None for value in data.get("requiredPermissions") or ()}
     if http:
         required[Permission("network", "outbound", http.origin.partition("://")[2])] = None

@@ -1,4 +1,4 @@
-"""The JSON Schema of a manifest. Pure."""
+"""JSON Schema of a manifest. Pure."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MANIFEST: dict[str, Any] = {
     "properties": {
         "skillId": {
             "type": "string",
-            "maxLength": 57,  # with its prefix a tool's name has at most 64
+            "maxLength": 57,  # the tool's name, with its prefix, has at most 64
             "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$",
         },
         "name": {"type": "string", "minLength": 1, "maxLength": 200},

@@ -1,4 +1,4 @@
-"""Skills that are a tool of an MCP server under another name, with a manifest and permissions of their own."""
+"""Skills that are aliases of an MCP server's tool, with a manifest and permissions of their own."""
 
 import asyncio
 from dataclasses import replace
@@ -9,7 +9,7 @@ from tools_app.types import AsyncTool, Effect, Risk, ToolContext
 
 
 class McpSkill(AsyncTool):
-    """tool: what it stands for, as it is now. What its manifest says of risk and effect can only add to that."""
+    """An alias of `tool`. Its manifest can only raise the tool's risk and effect."""
 
     def __init__(self, installed: Installed, tool: AsyncTool) -> None:
         self._installed = installed
@@ -21,7 +21,7 @@ class McpSkill(AsyncTool):
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         check_permissions(self._installed)
         value = await self._tool.run(arguments, context)
-        # In a thread: the schema is a stranger's, and this loop carries the runs of others.
+        # In a thread: evaluating a third-party schema may block, and other runs share this loop.
         return await asyncio.to_thread(checked_output, self._installed, value)
 
     def risk_of(self, arguments: dict[str, Any]) -> Risk:

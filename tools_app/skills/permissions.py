@@ -1,4 +1,4 @@
-"""Permissions of skills: read in either shape, written in one, and compared. Pure."""
+"""Permissions of skills: parsed from either notation, formatted and compared. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ _MAX_SCOPE = 200
 
 
 class BadPermission(ValueError):
-    """This is not a permission. The message says what one looks like."""
+    """An invalid permission. The message shows the valid notations."""
 
 
 @dataclass(frozen=True, order=True)
 class Permission:
-    """Access to a resource, or, with a scope, to one thing of its kind: `network:outbound:api.example.com`."""
+    """Access to a resource, or, with a scope, to one instance of it: `network:outbound:api.example.com`."""
 
     resource: str
     access: str
@@ -25,13 +25,13 @@ class Permission:
         return ":".join(filter(None, (self.resource, self.access, self.scope)))
 
     def covers(self, wanted: "Permission") -> bool:
-        """Whether whoever has this one has the wanted one. Without a scope it holds for all."""
+        """Return whether this permission includes the wanted one. Without a scope it applies to all scopes."""
         same = (self.resource, self.access) == (wanted.resource, wanted.access)
         return same and self.scope in ("", wanted.scope)
 
 
 def read_permission(value: Any) -> Permission:
-    """`{"resource", "access", "scope"}` or `resource:access[:scope]`. Raises BadPermission."""
+    """Return the permission in `{"resource", "access", "scope"}` or `resource:access[:scope]`. Raises BadPermission."""
     resource: Any
     access: Any
     scope: Any
@@ -42,13 +42,13 @@ def read_permission(value: Any) -> Permission:
         resource, access, scope = value.get("resource"), value.get("access"), value.get("scope") or ""
     else:
         raise BadPermission(_SHAPES)
-    words = isinstance(resource, str) and isinstance(access, str) and isinstance(scope, str)
-    if not words or not _WORD.fullmatch(resource) or not _WORD.fullmatch(access) or not _is_scope(scope):
+    are_texts = isinstance(resource, str) and isinstance(access, str) and isinstance(scope, str)
+    if not are_texts or not _WORD.fullmatch(resource) or not _WORD.fullmatch(access) or not _is_scope(scope):
         raise BadPermission(_SHAPES)
     return Permission(resource, access, scope)
 
 
-_SHAPES = 'A permission reads "crm:read", "crm:read:scope" or {"resource": "crm", "access": "read", "scope": null}.'
+_SHAPES = 'Write a permission as "crm:read", "crm:read:scope" or {"resource": "crm", "access": "read", "scope": null}.'
 
 
 def _is_scope(text: str) -> bool:
@@ -56,6 +56,6 @@ def _is_scope(text: str) -> bool:
 
 
 def missing(required: Iterable[Permission], granted: Iterable[Permission]) -> tuple[Permission, ...]:
-    """Those of the required ones that no granted one covers."""
+    """Return the required permissions that no granted one covers."""
     given = tuple(granted)
     return tuple(wanted for wanted in required if not any(one.covers(wanted) for one in given))

@@ -1,4 +1,4 @@
-"""The registry of skills: published versions, and which agent has which one with what granted. Synchronous."""
+"""The registry of skills: published versions, and installs with granted permissions. Synchronous."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MOST_SKILLS = 10_000
 
 @dataclass(frozen=True)
 class SkillView:
-    """One version of a skill. data: its manifest as published; versions: all there are, newest first."""
+    """A version of a skill. data: the manifest as published; versions: all versions, newest first."""
 
     manifest: Manifest
     data: Mapping[str, Any]
@@ -36,7 +36,7 @@ class SkillView:
 
 @dataclass(frozen=True)
 class InstallView:
-    """What an agent has of a skill. lacking: required permissions that it was not granted; then it cannot be called."""
+    """A skill installed for an agent. lacking: required permissions not granted; then it cannot be called."""
 
     agent_id: str
     skill_id: str
@@ -48,10 +48,11 @@ class InstallView:
 
 
 def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
-    """Publish a version. Returns it, and whether it is new: the very same one again changes nothing.
+    """Publish a version. Owns its transaction. Idempotent. Returns the version, and whether it is new.
 
-    Raises InvalidInput (bad_manifest), Conflict (version_exists: a version never changes; foreign_skill: the id is
-    another publisher's; too_many_skills).
+    Raises InvalidInput (bad_manifest), Conflict: version_exists (a version never changes), foreign_skill (the id
+    belongs to
+    another publisher), too_many_skills.
     """
     manifest, digest = read_manifest(data), digest_of(data)
     try:
@@ -64,7 +65,7 @@ def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
         if same := row.first():
             return _view(same), False
         raise Conflict(
-            f"{manifest.skill_id} {manifest.version} is published already, and a version never changes.",
+            f"{manifest.skill_id} {manifest.version} is already published with other content. Publish a new version.",
             code="version_exists",
         ) from None
 
@@ -73,10 +74,10 @@ def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillV
     skill = Skill.objects.select_for_update().filter(skill_id=manifest.skill_id).first()
     if skill is None:
         if Skill.objects.count() >= MOST_SKILLS:
-            raise Conflict(f"The registry holds {MOST_SKILLS} skills already.", code="too_many_skills")
+            raise Conflict(f"The registry already has {MOST_SKILLS} skills.", code="too_many_skills")
         skill = Skill(skill_id=manifest.skill_id, publisher_id=manifest.publisher_id)
     elif skill.publisher_id != manifest.publisher_id:
-        raise Conflict(f"{skill.skill_id} is a skill of {skill.publisher_id}.", code="foreign_skill")
+        raise Conflict(f"{skill.skill_id} belongs to the publisher {skill.publisher_id}.", code="foreign_skill")
     if not skill.latest_version or order(manifest.version) >= order(skill.latest_version):
         skill.latest_version, skill.category = manifest.version, manifest.category
         skill.name, skill.description = manifest.name, manifest.description
@@ -96,7 +97,7 @@ def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillV
 
 
 def delete_skill(skill_id: str) -> None:
-    """Take a skill out of the registry with all its versions. Raises NotFound, Conflict (skill_in_use)."""
+    """Delete a skill with all its versions. Owns its transaction. Raises NotFound, Conflict (skill_in_use)."""
     with transaction.atomic():
         skill = _skill(skill_id)
         agents = list(skill.installs.values_list("agent_id", flat=True)[:5])
@@ -109,7 +110,7 @@ def delete_skill(skill_id: str) -> None:
 def list_skills(
     *, publisher_id: str = "", category: str = "", verified_only: bool = False, limit: int = 50, offset: int = 0
 ) -> tuple[tuple[SkillView, ...], int]:
-    """The newest version of each skill by id, and how many there are in all."""
+    """Return the newest version of each skill, by id, and the total number of matching skills."""
     rows = SkillVersion.objects.select_related("skill").filter(version=F("skill__latest_version"))
     if publisher_id:
         rows = rows.filter(skill__publisher_id=publisher_id)
@@ -122,23 +123,25 @@ def list_skills(
 
 
 def get_skill(skill_id: str, version: str = "") -> SkillView:
-    """A version of a skill, by default the newest. Raises NotFound (unknown_skill)."""
+    """Return a version of a skill, by default the newest. Raises NotFound (unknown_skill, unknown_version)."""
     return _view(_version(skill_id, version))
 
 
 def known_ids(skill_ids: Iterable[str]) -> tuple[str, ...]:
-    """Those of the ids that are in the registry."""
+    """Return the ids that are in the registry."""
     return tuple(Skill.objects.filter(skill_id__in=list(skill_ids)).values_list("skill_id", flat=True))
 
 
 def install(
     agent_id: str, skill_id: str, *, version: str = "", granted: Sequence[Any] | None = None, owner_id: int | None
 ) -> InstallView:
-    """Give an agent a skill, in place of another version of it.
+    """Install a skill for an agent, replacing another version. Owns its transaction.
 
-    granted: permissions in either shape, None for all that it requires; owner_id: the user whose credentials it uses,
-    None for the installation's. Raises NotFound, InvalidInput (bad_permission), Forbidden (permission_missing) when
-    what is granted does not cover what is required.
+    granted: permissions in either notation; None for all required ones.
+    owner_id: the user whose credentials it uses; None for the installation's.
+    Raises NotFound, InvalidInput (bad_permission), Forbidden (permission_missing) if the granted permissions do not
+    cover
+    the required ones.
     """
     with transaction.atomic():
         row = _version(skill_id, version)
@@ -146,7 +149,7 @@ def install(
         given = manifest.required if granted is None else read_permissions(granted)
         if lacking := missing(manifest.required, given):
             raise Forbidden(
-                f"{skill_id} requires what is not granted: {', '.join(map(str, lacking))}.",
+                f"{skill_id} requires permissions that are not granted: {', '.join(map(str, lacking))}.",
                 code="permission_missing",
                 missing=[str(permission) for permission in lacking],
             )
@@ -160,7 +163,10 @@ def install(
 
 
 def change_grants(agent_id: str, skill_id: str, granted: Sequence[Any]) -> InstallView:
-    """Grant an installed skill more or less than before: less than it requires, and its calls are refused."""
+    """Replace the granted permissions of an installed skill. Owns its transaction.
+
+    Calls are refused while required permissions are missing. Raises NotFound, InvalidInput (bad_permission).
+    """
     with transaction.atomic():
         installed = _installed(agent_id, skill_id)
         installed.granted = [str(permission) for permission in read_permissions(granted)]
@@ -170,7 +176,7 @@ def change_grants(agent_id: str, skill_id: str, granted: Sequence[Any]) -> Insta
 
 
 def uninstall(agent_id: str, skill_id: str) -> None:
-    """Take a skill from an agent. Raises NotFound."""
+    """Remove a skill from an agent. Owns its transaction. Raises NotFound (not_installed)."""
     with transaction.atomic():
         installed = _installed(agent_id, skill_id)
         _note("SkillUninstalled", installed)
@@ -183,24 +189,24 @@ def list_installs(agent_id: str) -> tuple[InstallView, ...]:
 
 
 def get_install(agent_id: str, skill_id: str) -> InstallView:
-    """Raises NotFound (not_installed)."""
+    """Return a skill installed for the agent. Raises NotFound (not_installed)."""
     return _install_view(_installed(agent_id, skill_id))
 
 
 @lru_cache(maxsize=512)
 def load_manifest(version_id: UUID) -> Manifest:
-    """The manifest of a version, which never changes."""
+    """Return the manifest of a version. Cached: a version never changes."""
     return read_manifest(SkillVersion.objects.values_list("manifest", flat=True).get(pk=version_id))
 
 
 def is_verified(row: SkillVersion) -> bool:
-    """Whether the version is as its publisher signed it off, also still now, and this installation trusts them."""
+    """Return whether the version still matches its signature, and its publisher is trusted by this installation."""
     manifest = load_manifest(row.pk)
     return manifest.publisher_id in conf.trusted_publishers() and is_signed(manifest, digest_of(row.manifest))
 
 
 def read_permissions(values: Iterable[Any]) -> tuple[Permission, ...]:
-    """Permissions in either shape, each once. Raises InvalidInput (bad_permission)."""
+    """Return permissions in either notation, without duplicates. Raises InvalidInput (bad_permission)."""
     try:
         return tuple(dict.fromkeys(read_permission(value) for value in values))
     except BadPermission as error:

@@ -1,4 +1,4 @@
-"""The tools that an agent's installed skills are: `skill__<id>`, looked up anew each time by one small query."""
+"""The tools of an agent's installed skills, `skill__<id>`, read by one small query each time."""
 
 import logging
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class SkillSource(ToolSource):
-    """What is only declared has nothing to call, and is no tool."""
+    """The tools of an agent's installed skills. A skill that is only declared has no tool."""
 
     prefix = PREFIX
 
@@ -43,7 +43,7 @@ class SkillSource(ToolSource):
 def _tool(row: SkillInstall) -> AnyTool | None:
     try:
         installed = _installed(row.version_id, tuple(row.granted), row.owner_id, registry.is_verified(row.version))
-    except InvalidInput as error:  # what an older version of ours took must not keep the agent from its other tools
+    except InvalidInput as error:  # an older release accepted it; the agent's other tools must stay available
         logger.warning("version %s of a skill cannot be used: %s", row.version_id, error.message)
         return None
     manifest = installed.manifest
@@ -59,12 +59,12 @@ def _tool(row: SkillInstall) -> AnyTool | None:
 
 
 def _public_name(server: str, name: str) -> str:
-    """By which agents know the server's tool. Another tool may have the name that it would have alone."""
+    """Return the name of a server's tool for agents, which depends on the server's other tools."""
     names = McpTool.objects.filter(server__name=server).values_list("name", flat=True)
     return public_names(server, {*names, name})[name]
 
 
 @lru_cache(maxsize=1024)
 def _installed(version_id: UUID, granted: tuple[str, ...], owner_id: int | None, is_verified: bool) -> Installed:
-    """A version never changes, so that all of it is in these."""
+    """Return the installed skill. Cached by all its inputs: a version never changes."""
     return Installed(registry.load_manifest(version_id), registry.read_permissions(granted), owner_id, is_verified)

@@ -1,7 +1,7 @@
-"""Templates of HTTP requests: `{{input.x}}` filled in as each place allows, `{{credential:NAME}}` where it is safe.
+"""Templates of HTTP requests with `{{input.x}}` and `{{credential:NAME}}`, escaped as each place requires. Pure.
 
-What a model gives can become a value in a path, a query, a header or a body; never a host, a name, or more than one
-value. Pure.
+Input from a model can only become a value in a path, a query, a header or a body: never a host, a name, or several
+values.
 """
 
 import json
@@ -16,7 +16,7 @@ _PLACEHOLDER = re.compile(rf"\{{\{{\s*(?:{_INPUT}|credential:\s*([A-Za-z0-9_.-]+
 _URL = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(?=[/?]|$)")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,80}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
-# They belong to the connection, or decide how the rest is read.
+# Headers that control the connection, or the parsing of the request.
 _OWN_HEADERS = frozenset(
     {
         "host",
@@ -38,16 +38,17 @@ Scalar = str | int | float | bool
 
 
 class BadTemplate(ValueError):
-    """The template cannot be used. The message says where and why."""
+    """An invalid template. The message says where and why."""
 
 
 class UnfitValue(ValueError):
-    """A value cannot stand where the template puts it. The message is written for the model."""
+    """A value that is not allowed in its place. The message is written for the model."""
 
 
 @dataclass(frozen=True)
 class HttpTemplate:
-    """json_body: any JSON value with templates in its texts; form: fields of a form; at most one of them."""
+    """A template of a request. json_body: any JSON value with templates in its texts; form: fields; at most one of
+    them."""
 
     method: str
     url: str
@@ -58,20 +59,20 @@ class HttpTemplate:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, as the template has them."""
+        """Return scheme, host and port, as written in the template."""
         found = _URL.match(self.url)
         return found[0] if found else ""
 
     @property
     def credentials(self) -> tuple[str, ...]:
-        """The names of the credentials it uses, each once."""
+        """Return the names of the credentials that the template uses, each once."""
         texts = [*self.query.values(), *self.headers.values(), *(self.form or {}).values(), *_texts(self.json_body)]
         return tuple(dict.fromkeys(name for text in texts for _, name in _PLACEHOLDER.findall(text) if name))
 
 
 @dataclass(frozen=True)
 class RenderedRequest:
-    """A request as it will be sent; it may hold secrets. body: None for none."""
+    """A request ready to be sent; may contain secrets. body: None for none."""
 
     method: str
     url: str
@@ -80,17 +81,17 @@ class RenderedRequest:
 
 
 def check_template(template: HttpTemplate) -> None:
-    """Raises BadTemplate for one that could be filled in to mean something else than it says."""
+    """Raise BadTemplate for a template whose meaning an input could change."""
     if not _URL.match(template.url) or not urlsplit(template.url).hostname:
-        raise BadTemplate("url: begins with http:// or https:// and a host without placeholders")
+        raise BadTemplate("url: must begin with http:// or https:// and a host without placeholders")
     if "#" in template.url or "\\" in template.url or not template.url.isprintable() or " " in template.url:
-        raise BadTemplate("url: has no fragment, space or backslash")
+        raise BadTemplate("url: must not have a fragment, a space or a backslash")
     if any(name for _, name in _PLACEHOLDER.findall(template.url)):
-        raise BadTemplate("url: holds no credential; put it into a header, the query or the body")
+        raise BadTemplate("url: must not have a credential; put it into a header, the query or the body")
     if template.method in _BODILESS and (template.json_body is not None or template.form is not None):
-        raise BadTemplate(f"a {template.method} request has no body")
+        raise BadTemplate(f"a {template.method} request must not have a body")
     if template.json_body is not None and template.form is not None:
-        raise BadTemplate("a request has a json body or a form, not both")
+        raise BadTemplate("a request can have a json body or a form, not both")
     for name in template.headers:
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
             raise BadTemplate(f"headers: {name!r} cannot be set")
@@ -100,12 +101,16 @@ def check_template(template: HttpTemplate) -> None:
     named += [("json", text) for text in _texts(template.json_body)]
     for place, text in named:
         if "{{" in _PLACEHOLDER.sub("", text) or "}}" in _PLACEHOLDER.sub("", text):
-            raise BadTemplate(f"{place}: only {{{{input.name}}}} and {{{{credential:NAME}}}} can stand in braces")
+            raise BadTemplate(f"{place}: only {{{{input.name}}}} and {{{{credential:NAME}}}} are allowed in braces")
 
 
 def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mapping[str, str]) -> RenderedRequest:
-    """The request for these input values. A part of the query, the form or a JSON object whose only value is missing
-    is left out; elsewhere a missing value is empty. Raises UnfitValue."""
+    """Return the request for these inputs. Raises UnfitValue.
+
+    A query parameter, form field or member of a JSON object whose only value is missing is left out; elsewhere a
+    missing
+    value is empty.
+    """
     fill = _Filler(values, credentials)
     url = _fill_url(template.url, fill)
     query = {name: text for name, source in template.query.items() if (text := fill.text(source)) is not None}
@@ -117,7 +122,7 @@ def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mappi
         if text is None:
             continue
         if not _HEADER_VALUE.fullmatch(text):
-            raise UnfitValue(f"The header {name} takes printable ASCII characters in one line only.")
+            raise UnfitValue(f"The header {name} must be one line of printable ASCII characters.")
         headers[name] = text.strip()
     body, content_type = _fill_body(template, fill)
     if content_type:
@@ -126,7 +131,7 @@ def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mappi
 
 
 class _Filler:
-    """Looks values up. A text that is nothing but one placeholder of a missing value is missing itself."""
+    """Fills in placeholders. A text that consists of one placeholder without a value counts as missing."""
 
     def __init__(self, values: Mapping[str, Any], credentials: Mapping[str, str]) -> None:
         self._values = values
@@ -139,7 +144,7 @@ class _Filler:
         return _PLACEHOLDER.sub(lambda found: escape(self._text_of(found)), source)
 
     def value(self, source: str) -> Any:
-        """As `text`, but a text that is nothing but one input keeps the input's own type."""
+        """Return the filled-in text; a text that consists of one input placeholder keeps the input's type."""
         whole = _PLACEHOLDER.fullmatch(source)
         return self._look_up(whole[1]) if whole and whole[1] else self.text(source)
 
@@ -150,7 +155,7 @@ class _Filler:
         if value is None:
             return ""
         if not isinstance(value, Scalar):
-            raise UnfitValue(f"{found[1]}: must be a text, a number or a truth value.")
+            raise UnfitValue(f"{found[1]}: must be a string, a number or a boolean.")
         return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
     def _look_up(self, path: str) -> Any:
@@ -161,7 +166,7 @@ class _Filler:
 
 
 def _fill_url(source: str, fill: _Filler) -> str:
-    """Values fill one segment of the path, or one value of the query, whatever characters they have."""
+    """Fill in the URL: each value becomes part of one path segment or one query value, whatever its characters."""
     path, mark, query = source.partition("?")
     at = source.index("/", source.index("//") + 2) if "/" in path[8:] else len(path)
     segments = [_fill_segment(segment, fill) for segment in path[at:].split("/")]
@@ -175,7 +180,7 @@ def _fill_segment(source: str, fill: _Filler) -> str:
     text = fill.text(source, _quoted)
     if not text or text in (".", ".."):
         name = _PLACEHOLDER.findall(source)[0][0]
-        raise UnfitValue(f"{name}: must not be empty, nor one or two dots.")
+        raise UnfitValue(f"{name}: must not be empty, `.` or `..`.")
     return text
 
 
@@ -205,7 +210,7 @@ def _fill_json(source: Any, fill: _Filler) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """Every text in a JSON value; names of fields are no templates."""
+    """Return every text in a JSON value, except the names of members."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Semantic versions: read and compared, as semver.org has it. Pure."""
+"""Semantic versions (semver.org 2.0.0): validated and compared. Pure."""
 
 import re
 
@@ -12,15 +12,16 @@ Order = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 
 
 def is_version(text: str) -> bool:
-    """`1.2.3`, with `-pre.1` and `+build` behind it if need be."""
+    """Return whether the text is a version: `1.2.3`, with optional `-pre.1` and `+build`."""
     return len(text) <= 60 and _FORM.fullmatch(text) is not None
 
 
 def order(text: str) -> Order:
-    """A key that sorts versions: a pre-release before its release, numbers by value, build words not at all."""
+    """Return a sort key of a version (semver.org section 11): a pre-release before its release, build metadata
+    ignored."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a version")
-    words = found[4].split(".") if found[4] else []
-    ranked = tuple((not word.isdecimal(), int(word) if word.isdecimal() else 0, word) for word in words)
-    return int(found[1]), int(found[2]), int(found[3]), not words, ranked
+    identifiers = found[4].split(".") if found[4] else []
+    ranked = tuple((not word.isdecimal(), int(word) if word.isdecimal() else 0, word) for word in identifiers)
+    return int(found[1]), int(found[2]), int(found[3]), not identifiers, ranked

@@ -52,10 +52,10 @@ def test_a_server_is_made_and_recorded(pages):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"command": ""}, "a stdio server needs one"),
-        ({"environment": '{"A": 1}'}, "must be a text of one line"),
+        ({"command": ""}, "required for a stdio server"),
+        ({"environment": '{"A": 1}'}, "must be a single line of text"),
         ({"arguments": '["{{credential:K}}"]'}, "put credentials into the environment"),
-        ({"transport": "sse", "url": "ftp://x"}, "must read like https"),
+        ({"transport": "sse", "url": "ftp://x"}, "must have the form https"),
     ],
 )
 def test_what_cannot_work_is_said_beside_the_field(pages, changed, words):

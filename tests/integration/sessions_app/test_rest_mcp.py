@@ -74,7 +74,7 @@ def test_a_server_that_cannot_be_reached_is_503_with_the_reason(operator: RestCa
 
 def test_settings_that_cannot_work_are_400(operator: RestCaller) -> None:
     assert operator.post("mcp/servers", {"name": "Bad Name", "command": "x"}).status == 400
-    assert operator.post("mcp/servers", {"name": "srv"}).error == "command: a stdio server needs one."
+    assert operator.post("mcp/servers", {"name": "srv"}).error == "command: required for a stdio server."
     operator.post("mcp/servers", SERVER)
     assert operator.post("mcp/servers", SERVER).status == 409
 

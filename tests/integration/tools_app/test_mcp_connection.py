@@ -97,7 +97,7 @@ def test_a_process_is_given_its_own_variables_and_folder_alone(caller: Caller) -
 
 @pytest.mark.parametrize(
     ("how", "seconds", "problem"),
-    [("dies", 30, "its process ended"), ("hang", 1, "it did not answer within 1 seconds")],
+    [("dies", 30, "its process ended"), ("hang", 1, "it did not respond within 1 seconds")],
 )
 def test_a_server_that_does_not_greet_is_given_up(
     loop: LoopThread, tmp_path: Path, how: str, seconds: int, problem: str
@@ -132,13 +132,13 @@ def test_a_host_that_does_not_answer_is_a_fault(loop: LoopThread) -> None:
     ("how", "problem", "goes_on"),
     [
         ("crash", "its process ended. Whether the call took effect is not known", False),
-        ("lie", "broke its own description of act: n: must be integer, not string", True),
-        ("silent-lie", "broke its own description of act: must be object, not null", True),
-        ("bomb", "broke its own description of act: it takes too long to be checked", True),
-        ("nonsense", "broke its own description of act", True),
+        ("lie", "returned an invalid result of act: n: must be integer, not string", True),
+        ("silent-lie", "returned an invalid result of act: must be object, not null", True),
+        ("bomb", "returned an invalid result of act: it takes too long to be checked", True),
+        ("nonsense", "returned an invalid result of act", True),
         ("huge", "it sent a message of more than 4096 KB", False),
         ("endless", "it sent a message of more than 4096 KB", False),
-        ("chatter", "it sends messages without end", False),
+        ("chatter", "it sends too many messages", False),
     ],
 )
 def test_a_server_that_breaks_its_word_in_a_call(
@@ -179,7 +179,7 @@ def test_a_check_of_a_silent_server_ends_the_connection(loop: LoopThread, tmp_pa
     caller = Caller(loop, bad(tmp_path, "hang-call")).open()
     caller.begin("act").cancel()
     caller.begin("act")
-    with pytest.raises(ServerFault, match="did not answer a ping"):
+    with pytest.raises(ServerFault, match="did not respond to a ping"):
         loop.run(caller.connection.check())
     assert not caller.connection.is_open
     caller.close()

@@ -23,7 +23,7 @@ from tools_app.events import TOOL_PROGRESS
 from tools_app.mcp_client import discovery, mcp_tools, servers
 from tools_app.mcp_client.config import Greeting
 from tools_app.mcp_client.listed_tool import read_tool
-from tools_app.mcp_client.mcp_tools import _Teller
+from tools_app.mcp_client.mcp_tools import _ProgressReporter
 from tools_app.models import Approval, McpServer, McpTool
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.secrets import credentials
@@ -71,7 +71,7 @@ def test_an_operator_sets_a_server_up_from_the_command_line():
     assert "srv was added." in said and "New: act" in said
     assert "srv  stdio  works  1 tools" in mcp("list")
     assert "act  offered  risk low  effect once" in mcp("show", "srv")
-    assert "It answers: fine 1, protocol 2025-06-18." in mcp("test", "srv")
+    assert "Connected to fine 1, protocol 2025-06-18." in mcp("test", "srv")
     mcp("disable", "srv")
     assert offered() == []
     mcp("enable", "srv")
@@ -214,7 +214,7 @@ def test_a_tool_that_changed_since_it_was_listed_is_not_called(rig):
     server = add(default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(environment={"TOOL_VERSION": "2"})
     transcript = let_agent_act(rig)
-    assert "is not what an operator approved" in transcript.executions[0].error
+    assert "has changed since an operator approved it" in transcript.executions[0].error
     assert McpTool.objects.get().status == "changed"
 
 
@@ -265,9 +265,9 @@ async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
     monkeypatch.setattr(stream, "send_passing", told.append)
     monkeypatch.setattr(mcp_tools, "_PROGRESS_SECONDS", 60)
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
-    teller = _Teller(context)
+    reporter = _ProgressReporter(context)
     for step in range(100):
-        await teller.tell(step, 200, "x" * 1000)
+        await reporter.report(step, 200, "x" * 1000)
     assert len(told) == 1
     progress = TOOL_PROGRESS.payload(told[0])
     assert (told[0].type, progress["fraction"], len(progress["text"])) == (TOOL_PROGRESS, 0.0, 200)

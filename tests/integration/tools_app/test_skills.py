@@ -113,7 +113,7 @@ def test_a_version_never_changes_and_the_newest_one_is_shown():
     _, is_new = registry.register(manifest())
     assert is_new
     assert registry.register(manifest())[1] is False
-    with pytest.raises(Conflict, match="never changes"):
+    with pytest.raises(Conflict, match="already published"):
         registry.register(manifest(description="Another."))
     registry.register(manifest("1.10.0", name="Newer"))
     registry.register(manifest("1.9.0"))
@@ -227,7 +227,7 @@ def test_a_permission_that_was_taken_back_refuses_the_call(echo):
     install(manifest(http=http(echo, "/")))
     assert call()
     assert registry.change_grants("default", "lookup", []).lacking
-    with pytest.raises(ToolError, match="not granted .* network:outbound"):
+    with pytest.raises(ToolError, match="lacks required permissions: network:outbound"):
         call()
     assert len(echo.requests) == 1
 
@@ -235,12 +235,12 @@ def test_a_permission_that_was_taken_back_refuses_the_call(echo):
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/redirect?to=http://127.0.0.1:1/x", "redirects the request elsewhere"),
-        ("/redirect?to=http://metadata.google.internal/", "redirects the request elsewhere"),
+        ("/redirect?to=http://127.0.0.1:1/x", "redirects the request to another host"),
+        ("/redirect?to=http://metadata.google.internal/", "redirects the request to another host"),
         ("/redirect?to=/redirect?to=/redirect", "redirects more than"),
         ("/big", "larger than 1024 KB"),
-        ("/odd", "called JSON and is none"),
-        ("/zipped", "compresses its answer"),
+        ("/odd", "declared as JSON but is not valid"),
+        ("/zipped", "compressed response"),
     ],
 )
 def test_an_answer_that_cannot_be_taken_is_put_into_words(echo, path, told):
@@ -267,7 +267,7 @@ def test_faults_of_the_server_and_the_network_are_told_without_secrets(echo):
     store_credential("crm", SECRET, owner_id=None)
     install(manifest(http=http(echo, "/", headers={"X-Key": "{{credential:crm}}"})))
     echo.faults += [Fault("status", status=503), Fault("drop"), Fault("slow", seconds=5.0)]
-    for told in ("status 503", "cannot be reached", "did not answer within"):
+    for told in ("status 503", "cannot be reached", "did not respond within"):
         with pytest.raises(ToolError, match=told) as caught:
             call(seconds=1 if echo.faults[0].what == "slow" else 30)
         assert SECRET not in str(caught.value)

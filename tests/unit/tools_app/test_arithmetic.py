@@ -120,7 +120,7 @@ def test_what_is_costly_or_not_arithmetic_is_refused_at_once(expression):
         ("log(0)", "positive number"),
         ("log(2, 1)", "base other than 1"),
         ("asin(2)", "not defined"),
-        ("factorial(2.5)", "whole numbers"),
+        ("factorial(2.5)", "requires integers"),
         ("factorial(-1)", "at least 0"),
         ("phi * 2", "Known: pi, e, tau"),
         ("cosh(1)", "Known: abs"),

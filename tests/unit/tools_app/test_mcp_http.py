@@ -34,8 +34,8 @@ async def test_an_answer_of_usual_size_is_taken(monkeypatch):
     ("answer", "problem"),
     [
         (httpx2.Response(200, content=pieces(5)), f"more than {MAX_MESSAGE_BYTES // 1024} KB"),
-        (httpx2.Response(200, headers=EVENTS, content=pieces(70)), "more than can be taken"),
-        (httpx2.Response(200, headers={"Content-Encoding": "gzip"}, content=b"x"), "compresses"),
+        (httpx2.Response(200, headers=EVENTS, content=pieces(70)), "more data than is allowed"),
+        (httpx2.Response(200, headers={"Content-Encoding": "gzip"}, content=b"x"), "compressed response"),
     ],
 )
 async def test_an_answer_that_outgrows_what_is_held_breaks_off(monkeypatch, answer, problem):

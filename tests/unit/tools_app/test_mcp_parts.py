@@ -103,7 +103,7 @@ def test_what_a_result_becomes_for_the_model(result, value):
 def test_an_error_is_told_in_the_servers_own_words():
     with pytest.raises(ToolError, match="no such city"):
         value_of({"isError": True, "content": [{"type": "text", "text": "no such city"}]})
-    with pytest.raises(ToolError, match="did not say why"):
+    with pytest.raises(ToolError, match="without an error message"):
         value_of({"isError": True, "content": []})
 
 
@@ -121,4 +121,4 @@ def test_the_reason_is_the_first_real_error_of_a_group_in_one_line():
     group = ExceptionGroup("many", [ExceptionGroup("more", [OSError("no\nroute")]), ValueError("x")])
     assert reason_of(group) == "no route"
     assert reason_of(KeyError()) == "KeyError"
-    assert str(ServerFault("it is away").told("srv")) == "The MCP server srv does not work: it is away."
+    assert str(ServerFault("it is away").as_tool_error("srv")) == "The MCP server srv does not work: it is away."

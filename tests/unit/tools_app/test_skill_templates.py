@@ -94,7 +94,7 @@ def test_what_is_optional_and_missing_is_left_out():
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1]])
 def test_only_plain_values_become_text(value):
-    with pytest.raises(UnfitValue, match="must be a text"):
+    with pytest.raises(UnfitValue, match="must be a string"):
         filled({"x": value}, query={"q": "a{{input.x}}"})
 
 

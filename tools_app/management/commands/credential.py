@@ -1,5 +1,7 @@
-"""Credentials from the command line: set, listed, deleted. A value is read from a file or the input, never an argument,
-which others could see in the list of processes."""
+"""`manage.py credential`: sets, lists and deletes credentials.
+
+A value is read from a file or from the input, never from an argument, which other users could see in the process list.
+"""
 
 import getpass
 import sys

@@ -1,4 +1,4 @@
-"""Sets MCP servers up from the command line: added, tried, refreshed, their tools approved and rated."""
+"""`manage.py mcp`: adds, tests and refreshes MCP servers, and approves their tools."""
 
 import json
 from argparse import REMAINDER
@@ -16,12 +16,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        add = actions.add_parser("add", help="add a server, reach it and approve the tools that it lists")
-        add.add_argument("name", help="your name for it, part of its tools' names")
-        add.add_argument("--url", default="", help="its address, for streamable HTTP (or SSE, with --sse)")
-        add.add_argument("--sse", action="store_true", help="it speaks the older SSE transport")
+        add = actions.add_parser("add", help="add a server, connect to it and approve the tools that it lists")
+        add.add_argument("name", help="your name for the server, part of its tools' names")
+        add.add_argument("--url", default="", help="its URL, for streamable HTTP (or SSE, with --sse)")
+        add.add_argument("--sse", action="store_true", help="use the older SSE transport")
         add.add_argument("--header", action="append", default=[], metavar="NAME=TEXT", help="sent with each request")
-        add.add_argument("--env", action="append", default=[], metavar="NAME=TEXT", help="a variable of its process")
+        add.add_argument(
+            "--env", action="append", default=[], metavar="NAME=TEXT", help="an environment variable of its process"
+        )
         add.add_argument("--risk", choices=[risk for risk, _ in McpServer.RISKS], help="of its tools (default: high)")
         add.add_argument(
             "--command",
@@ -34,7 +36,7 @@ class Command(BaseCommand):
         actions.add_parser("list", help="list the servers")
         for action, what in _ON_ONE.items():
             actions.add_parser(action, help=what).add_argument("name")
-        approve = actions.add_parser("approve", help="accept tools as they are listed now")
+        approve = actions.add_parser("approve", help="approve tools as they are listed now")
         approve.add_argument("name")
         approve.add_argument("tools", nargs="*", help="default: all of them")
 
@@ -76,11 +78,13 @@ class Command(BaseCommand):
             self.stdout.write(f"Last error: {server.last_error}")
 
     def _test(self, options: dict[str, Any]) -> None:
-        found = discovery.look_at(servers.get_server(options["name"]))
-        said = found.greeting
-        self.stdout.write(f"It answers: {said.name or 'no name'} {said.version}, protocol {said.protocol}.")
+        found = discovery.discover(servers.get_server(options["name"]))
+        greeting = found.greeting
+        self.stdout.write(
+            f"Connected to {greeting.name or 'no name'} {greeting.version}, protocol {greeting.protocol}."
+        )
         self.stdout.write(f"{len(found.tools)} tools: {', '.join(tool.name for tool in found.tools) or 'none'}.")
-        self._tell_skipped(found.skipped)
+        self._print_skipped(found.skipped)
 
     def _refresh(self, options: dict[str, Any]) -> None:
         server = servers.get_server(options["name"])
@@ -89,10 +93,10 @@ class Command(BaseCommand):
         for what, names in (("New", listed.new), ("Changed", listed.changed), ("Gone", listed.gone)):
             if names:
                 self.stdout.write(f"{what}: {', '.join(names)}")
-        self._tell_skipped(found.skipped)
+        self._print_skipped(found.skipped)
         waiting = [tool.name for tool in server.tools.all() if tool.status in ("new", "changed")]
         if waiting:
-            self.stdout.write(f"Look at them, then: manage.py mcp approve {server} {' '.join(waiting)}")
+            self.stdout.write(f"Review them, then run: manage.py mcp approve {server} {' '.join(waiting)}")
 
     def _approve(self, options: dict[str, Any]) -> None:
         server = servers.get_server(options["name"])
@@ -109,18 +113,18 @@ class Command(BaseCommand):
         servers.remove_server(servers.get_server(options["name"]))
         self.stdout.write(f"{options['name']} was removed.")
 
-    def _tell_skipped(self, skipped: dict[str, str]) -> None:
+    def _print_skipped(self, skipped: dict[str, str]) -> None:
         for name, reason in skipped.items():
-            self.stdout.write(f"Left out: {name[:60]!r}, {reason}.")
+            self.stdout.write(f"Skipped {name[:60]!r}: {reason}.")
 
 
 _ON_ONE = {
-    "show": "list its tools, with what they may do and what it claims",
-    "test": "reach it and say what it lists, storing nothing",
-    "refresh": "reach it and store what it lists now",
-    "enable": "take it into use again",
-    "disable": "take it out of use",
-    "remove": "forget it and its tools",
+    "show": "list its tools, with their risk, effect and the server's claims",
+    "test": "connect to it and list its tools, storing nothing",
+    "refresh": "connect to it and store the tools that it lists now",
+    "enable": "enable it",
+    "disable": "disable it",
+    "remove": "delete it and its tools",
 }
 
 
@@ -129,6 +133,6 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"{name!r} must read like NAME=TEXT.")
+            raise InvalidInput(f"{name!r} must have the form NAME=TEXT.")
         pairs[name] = value
     return pairs

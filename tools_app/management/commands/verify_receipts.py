@@ -1,4 +1,4 @@
-"""`manage.py verify_receipts`: is every stored execution still what its receipt was made for? Exit code 1 if not."""
+"""`manage.py verify_receipts`: verifies the receipt of every stored execution. Exit code 1 if a record was changed."""
 
 import json
 import sys
@@ -16,7 +16,12 @@ class Command(BaseCommand):
     help = "Check the receipt of every tool execution that has ended. Exit code 1 if a record was changed."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--since", type=_moment, metavar="TIME", help="only what was asked for since: ISO, or UTC")
+        parser.add_argument(
+            "--since",
+            type=_moment,
+            metavar="TIME",
+            help="only executions created since then (ISO 8601, by default in UTC)",
+        )
         parser.add_argument("--json", action="store_true", help="for programs")
 
     def handle(self, *args: Any, **options: Any) -> None:
