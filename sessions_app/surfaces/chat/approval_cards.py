@@ -5,9 +5,7 @@ Users who decide see all arguments, with every invisible character escaped.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import pretty_json, visible
@@ -23,49 +21,33 @@ _LONGEST_ARGUMENTS = 100_000
 class ApprovalCard:
     """A request for approval as one viewer sees it.
 
-    call_id: the execution that it is about.
+    approval: with the choices that the viewer has, perhaps none.
+    arguments, note: masked.
     changes: the diff of the text that the call would change, if any; changed: the name of that text.
-    choices: decisions that the viewer may make, perhaps none.
     run_scope, always_scope: descriptions of the calls that those decisions would allow.
     outcome: the decision and who made it.
     """
 
-    id: UUID
-    call_id: UUID
-    tool: str
-    risk: str
-    reason: str
-    status: ApprovalStatus
-    expires_at: datetime
+    approval: ApprovalView
     arguments: Folded
-    changes: tuple[DiffLine, ...] = ()
-    changed: str = ""
-    choices: tuple[Decision, ...] = ()
-    run_scope: str = ""
-    always_scope: str = ""
-    outcome: str = ""
-    note: str = ""
-    decided_at: datetime | None = None
+    changes: tuple[DiffLine, ...]
+    changed: str
+    run_scope: str
+    always_scope: str
+    outcome: str
+    note: str
 
     @property
     def is_pending(self) -> bool:
-        return self.status is ApprovalStatus.PENDING
+        return self.approval.status is ApprovalStatus.PENDING
 
     @property
     def is_refused(self) -> bool:
-        return self.status in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED)
+        return self.approval.status in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED)
 
     @property
     def may_decide(self) -> bool:
-        return bool(self.choices)
-
-    @property
-    def offers_run(self) -> bool:
-        return Decision.ALLOW_RUN in self.choices
-
-    @property
-    def offers_always(self) -> bool:
-        return Decision.ALLOW_ALWAYS in self.choices
+        return bool(self.approval.choices)
 
     @property
     def waiting_label(self) -> str:
@@ -84,22 +66,14 @@ def card_of(
     """
     hidden = Change(masked(change.before), masked(change.after), change.name) if change else None
     return ApprovalCard(
-        approval.id,
-        approval.execution_id,
-        approval.tool,
-        approval.risk,
-        approval.reason,
-        approval.status,
-        approval.expires_at,
+        prompt_text.narrowed(approval, allowed_decisions),
         _arguments(approval.arguments),
         tuple(replace(line, text=visible(line.text)) for line in diff(hidden)) if hidden else (),
         hidden.name if hidden else "",
-        prompt_text.narrowed(approval, allowed_decisions).choices,
         _scope(approval.run_pattern),
         _scope(approval.pattern),
         prompt_text.outcome(approval, name),
         masked(approval.note),
-        approval.decided_at,
     )
 
 

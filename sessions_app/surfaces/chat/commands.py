@@ -61,7 +61,7 @@ def send(request: PageRequest, session_id: UUID) -> HttpResponse:
 def stop(request: PageRequest, session_id: UUID) -> HttpResponse:
     """Stop one run, or all runs of the session if none is named. Runs that have ended stay as they are."""
     session = access_session(request.user, session_id)
-    services.cancel_session_runs(session, reason="Stopped.", run_id=_run_id(request))
+    services.cancel_session_runs(session, reason="Stopped.", run_id=_uuid(request, "run"))
     return _done(request, session)
 
 
@@ -153,18 +153,12 @@ def _go(request: PageRequest, target: str) -> HttpResponse:
 
 def _message_key(request: PageRequest) -> str:
     """Return the idempotency key of the message from the browser, or a new one for a page without scripts."""
-    given = request.POST.get("key", "")
-    if not given:
-        return str(new_id())
-    try:
-        return str(UUID(given))
-    except ValueError:
-        raise InvalidInput("The key of the message is not a UUID. Reload the page.") from None
+    return str(_uuid(request, "key") or new_id())
 
 
-def _run_id(request: PageRequest) -> UUID | None:
-    given = request.POST.get("run", "")
+def _uuid(request: PageRequest, field: str) -> UUID | None:
+    given = request.POST.get(field, "")
     try:
         return UUID(given) if given else None
     except ValueError:
-        raise InvalidInput("The id of the run is not a UUID. Reload the page.") from None
+        raise InvalidInput(f"`{field}` is not a UUID. Reload the page.") from None

@@ -22,14 +22,8 @@ def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus
     match update:
         case ShowText():
             blocks = [[block.start, block.end, block.html] for block in update.blocks]
-            return {
-                "do": "text",
-                "run": str(update.run_id),
-                "step": update.step,
-                "offset": update.offset,
-                "text": update.text,
-                "blocks": blocks,
-            }
+            place = {"run": str(update.run_id), "step": update.step, "offset": update.offset}
+            return {"do": "text", **place, "text": update.text, "blocks": blocks}
         case DiscardText():
             return {"do": "forget", "run": str(update.run_id), "step": update.step}
         case ShowCall():
@@ -59,16 +53,16 @@ def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
     return {
         "do": "approval",
         "run": str(run_id),
-        "call": str(card.call_id),
+        "call": str(card.approval.execution_id),
         "html": approval_html(card),
         "state": state,
         "pending": card.is_pending,
-        "say": f"{card.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}.",
+        "say": f"{card.approval.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}.",
     }
 
 
 def approval_html(card: ApprovalCard) -> str:
-    return render_to_string("chat/_approval.html", {"card": card, "call_id": card.call_id})
+    return render_to_string("chat/_approval.html", {"card": card, "call_id": card.approval.execution_id})
 
 
 def turn_frame(turn_view: TurnView, message_id: str = "") -> Frame:

@@ -74,12 +74,12 @@ def _ends(text: str) -> tuple[list[int], int]:
         return [], 0
     # Lists and the like end at the start of the next block: the cut is the same whether or not that is there yet.
     cuts = [
-        _line_after(token) if token.type in _KNOWS_ITS_END else _first_line(following)
+        _lines(token)[1] if token.type in _KNOWS_ITS_END else _lines(following)[0]
         for token, following in pairwise(opening)
     ]
     is_finished = _is_finished(opening[-1], text, line_ends)
     if is_finished:
-        cuts.append(_line_after(opening[-1]))
+        cuts.append(_lines(opening[-1])[1])
     has_draft = not is_finished and opening[-1].type in _HAS_DRAFT
     return [line_ends[line - 1] for line in cuts], line_ends[-1] if has_draft else 0
 
@@ -97,7 +97,7 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
         return True
     if last.type == "fence":
         return _is_closed(last, text, line_ends)
-    after = _line_after(last)
+    after = _lines(last)[1]
     return (
         last.type in _ENDED_BY_BLANK_LINE
         and after < len(line_ends)
@@ -107,19 +107,15 @@ def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
 
 def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:
     """Return whether the last line of the fence closes it. An open fence reaches to the end of the text."""
-    last = _line_after(fence) - 1
+    first, after = _lines(fence)
     closing = rf" {{0,3}}{re.escape(fence.markup[0])}{{{len(fence.markup)},}}[ \t\r\n]*"
-    return last > _first_line(fence) and bool(re.fullmatch(closing, _line(text, line_ends, last)))
+    return after - 1 > first and bool(re.fullmatch(closing, _line(text, line_ends, after - 1)))
 
 
-def _first_line(token: Token) -> int:
+def _lines(token: Token) -> tuple[int, int]:
+    """Return the first line of a block and the line after it."""
     assert token.map is not None  # noqa: S101 - blocks have one
-    return token.map[0]
-
-
-def _line_after(token: Token) -> int:
-    assert token.map is not None  # noqa: S101 - blocks have one
-    return token.map[1]
+    return token.map[0], token.map[1]
 
 
 def _line(text: str, line_ends: Sequence[int], number: int) -> str:

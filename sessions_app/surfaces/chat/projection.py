@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from agents_app.events import MESSAGE_RESET, RUN_QUEUED, RUN_STARTED, RUN_WAITING, SNAPSHOT, TEXT_DELTA, RunWaiting
+from agents_app import events as runs
 from agents_app.types import WaitingOn
-from sessions_app.events import MESSAGE_COMPLETED, MESSAGE_RECEIVED, SESSION_BOUND
+from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
@@ -24,18 +24,7 @@ from sessions_app.surfaces.chat.tool_cards import (
     started_state,
 )
 from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, Status, using
-from tools_app.events import (
-    APPROVAL_DECIDED,
-    APPROVAL_REQUESTED,
-    INPUT_REQUESTED,
-    TOOL_COMPLETED,
-    TOOL_FAILED,
-    TOOL_REQUESTED,
-    TOOL_STARTED,
-    ApprovalDecided,
-    ToolCompleted,
-    ToolFailed,
-)
+from tools_app import events as tools
 from tools_app.types import ApprovalStatus
 
 
@@ -166,12 +155,12 @@ class Projection:
         updates: list[PageUpdate] = []
         growing: _StepShown | None = None
         for seen in batch:
-            if seen.type == TEXT_DELTA.name and seen.run_id is not None and seen.step is not None:
+            if seen.type == runs.TEXT_DELTA.name and seen.run_id is not None and seen.step is not None:
                 step = self._step(seen.run_id, seen.step, seen.cursor)
                 if growing is not None and growing is not step:
                     updates += growing.take_new()
                 growing = step
-                piece = TEXT_DELTA.payload(seen)
+                piece = runs.TEXT_DELTA.payload(seen)
                 if not step.grow(piece["offset"], piece["text"]):
                     updates += self._stop_sharing(step, piece["offset"], piece["text"])
                     growing = None
@@ -186,46 +175,46 @@ class Projection:
 
     def _updates_of(self, seen: SessionEvent) -> list[PageUpdate]:
         run_id = seen.run_id
-        if seen.type == SESSION_BOUND.name:
-            return [ShowAgent(SESSION_BOUND.payload(seen)["agent_id"])]
+        if seen.type == sessions.SESSION_BOUND.name:
+            return [ShowAgent(sessions.SESSION_BOUND.payload(seen)["agent_id"])]
         if run_id is None:
             return []
-        if seen.step is not None and seen.type in (MESSAGE_RESET.name, SNAPSHOT.name):
+        if seen.step is not None and seen.type in (runs.MESSAGE_RESET.name, runs.SNAPSHOT.name):
             live = self._texts.open(run_id, f"{seen.type} {_live_part(seen.cursor)}", seen.step)
             return self._replace(run_id, seen.step, live, seen.payload.get("text", ""))
         match seen.type:
-            case MESSAGE_RECEIVED.name:
+            case sessions.MESSAGE_RECEIVED.name:
                 self._received.add(run_id)
-                return [ShowTurn(run_id, MESSAGE_RECEIVED.payload(seen)["message_id"])]
-            case RUN_QUEUED.name:  # follows its message; comes alone if an older message is retried
+                return [ShowTurn(run_id, sessions.MESSAGE_RECEIVED.payload(seen)["message_id"])]
+            case runs.RUN_QUEUED.name:  # follows its message; comes alone if an older message is retried
                 self._queued.add(run_id)
                 return [] if run_id in self._received else [ShowTurn(run_id)]
-            case RUN_STARTED.name:
+            case runs.RUN_STARTED.name:
                 return [ShowStatus(run_id, Status(THINKING), is_announced=True), *self._leave_queue(run_id)]
-            case RUN_WAITING.name:
-                return [ShowStatus(run_id, _waiting(RUN_WAITING.payload(seen)), is_announced=True)]
-            case INPUT_REQUESTED.name:
+            case runs.RUN_WAITING.name:
+                return [ShowStatus(run_id, _waiting(runs.RUN_WAITING.payload(seen)), is_announced=True)]
+            case tools.INPUT_REQUESTED.name:
                 return [ShowStatus(run_id, Status(ASKING), is_announced=True)]
-            case MESSAGE_COMPLETED.name:
+            case sessions.MESSAGE_COMPLETED.name:
                 self._forget_run(run_id)
                 return [ShowAnswer(run_id), *self._leave_queue(run_id)]
-            case APPROVAL_REQUESTED.name:
-                card = ShowApproval(run_id, UUID(APPROVAL_REQUESTED.payload(seen)["approval_id"]))
+            case tools.APPROVAL_REQUESTED.name:
+                card = ShowApproval(run_id, UUID(tools.APPROVAL_REQUESTED.payload(seen)["approval_id"]))
                 return [card, ShowStatus(run_id, Status(waiting_label(self._may_decide)), is_announced=True)]
-            case APPROVAL_DECIDED.name:
-                return self._approval_decided(run_id, APPROVAL_DECIDED.payload(seen))
-            case TOOL_REQUESTED.name:
-                requested = TOOL_REQUESTED.payload(seen)
+            case tools.APPROVAL_DECIDED.name:
+                return self._approval_decided(run_id, tools.APPROVAL_DECIDED.payload(seen))
+            case tools.TOOL_REQUESTED.name:
+                requested = tools.TOOL_REQUESTED.payload(seen)
                 self._calls.setdefault(run_id, {})[requested["execution_id"]] = requested["tool"]
                 return [ShowCall(run_id, requested_card(seen.step or 0, requested)), self._using(run_id)]
-            case TOOL_STARTED.name:
-                return [ChangeCall(started_state(TOOL_STARTED.payload(seen)))]
-            case TOOL_COMPLETED.name:
-                completed = TOOL_COMPLETED.payload(seen)
+            case tools.TOOL_STARTED.name:
+                return [ChangeCall(started_state(tools.TOOL_STARTED.payload(seen)))]
+            case tools.TOOL_COMPLETED.name:
+                completed = tools.TOOL_COMPLETED.payload(seen)
                 files: list[PageUpdate] = [ShowFiles()] if completed["tool"] == WRITE_ARTIFACT else []
                 return [*self._call_ended(run_id, completed), *files]
-            case TOOL_FAILED.name:
-                return self._call_ended(run_id, TOOL_FAILED.payload(seen))
+            case tools.TOOL_FAILED.name:
+                return self._call_ended(run_id, tools.TOOL_FAILED.payload(seen))
             case _:
                 return []
 
@@ -237,14 +226,14 @@ class Projection:
     def _using(self, run_id: UUID) -> ShowStatus:
         return ShowStatus(run_id, Status(using(self._calls.get(run_id, {}).values())))
 
-    def _call_ended(self, run_id: UUID, payload: ToolCompleted | ToolFailed) -> list[PageUpdate]:
+    def _call_ended(self, run_id: UUID, payload: tools.ToolCompleted | tools.ToolFailed) -> list[PageUpdate]:
         execution_id = payload["execution_id"]
         self._calls.get(run_id, {}).pop(execution_id, None)
         is_refused = execution_id in self._refused
         self._refused.discard(execution_id)
         return [ChangeCall(*ended_state(payload, is_refused=is_refused)), self._using(run_id)]
 
-    def _approval_decided(self, run_id: UUID, payload: ApprovalDecided) -> list[PageUpdate]:
+    def _approval_decided(self, run_id: UUID, payload: tools.ApprovalDecided) -> list[PageUpdate]:
         if payload["status"] in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED):
             self._refused.add(payload["execution_id"])
         return [ShowApproval(run_id, UUID(payload["approval_id"])), self._using(run_id)]
@@ -322,7 +311,7 @@ def _once(updates: list[PageUpdate]) -> list[PageUpdate]:
     return [*others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
 
-def _waiting(payload: RunWaiting) -> Status:
+def _waiting(payload: runs.RunWaiting) -> Status:
     if payload["waiting_on"] != WaitingOn.RETRY:
         return Status(payload["reason"] or "Waiting")
     until = datetime.fromisoformat(payload["until"]) if payload["until"] else None

@@ -4,35 +4,9 @@ import nh3
 
 from sessions_app.surfaces.chat.highlight import CLASSES
 
-_TAGS = {
-    "a",
-    "blockquote",
-    "br",
-    "button",
-    "code",
-    "del",
-    "div",
-    "em",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "li",
-    "ol",
-    "p",
-    "pre",
-    "s",
-    "span",
-    "strong",
-    "table",
-    "tbody",
-    "td",
-    "th",
-    "thead",
-    "tr",
-    "ul",
-}
+_BLOCKS = {"blockquote", "br", "button", "div", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"}
+_INLINE = {"a", "code", "del", "em", "s", "span", "strong"}
+_TABLES = {"table", "tbody", "td", "th", "thead", "tr"}
 _ATTRIBUTES = {"a": {"href"}, "div": {"aria-label"}, "ol": {"start"}, "span": {"aria-label"}}
 _VALUES = {
     "a": {"target": {"_blank"}},
@@ -53,7 +27,7 @@ _PAGE_CLASSES = {
 }
 
 _cleaner = nh3.Cleaner(
-    tags=_TAGS,
+    tags=_BLOCKS | _INLINE | _TABLES,
     clean_content_tags={"script", "style"},
     attributes=_ATTRIBUTES,
     tag_attribute_values=_VALUES,

@@ -123,9 +123,9 @@ def approved_state(state: CallState, approval: ApprovalCard) -> CallState:
     return CallState(state.id, *labels.DENIED) if approval.is_refused else state
 
 
-def waiting_state(approval: ApprovalCard) -> CallState:
+def waiting_state(card: ApprovalCard) -> CallState:
     """Return the state of a call that waits for its approval."""
-    return approved_state(_state(approval.call_id, ExecutionStatus.PENDING, None), approval)
+    return approved_state(_state(card.approval.execution_id, ExecutionStatus.PENDING, None), card)
 
 
 def started_state(payload: ToolStarted) -> CallState:

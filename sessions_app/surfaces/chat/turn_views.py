@@ -40,11 +40,6 @@ class TextPart:
     source: str
     html: SafeString
 
-    @property
-    def length(self) -> int:
-        """Return the number of code points."""
-        return len(self.source)
-
 
 @dataclass(frozen=True)
 class Status:
@@ -58,12 +53,8 @@ class Status:
 
 @dataclass(frozen=True)
 class TurnView:
-    """One run on the page.
+    """One run on the page. status: None once the run has ended; problem: why the answer is incomplete."""
 
-    key: part of the ids of its elements; status: None once the run has ended; problem: why the answer is incomplete.
-    """
-
-    key: str
     run_id: UUID | None
     ordinal: int
     question: str = ""
@@ -74,6 +65,11 @@ class TurnView:
     is_stopped: bool = False
     can_retry: bool = False
     citations: tuple[Citation, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Return the part that the ids of its elements have in common."""
+        return str(self.run_id) if self.run_id else f"place-{self.ordinal}"
 
     @property
     def is_open(self) -> bool:
@@ -112,9 +108,7 @@ def stored_turn_view(
             named = (executions.get(execution_id) for execution_id in turn.tool_call_ids or [])
             parts += [tool_card_of(execution, approvals.get(execution.id)) for execution in named if execution]
     cited = tuple(citation for turn in turns for citation in citations_of(turn))
-    view = TurnView(
-        _key(first.run_id, first.ordinal), first.run_id, first.ordinal, _question(turns), tuple(parts), citations=cited
-    )
+    view = TurnView(first.run_id, first.ordinal, _question(turns), tuple(parts), citations=cited)
     if answer is None or answer.state == "complete":
         return view
     is_stopped = answer.error_code == "cancelled"
@@ -151,7 +145,7 @@ def open_turn_view(
         own = [item for item in transcript.executions if item.step == step.index] if transcript else []
         parts += [tool_card_of(item, approvals.get(item.id)) for item in own]
     status = status_of(run, parts, place)
-    return TurnView(_key(run.id, run.ordinal), run.id, run.ordinal, _question(turns), tuple(parts), status)
+    return TurnView(run.id, run.ordinal, _question(turns), tuple(parts), status)
 
 
 def status_of(run: RunView, parts: Iterable[TextPart | ToolCard] = (), place: int = 1) -> Status:
@@ -179,7 +173,3 @@ def using(tools: Iterable[str]) -> str:
 def _question(turns: Sequence[Turn]) -> str:
     # An answer to a question of the agent has tool_call_ids: it is shown on the card of that question.
     return "\n\n".join(turn.content for turn in turns if turn.role == "user" and not turn.tool_call_ids)
-
-
-def _key(run_id: UUID | None, ordinal: int) -> str:
-    return str(run_id) if run_id else f"place-{ordinal}"

@@ -51,8 +51,8 @@ def test_a_file_is_listed_with_the_call_that_wrote_it_last(rig: EngineRig) -> No
     assert [newest.call, older.call] == [run.executions[2].id, run.executions[1].id]
     page = browse(rig.owner)
     html = page.get(f"/chat/{session.pk}/files").content.decode()
-    assert f'href="#call-{newest.call}"' in html and f'href="/api/artifacts/{newest.id}" download' in html
-    assert page.get(f"/api/artifacts/{newest.id}").content == b"xxx"
+    assert f'href="#call-{newest.call}"' in html and f'href="/api/artifacts/{newest.artifact.id}" download' in html
+    assert page.get(f"/api/artifacts/{newest.artifact.id}").content == b"xxx"
     opened = page.get(f"/chat/{session.pk}").content.decode()
     assert '<span class="count" id="files-count">2</span>' in opened and f'id="call-{newest.call}"' in opened
 

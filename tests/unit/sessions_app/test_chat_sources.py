@@ -71,7 +71,7 @@ def test_files_and_memories_have_a_kind() -> None:
 @given(st.text(), st.text(), st.text())
 def test_untrusted_text_never_becomes_markup(uri: str, title: str, quote: str) -> None:
     def list_of(cited: Citation) -> str:
-        return render_to_string("chat/_sources.html", {"turn": TurnView("k", None, 0, citations=(cited,))})
+        return render_to_string("chat/_sources.html", {"turn": TurnView(None, 0, citations=(cited,))})
 
     html = list_of(citation(f"<{uri}", f"<{title}", f'"><{quote}'))
     assert html.count("<") == html.count(">") == list_of(citation("x", "x", "x")).count("<")
