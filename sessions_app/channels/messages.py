@@ -1,21 +1,21 @@
-"""What channels and the rest of Komand say to each other, as frozen data. Pure."""
+"""The data that channel adapters and the rest of Komand exchange, as frozen dataclasses. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 COMMANDS = ("/new", "/stop", "/help", "/status", "/pair", "/start", "/approve", "/deny")
 
 
 def is_command(text: str) -> bool:
-    """Whether the text begins with a command that every text channel knows."""
+    """Return whether the text begins with a command that every text channel has."""
     return text.split(maxsplit=1)[:1] in ([command] for command in COMMANDS)
 
 
 @dataclass(frozen=True)
 class Chat:
-    """A place where people write. type: direct | group | channel; thread_id: a topic or thread of it, or empty."""
+    """A chat of a platform. type: direct | group | channel. thread_id: a topic or thread in it, or empty."""
 
     id: str
     type: str = "direct"
@@ -24,8 +24,13 @@ class Chat:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that came with a message; not fetched. kind: image | audio | voice | video | file | sticker; url: where
-    it is, when the id does not tell; auth: bot (with the account's secret) | none."""
+    """A file of a message, not fetched yet.
+
+    id: the platform's, from which the adapter can fetch it.
+    kind: image | audio | voice | video | file | sticker.
+    url: its address, for platforms that send addresses.
+    auth: the credentials to fetch it with: bot (the account's secret) | none.
+    """
 
     id: str
     kind: str
@@ -35,16 +40,32 @@ class Attachment:
     url: str | None = None
     auth: str = "none"
 
+    def as_json(self) -> dict[str, Any]:
+        return {_ATTACHMENT_NAMES.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{name: data[_ATTACHMENT_NAMES.get(name, name)] for name in cls.__dataclass_fields__})
+
+
+_ATTACHMENT_NAMES = {"mime_type": "mimeType", "size_bytes": "sizeBytes"}
+
 
 @dataclass(frozen=True)
 class ChannelMessage:
-    """A message that somebody wrote. message_id: unique within the account; keys: by which the platform may repeat it;
-    chat_title: what people call the group.
+    """A message to us, or in a group that we are in.
 
-    is_addressed: in a group, whether it is meant for us (mention, reply to us, command); text: what the person wrote,
-    without our own mention; is_from_bot: no person wrote it; album_id: the same for messages that people see as one,
-    unique within the account; unreadable: what it is, when it has neither words nor files; reference: what an answer
-    needs beyond the ids, such as an address or a token of the platform's, as JSON.
+    message_id: unique within the account.
+    text: without the mention of our own name.
+    keys: every id under which the platform may deliver it again.
+    is_addressed: in a group, whether it is meant for us: it mentions us, replies to us or is a command.
+    is_from_bot: no person wrote it.
+    chat_title: the group's display name.
+    event_id: the platform's id of this delivery of the message.
+    album_id: the same for messages that people see as one, unique within the account.
+    unreadable: its kind, if it has neither text nor files.
+    metadata: stored with the message. reference: data beyond the ids that a reply needs, such as an address or a
+        token of the platform. Both as JSON.
     """
 
     message_id: str
@@ -69,8 +90,13 @@ class ChannelMessage:
 
 @dataclass(frozen=True)
 class ButtonPress:
-    """A pressed button. press_id: names the press when it is acknowledged; message_id: the message with the button;
-    reference: what acknowledging it needs beyond the ids, as JSON."""
+    """A button press.
+
+    action_id: of the `Button`. message_id: of the message with the button.
+    press_id: identifies the press when it is acknowledged; see `Target.press_id`.
+    keys: every id under which the platform may deliver it again.
+    reference: data beyond the ids that the acknowledgement needs, as JSON.
+    """
 
     action_id: str
     sender_id: str
@@ -84,7 +110,7 @@ class ButtonPress:
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Somebody pressed the platform's own stop button of a draft, which is named as it was when it was shown."""
+    """A press of the platform's own stop button of a draft. draft_id: as given to `ChannelAdapter.draft`."""
 
     chat: Chat
     draft_id: int
@@ -92,7 +118,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class ChatMoved:
-    """The platform gave a chat another id."""
+    """A new id that the platform gave to a chat."""
 
     old_id: str
     new_id: str
@@ -100,7 +126,7 @@ class ChatMoved:
 
 @dataclass(frozen=True)
 class ChatEvent:
-    """Something to put on record about a chat, say that it blocked us; nobody answers it."""
+    """An event to record about a chat, for example that it blocked us. It gets no reply. note: its code."""
 
     note: str
     chat: Chat
@@ -112,7 +138,7 @@ class ChatEvent:
 
 @dataclass(frozen=True)
 class Ignored:
-    """Nothing for us. why: for the log."""
+    """An event without effect. why: a code for the log."""
 
     why: str
 
@@ -122,8 +148,11 @@ ChannelEvent = ChannelMessage | ButtonPress | StopRequest | ChatMoved | ChatEven
 
 @dataclass(frozen=True)
 class Target:
-    """Where something goes. reply_to: the platform's id of the message it answers; press_id: the press it answers;
-    reference: as the adapter gave it with that message or press."""
+    """The place that a message is sent to.
+
+    reply_to: the platform's id of the message that it answers. press_id: the button press that it acknowledges.
+    reference: that of the message or press, as its adapter returned it.
+    """
 
     chat: Chat
     reply_to: str = ""
@@ -148,8 +177,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A piece of text ready to send. text: as plain text; body: in the channel's dialect; filename: send it as a file
-    of that name instead."""
+    """A part of a message, ready to send. text: plain. body: in the channel's dialect. filename: send it as a file."""
 
     text: str
     body: str
@@ -158,8 +186,10 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Button:
-    """What can be pressed below a message. action_id: at most `Capabilities.button_bytes`, comes back in a
-    `ButtonPress`; style: success | danger, or empty."""
+    """A button below a message.
+
+    action_id: at most `Capabilities.button_bytes` long; returned in `ButtonPress`. style: success | danger, or empty.
+    """
 
     label: str
     action_id: str
@@ -168,8 +198,13 @@ class Button:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """One message to send. key: our own id of it, the same at each try; kind: answer | failure | notice | approval |
-    press; buttons: where the channel has them; a message that is edited loses those that are not given again."""
+    """One message to send.
+
+    key: our own id of it, the same at each try.
+    kind: answer | failure | notice | approval | press (the acknowledgement of a button press).
+    part: from 0, of `parts`.
+    buttons: empty if the channel has none. An edited message loses those that are not given again.
+    """
 
     key: str
     target: Target
@@ -184,11 +219,23 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a channel can do in one kind of chat. Intervals and lifetimes in seconds; limits in `text_unit`.
+    """The capabilities of a channel in one kind of chat.
 
-    drafts: native (the platform shows previews) | edit (a sent message is edited) | none; can_repeat: sending the same
-    message twice does no harm; pushes_back: the sender of a refused message tries again by itself; retries: pauses
-    before the second and later tries (empty: growing ones until the lifetime is over).
+    drafts: native (the platform shows previews) | edit (a sent message is edited) | none.
+    draft_seconds: the shortest time between two previews. draft_keep_seconds: the time after which the platform
+        removes a preview, None if it does not.
+    typing_seconds: the time that a typing indicator stays.
+    button_bytes, max_buttons: limits of an action id and of the buttons of one message.
+    file_bytes, file_in_bytes: limits of a file that is sent or received.
+    max_text: the longest message, in `text_unit`: chars | utf16 (code units).
+    proactive: when we may write first, for the documentation.
+    dialect: the name of the text format, for the documentation.
+    can_repeat: sending a message twice is harmless: receivers drop duplicates by `Outgoing.key`.
+    pushes_back: the sender of a refused webhook request reads the refusal and retries.
+    lifetime_seconds: a message that was not sent by then expires.
+    retries: seconds before the second and later tries; empty: exponential back-off until the lifetime is over.
+    send_seconds: the time that a call of the platform may take.
+    chat_seconds: the shortest time between two messages in a chat. account_rate: messages a second of an account.
     """
 
     drafts: str = "none"

@@ -1,8 +1,8 @@
-"""A message as it arrived from a channel: stored beside what became of it, once for all the keys it may come by."""
+"""The record of a channel's message: stored once for all its keys, together with the outcome."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 from uuid import UUID
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from audit_app.kernel.ids import first_id_at, new_id
 from sessions_app import hot_queries
-from sessions_app.channels.messages import Attachment, ChannelMessage, Chat
+from sessions_app.channels.messages import Attachment, ButtonPress, ChannelMessage, ChatEvent
 from sessions_app.models import ChannelAccount, InboundKey, InboundMessage, Turn
 
 _LONGEST = 200
@@ -20,8 +20,11 @@ _MOST_FILES = 10
 
 @dataclass(frozen=True)
 class InboundRecord:
-    """keys: by which the platform may deliver it again; row: not stored yet; files: not fetched yet; album_id: the same
-    for all messages of an album; begins_album: no other message is to begin it, too."""
+    """A message or another event of a channel, not stored yet.
+
+    keys: every id under which the platform may deliver it again. files: not fetched yet.
+    album_id: the same for all messages of an album. begins_album: claim the album, so that no other message begins it.
+    """
 
     row: InboundMessage
     keys: tuple[str, ...]
@@ -45,31 +48,26 @@ class InboundRecord:
             "albumId": incoming.album_id or None,
             **({"reference": dict(incoming.reference)} if incoming.reference else {}),
         }
-        row = new_row(
-            account,
-            chat,
-            incoming.sender_id,
-            incoming.sender_name,
-            incoming.message_id,
-            metadata,
-            raw,
-            text=incoming.text,
-            sent_at=incoming.sent_at,
-            attachments=[_attachment(attachment) for attachment in incoming.attachments],
-        )
+        files = [file.as_json() for file in incoming.attachments]
+        row = new_row(account, incoming, incoming.message_id, raw, metadata=metadata, attachments=files)
+        row.text, row.sent_at = incoming.text, incoming.sent_at
         return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
-        """In the caller's transaction; raises IntegrityError when the message has arrived before, or when its album has
-        begun with another."""
+        """Store the keys, in the caller's transaction.
+
+        Raises IntegrityError if the message arrived before, or if another one began its album.
+        """
         keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
         hot_queries.INSERT_INBOUND_KEYS.run(
             [InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys]
         )
 
     def store(self, *, turn: Turn | None = None, reason: str = "") -> None:
-        """In the same transaction: what became of it, a user turn with its run or the reason why there is none. What an
-        earlier try made of it, which was rolled back, is forgotten."""
+        """Store the message with its outcome, in the same transaction: a user turn, or the reason why it has none.
+
+        It may be called again after the transaction was rolled back.
+        """
         row = self.row
         row.turn, row.run_id, row.reason = turn, turn.run_id if turn else None, reason
         if turn is not None:
@@ -77,7 +75,7 @@ class InboundRecord:
         hot_queries.INSERT_INBOUND_MESSAGES.run([row])
 
     def find_earlier(self) -> InboundMessage | None:
-        """The same message as it arrived the first time."""
+        """Return the stored message that has one of the keys, or None."""
         rows = InboundMessage.objects.select_related("turn", "session").filter(
             keys__account_id=self.row.account_id, keys__key__in=[storable_key(key) for key in self.keys]
         )
@@ -85,24 +83,17 @@ class InboundRecord:
 
 
 def new_row(
-    account: ChannelAccount,
-    chat: Chat,
-    sender_id: str,
-    sender_name: str,
-    message_id: str,
-    metadata: dict[str, Any],
-    raw: bytes,
-    **fields: Any,
+    account: ChannelAccount, event: ChannelMessage | ButtonPress | ChatEvent, message_id: str, raw: bytes, **fields: Any
 ) -> InboundMessage:
+    """Return the unsaved row of an event. raw: the body of the request. fields: further ones of the row."""
     now = timezone.now()
     return InboundMessage(
         id=new_id(),
         account=account,
         message_id=message_id[:_LONGEST],
-        sender_id=sender_id[:_LONGEST],
-        sender_name=clean_name(sender_name),
-        chat_id=chat.id[:_LONGEST],
-        metadata=metadata,
+        sender_id=event.sender_id[:_LONGEST],
+        sender_name=clean_name(event.sender_name),
+        chat_id=event.chat.id[:_LONGEST],
         raw=raw.decode("utf-8", "replace").replace("\0", ""),
         received_at=now,
         **{"sent_at": now, **fields},
@@ -110,7 +101,7 @@ def new_row(
 
 
 def clean_name(name: str) -> str:
-    """A display name without control characters, of a length that fits."""
+    """Return a display name without unprintable characters, cut to the column's length."""
     return "".join(character for character in name if character.isprintable()).strip()[:_LONGEST]
 
 
@@ -119,20 +110,7 @@ def storable_key(key: str) -> str:
 
 
 def count_refused(account_id: UUID, sender_id: str, reasons: Sequence[str], within: timedelta) -> int:
-    """How often the sender was refused for one of these reasons lately."""
+    """Return how often the sender was refused for one of these reasons within that time."""
     since = first_id_at(timezone.now() - within)
     rows = InboundMessage.objects.filter(account_id=account_id, sender_id=sender_id, id__gte=since)
     return rows.exclude(reason="").filter(reason__in=reasons).count()
-
-
-def _attachment(attachment: Attachment) -> dict[str, Any]:
-    fields = asdict(attachment)
-    return {
-        "id": fields["id"],
-        "kind": fields["kind"],
-        "filename": fields["filename"],
-        "mimeType": fields["mime_type"],
-        "sizeBytes": fields["size_bytes"],
-        "url": fields["url"],
-        "auth": fields["auth"],
-    }

@@ -1,6 +1,6 @@
-"""Fetches files from platforms, on an engine's loop: a few at a time, each again after a fault while there is time.
+"""The fetcher of attached files, on an engine's loop: a few at a time, each with retries until its time is over.
 
-It holds nothing that is not in the database. What a dead process was fetching, the next one fetches anew.
+It holds no state that is not in the database. A file that a dead process was fetching is fetched again.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _PAUSES = (0.5, 2.0)
 
 
 async def run() -> None:
-    """A chore of the engine's loop, until cancelled."""
+    """Fetch files until cancelled. Runs on the engine's loop."""
     fetcher = Fetcher()
     file_nudge.subscribe(fetcher.notify)
     try:
@@ -39,7 +39,7 @@ async def run() -> None:
 
 
 class Fetcher:
-    """What one process fetches. All methods but `ring` belong to its event loop."""
+    """The fetches of one process. All methods but `notify` belong to its event loop."""
 
     def __init__(self) -> None:
         self._owner, self._adapters = liveness.current(), Adapters()
@@ -48,7 +48,7 @@ class Fetcher:
         self._ends: set[asyncio.Task[bool]] = set()
 
     def notify(self) -> None:
-        """There may be something to fetch. From any thread."""
+        """Look for files to fetch now. May be called from any thread."""
         with suppress(RuntimeError):  # the loop has just ended
             self._loop.call_soon_threadsafe(self._nudged.set)
 
@@ -58,7 +58,7 @@ class Fetcher:
                 await self._begin_due()
                 await self._adapters.close_replaced(2 * records.FETCH_SECONDS)
             except Exception:
-                logger.exception("looking for files to fetch failed; again in a moment")
+                logger.exception("cannot look for files to fetch; retrying")
             with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._nudged.wait()
@@ -81,22 +81,22 @@ class Fetcher:
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            logger.error("what became of a fetched file could not be stored; the sweeper tells: %s", error)
+            logger.error("the outcome of fetching a file could not be stored; the sweeper will end it: %s", error)
         self._nudged.set()
 
     async def _fetch(self, row: Attachment) -> None:
-        await self._fetch_and_tell(row)
+        await self._fetch_and_store(row)
         if row.album_until:
             pause = max((row.album_until - timezone.now()).total_seconds(), 0.0) + 0.02
             self._loop.call_later(pause, self._end_album, row)
 
     def _end_album(self, row: Attachment) -> None:
-        """No more may come: the run need not wait for the sweeper's look."""
+        """Let the run start when no further part of the album can follow, without waiting for the sweeper."""
         task = asyncio.create_task(in_db(records.settle, row.turn))
         self._ends.add(task)
         task.add_done_callback(self._ends.discard)
 
-    async def _fetch_and_tell(self, row: Attachment) -> None:
+    async def _fetch_and_store(self, row: Attachment) -> None:
         try:
             async with asyncio.timeout((row.until - timezone.now()).total_seconds()):
                 size, content = await self._try(row)
@@ -105,9 +105,9 @@ class Fetcher:
         except AppError as error:
             await retry_until_stored(records.mark_failed, row, self._owner, error.message)
         except Exception as error:
-            logger.exception("fetching attachment %s broke off", row.pk)
+            logger.exception("fetching attachment %s failed", row.pk)
             await retry_until_stored(
-                records.mark_failed, row, self._owner, f"fetching it broke off ({type(error).__name__})"
+                records.mark_failed, row, self._owner, f"fetching it failed ({type(error).__name__})"
             )
         else:
             await retry_until_stored(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)

@@ -1,6 +1,6 @@
-"""What a model is told of files: the text of those that are text, a note about all others. Pure.
+"""Attached files as text for the model: the content of text files, a note about all others. Pure.
 
-What a file is, is read from its bytes; its name is a stranger's words.
+The type of a file is read from its bytes; its name is untrusted.
 """
 
 import unicodedata
@@ -30,7 +30,7 @@ _TEXT_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\
 
 @dataclass(frozen=True)
 class Content:
-    """What the bytes of a file are. text: its beginning, where it is text; characters: how many it has in all."""
+    """The content of a file. text: its beginning, if it is text. characters: the length of the whole text."""
 
     mime_type: str
     text: str = ""
@@ -39,7 +39,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Described:
-    """A file as it is told. status: as stored; error: why it is not there; id: by which the model can cite it."""
+    """A file to describe. status: as stored. error: why it was not fetched. id: the model cites the file by it."""
 
     kind: str
     filename: str
@@ -53,7 +53,7 @@ class Described:
 
 
 def read(data: bytes) -> Content:
-    """What a file is, by its bytes."""
+    """Return the type of a file by its bytes, and its text if it is text."""
     for signature, mime_type in _SNIFFED:
         if data.startswith(signature):
             return Content(mime_type)
@@ -68,7 +68,7 @@ def read(data: bytes) -> Content:
 
 
 def clean_filename(name: str) -> str:
-    """The last part of a path, without characters that cannot be seen or turn the writing around."""
+    """Return the last part of a path without invisible and direction-changing characters."""
     last = name.replace("\\", "/").rpartition("/")[2]
     seen = "".join(
         character for character in last if unicodedata.category(character)[0] not in "CZ" or character == " "
@@ -76,23 +76,23 @@ def clean_filename(name: str) -> str:
     return seen.strip(" .")[:_LONGEST_NAME]
 
 
-def named(names: Iterable[tuple[str, str]]) -> str:
-    """What a message of files alone says. names: kind and file name of each."""
-    told = [filename or kind for kind, filename in names]
-    return f"📎 {', '.join(told)}" if told else ""
+def file_list(names: Iterable[tuple[str, str]]) -> str:
+    """Return the text of a message that has files alone. names: kind and file name of each."""
+    labels = [filename or kind for kind, filename in names]
+    return f"📎 {', '.join(labels)}" if labels else ""
 
 
 def describe(files: Iterable[Described]) -> str:
-    """All files of a message, for the model."""
+    """Return all files of a message as text for the model."""
     left = _LONGEST_TOGETHER
-    told = []
+    texts = []
     for file in files:
-        told.append(_tell(file, left))
+        texts.append(_describe_one(file, left))
         left -= min(len(file.text), left)
-    return "\n\n".join(told)
+    return "\n\n".join(texts)
 
 
-def _tell(file: Described, room: int) -> str:
+def _describe_one(file: Described, room: int) -> str:
     what = f"{file.kind} {file.filename}" if file.filename else file.kind
     about = ", ".join(part for part in (file.mime_type, _size(file.size_bytes)) if part)
     if file.status == "waiting":

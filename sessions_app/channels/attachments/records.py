@@ -1,4 +1,4 @@
-"""The rows of attachments: added with their turn, fetched once, and told to the model when they are there."""
+"""The only writer of attachments: added with their turn, fetched once, described in the turn for the model."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -20,20 +20,20 @@ from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment, ChannelAccount, Turn
 from tools_app.storage import artifact_paths
 
-# So long a run waits for its files, and for further parts of an album after each.
+# The time that a run waits for its files, and for further parts of an album after each.
 FETCH_SECONDS = 60.0
 ALBUM_SECONDS = 1.5
 MOST_BYTES = 20 * MIB
 
 
 def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment], *, is_album: bool = False) -> bool:
-    """Files of a turn, in the caller's transaction; its run waits for them. False when the run has begun already.
+    """Add files to a turn, in the caller's transaction; its run waits for them. Returns False if the run has begun.
 
-    is_album: more of them may come, which the run waits for too.
+    is_album: further files may follow, for which the run waits too.
     """
     now = timezone.now()
     rows = [_row(turn, account, file) for file in files]
-    _tell_apart(turn, rows)
+    _number_names(turn, rows)
     for row in rows:
         row.created_at, row.until = now, now + timedelta(seconds=FETCH_SECONDS)
         row.album_until = now + timedelta(seconds=ALBUM_SECONDS) if is_album else None
@@ -43,12 +43,13 @@ def add(turn: Turn, account: ChannelAccount, files: Sequence[messages.Attachment
 
 
 def list_due(limit: int) -> list[Attachment]:
-    """What is to be fetched and nobody is at, oldest first."""
+    """Return unclaimed files that are to be fetched, oldest first."""
     rows = Attachment.objects.filter(status="waiting", owner=None, until__gt=timezone.now())
     return list(rows.select_related("account", "turn").order_by("id")[:limit])
 
 
 def claim(row: Attachment, owner: UUID) -> bool:
+    """Claim a file for this process. Returns whether it succeeded. Owns its transaction."""
     with transaction.atomic():
         return Attachment.objects.filter(pk=row.pk, status="waiting", owner=None).update(owner=owner) == 1
 
@@ -73,19 +74,19 @@ def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, conten
 
 
 def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
-    """False: it is another's by now, or has ended."""
+    """End the fetching of a file. Returns False if another process has it, or it has ended. Owns its transaction."""
     return _end(row, owner, status="failed", error=error[:300])
 
 
 def as_message_part(row: Attachment) -> messages.Attachment:
-    """As its channel told it."""
+    """Return the attachment as its channel delivered it."""
     return messages.Attachment(row.source, row.kind, row.filename, row.mime_type, row.size_bytes, row.source)
 
 
 def settle(turn: Turn) -> bool:
-    """Tell the model what there is, and let the run start when there is nothing to wait for. Whether it waited.
+    """Describe the files in the turn, and start its run if it waits for none. Returns whether the run was waiting.
 
-    In a transaction. The run's row is locked first: of two files that end at once, one sees that the other has.
+    Owns its transaction. The run's row is locked first: of two files that end concurrently, one sees the other's end.
     """
     assert turn.run_id is not None  # noqa: S101 - files come with a message that a run answers
     with transaction.atomic():
@@ -126,12 +127,12 @@ def _row(turn: Turn, account: ChannelAccount, file: messages.Attachment) -> Atta
     return row
 
 
-def _tell_apart(turn: Turn, rows: Sequence[Attachment]) -> None:
-    """Give those a number whose name another file of the session has: by its name a person asks for a file."""
+def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
+    """Number file names that the session already has: users refer to files by name."""
     names = {row.filename for row in rows if row.filename}
     if not names:
         return
-    # By the beginning, as numbers stand at the end of a name.
+    # Compare the beginning: the number stands at the end of a name.
     begins = reduce(or_, (Q(filename__startswith=name.rpartition(".")[0] or name) for name in names))
     others = Attachment.objects.filter(begins, turn__session_id=turn.session_id)
     taken = set(others.values_list("filename", flat=True))

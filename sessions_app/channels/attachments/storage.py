@@ -1,4 +1,4 @@
-"""The files themselves: one each below the data folder, named by its attachment's id and nothing else."""
+"""The files of attachments, below the data folder. A file's path is made of its attachment's id alone."""
 
 import shutil
 from collections.abc import AsyncGenerator
@@ -14,7 +14,7 @@ from sessions_app.channels.attachments import model_text
 from sessions_app.channels.attachments.model_text import Content
 from sessions_app.channels.base import MIB, FetchError
 
-# The database lives on the same disk, as a rule: files of strangers must not fill it.
+# The database is usually on the same disk: files of strangers must not fill it.
 _LEAST_FREE_BYTES = 500 * MIB
 
 
@@ -23,15 +23,17 @@ def folder() -> Path:
 
 
 def path_of(attachment_id: UUID) -> str:
-    """Relative to the folder."""
+    """Return the path of an attachment's file, relative to the folder."""
     return f"{attachment_id.hex[-2:]}/{attachment_id}"
 
 
 async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tuple[int, Content]:
-    """Write a file as it comes; its size and what it is. A second time replaces it. Raises FetchError."""
+    """Write a file from its pieces; return its size in bytes and its content. Idempotent. Raises FetchError."""
     target, size = folder() / path_of(attachment_id), 0
     await sync_to_async(_prepare, thread_sensitive=False)(target)
-    partial = target.with_name(f"{target.name}.{new_id().hex}.part")  # another process may be at it, thought to be dead
+    partial = target.with_name(
+        f"{target.name}.{new_id().hex}.part"
+    )  # a process that was taken for dead may be writing it, too
     try:
         with partial.open("wb") as file:
             async with aclosing(pieces):
@@ -45,7 +47,7 @@ async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tup
 
 
 def drop(path: str) -> None:
-    """The file, and what those left who died while they fetched it."""
+    """Delete the file and its partial downloads."""
     target = folder() / path
     for file in (target, *target.parent.glob(f"{target.name}.*.part")):
         file.unlink(missing_ok=True)
@@ -55,7 +57,7 @@ def _prepare(target: Path) -> None:
     folder().mkdir(mode=0o700, exist_ok=True)
     target.parent.mkdir(mode=0o700, exist_ok=True)
     if shutil.disk_usage(target.parent).free < _LEAST_FREE_BYTES:
-        raise FetchError("there is no room for it here", is_final=True)
+        raise FetchError("the disk is full", is_final=True)
 
 
 def _read(path: Path) -> Content:

@@ -1,4 +1,4 @@
-"""The attachments' part of the reaper: files that dead processes were fetching, files that came too late or are old."""
+"""The attachments' part of the reaper: orphaned claims, files that were not fetched in time, and old files."""
 
 from datetime import timedelta
 
@@ -15,12 +15,12 @@ from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
 _AT_ONCE = 100
-# Whoever fetches a file sees itself that its time is over, unless the database is away just then.
+# The fetcher itself ends a file whose time is over, unless the database is unavailable at that moment.
 _GRACE = timedelta(seconds=5)
 
 
 def sweep(observer: Observer) -> None:
-    """One pass. Called about each second by every reaper; any number of processes may do it at once."""
+    """Do one pass. Called about once a second by every reaper; safe to run concurrently."""
     waiting = Attachment.objects.filter(status="waiting").select_related("turn").order_by("id")[:_AT_ONCE]
     found = list(waiting)
     dead = observer.dead({row.owner for row in found if row.owner})
@@ -34,7 +34,7 @@ def sweep(observer: Observer) -> None:
 
 
 class OldFiles(retention.Rule):
-    """The files go; what their text says stays, as it is a part of the conversation."""
+    """Deletes files. Their text stays: it is a part of the conversation."""
 
     name = "files of attachments"
     says = f"{settings.KOMAND_ATTACHMENT_DAYS} days"

@@ -1,1 +1,1 @@
-"""What comes in from channels, from the webhook to the message: who may write, commands, albums, presses of buttons."""
+"""The inbound side of channels: the webhook, access, commands, albums and button presses."""

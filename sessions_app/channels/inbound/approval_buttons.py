@@ -1,9 +1,7 @@
-"""Decisions made in chats: by a button below the question, or by a command where there are no buttons.
+"""Decisions on approval requests in chats: by a button of the prompt, or by a command where there are no buttons.
 
-Who pressed is checked, and where: a request can be decided only in the chat in which it was asked.
+The sender must be allowed to decide, and a request can be decided only in a chat to which its prompt was sent.
 """
-
-from uuid import UUID
 
 from audit_app.kernel.errors import AppError, Forbidden, NotFound
 from sessions_app.approvals import decisions, prompt_text
@@ -19,41 +17,34 @@ from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView, Decision
 
 _RECENT = 20
-_NOT_OURS = "This button does nothing any more."
-_NOT_YOU = "Only an operator may decide this. Your click changed nothing."
-_HOW = "Write `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny ID why not`."
+_NOT_OURS = "This button is no longer active."
+_NOT_YOU = "Only an operator can decide this. Nothing was changed."
+_USAGE = "Usage: `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny ID reason`."
 
 
 def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
-    """A pressed button: decide what it is about, or say why not. A repetition changes nothing."""
-    row = new_row(
-        account,
-        press.chat,
-        press.sender_id,
-        press.sender_name,
-        press.press_id,
-        {"actionId": press.action_id, "cardMessageId": press.message_id},
-        raw,
-    )
+    """Carry out a button press, or reply with the reason why not. Idempotent."""
+    metadata = {"actionId": press.action_id, "cardMessageId": press.message_id}
+    row = new_row(account, press, press.press_id, raw, metadata=metadata)
     target = Target(press.chat, press_id=press.press_id, reference=press.reference)
     arrival, destination = InboundRecord(row, press.keys), Destination(account, target)
     if not prompt_text.is_ours(press.action_id):
         record(arrival, "unknown_action", destination, _NOT_OURS, kind="press")
         return
     try:
-        approval, decision = _meant(account, press)
+        approval, decision = _requested(account, press)
         _decide(arrival, destination, approval, decision, "", f"{prompt_text.OUTCOMES[decision]}.")
     except AppError as error:
         record(arrival, error.code, destination, error.message, kind="press")
 
 
 def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:
-    """`/approve` or `/deny`. What came of it is shown in place of the question, or below it."""
+    """Carry out `/approve` or `/deny`. The outcome replaces the prompt, or is sent below it."""
     session = Session.objects.filter(key=str(key)).first()
     try:
         asked = prompt_text.read_command(text)
         if asked is None:
-            record(arrival, "command_unclear", destination, _HOW, session=session)
+            record(arrival, "command_unclear", destination, _USAGE, session=session)
             return
         name, decision, note = asked
         _decide(arrival, destination, _find(session, name), decision, note, "")
@@ -61,18 +52,18 @@ def handle_command(arrival: InboundRecord, destination: Destination, key: Sessio
         record(arrival, error.code, destination, error.message, session=session)
 
 
-def _meant(account: ChannelAccount, press: ButtonPress) -> tuple[ApprovalView, Decision]:
-    """Raises NotFound for an id that was made up, or belongs to another chat."""
-    meant = prompt_text.read_action(press.action_id)
-    if meant is None or not prompts.was_sent_to(meant[0], account.pk, press.chat.id):
+def _requested(account: ChannelAccount, press: ButtonPress) -> tuple[ApprovalView, Decision]:
+    """Return the request and the decision of a press. Raises NotFound for a request of another chat or none."""
+    action = prompt_text.read_action(press.action_id)
+    if action is None or not prompts.was_sent_to(action[0], account.pk, press.chat.id):
         raise NotFound("There is no such request in this chat.", code="unknown_approval")
-    return tools.get_approval(meant[0]), meant[1]
+    return tools.get_approval(action[0]), action[1]
 
 
 def _decide(
-    arrival: InboundRecord, destination: Destination, approval: ApprovalView, decision: Decision, note: str, told: str
+    arrival: InboundRecord, destination: Destination, approval: ApprovalView, decision: Decision, note: str, reply: str
 ) -> None:
-    """Raises Forbidden, and what `approvals.decide` raises; then nothing is stored."""
+    """Check the sender and decide. Raises Forbidden, and what `decisions.decide` raises; then nothing is stored."""
     session = Session.objects.filter(pk=approval.session_id).first()
     is_alone = destination.target.chat.type == "direct"
     actor = find_decider(destination.account, arrival.row.sender_id, session, is_alone=is_alone)
@@ -82,19 +73,15 @@ def _decide(
         arrival,
         f"approval_{decision}",
         destination,
-        told,
+        reply,
         kind="press" if destination.target.press_id else "notice",
         session=session,
-        act=lambda: _carry_out(approval.id, decision, actor, note),
+        act=lambda: decisions.decide(approval.id, decision=decision, actor=actor, note=note),
     )
 
 
-def _carry_out(approval_id: UUID, decision: Decision, actor: str, note: str) -> None:
-    decisions.decide(approval_id, decision=decision, actor=actor, note=note)
-
-
 def _find(session: Session | None, name: str) -> ApprovalView:
-    """The request that is meant. Without a name it must be the only one that waits."""
+    """Return the request with that short id; without one, the only pending request. Raises NotFound."""
     recent = tools.list_approvals(session_ids=[session.pk], limit=_RECENT) if session else ()
     if not name:
         recent = tuple(approval for approval in recent if approval.status is ApprovalStatus.PENDING)
@@ -102,5 +89,5 @@ def _find(session: Session | None, name: str) -> ApprovalView:
     if found is None:
         waiting = [approval for approval in recent if approval.status is ApprovalStatus.PENDING]
         ids = ", ".join(f"`{prompt_text.short_id(approval.id)}` ({approval.tool})" for approval in waiting)
-        raise NotFound(f"Which one? These wait: {ids}." if waiting else "Nothing like that waits for a decision here.")
+        raise NotFound(f"Which one? Pending: {ids}." if waiting else "No such request is pending here.")
     return found

@@ -1,4 +1,4 @@
-"""The commands of text channels: /new, /stop, /status, /help; and how what gets no run is kept with its reason."""
+"""The commands of text channels: /new, /stop, /status, /help; and storing messages that get no run."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session
 from sessions_app.services import cancel_session_runs
 
-_HELP = """I answer what you write. Commands:
+_HELP = """Send me a message and I will answer. Commands:
 
-- `/new`: begin a new conversation
-- `/stop`: stop what I am working on
-- `/status`: what I am working on
-- `/approve`, `/deny`: decide what I ask for, if you may
-- `/help`: this list"""
+- `/new`: start a new conversation
+- `/stop`: stop the current answer
+- `/status`: show what I am working on
+- `/approve`, `/deny`: decide an approval request, if you are allowed to
+- `/help`: show this list"""
 
 
 def record(
@@ -29,11 +29,11 @@ def record(
     *,
     kind: str = "notice",
     session: Session | None = None,
-    act: Callable[[], None] | None = None,
+    act: Callable[[], object] | None = None,
 ) -> bool:
-    """Keep a message that gets no run, with the reason, and answer it with a notice unless that is empty.
+    """Store a message that gets no run, with the reason, and reply with the notice unless it is empty.
 
-    act: done in the same transaction. False, and nothing done, when the message came before.
+    act: called in the same transaction. Owns its transaction. Returns False, and does nothing, for a duplicate.
     """
     try:
         with transaction.atomic():
@@ -52,26 +52,27 @@ def record(
 
 
 def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:
-    """Do what the command says, once."""
-    word, *rest = text.split(maxsplit=1)
-    command = word.removeprefix("/")
+    """Carry out a command, once."""
+    name, *rest = text.split(maxsplit=1)
+    command = name.removeprefix("/")
     session = Session.objects.select_related("agent").filter(key=str(key)).first()
     reason = f"command_{command}"
     match command:
         case "new":
-            told = "A new conversation begins. What was said before is kept."
+            reply = "Started a new conversation. The previous one is kept."
             if rest:
-                told += " Of what stands behind `/new` I read nothing: write it once more."
-            record(arrival, reason, destination, told, session=session, act=lambda: _set_aside(session))
+                reply += " I ignored the text after `/new`. Please send it again."
+            record(arrival, reason, destination, reply, session=session, act=lambda: _set_aside(session))
         case "stop":
-            # Stopping takes locks of its own. Done twice at the same moment it does no harm; later it must not be.
+            # Stopping takes locks of its own, so it is outside of `record`. A concurrent duplicate is harmless; a later
+            # one would stop the next run.
             if arrival.find_earlier() is None:
                 count = cancel_session_runs(session, reason="Stopped.") if session else 0
                 record(arrival, reason, destination, "Stopped." if count else "Nothing is running.", session=session)
         case "status":
             record(arrival, reason, destination, _status(session), session=session)
         case "pair":
-            record(arrival, reason, destination, "You may write to me already.", session=session)
+            record(arrival, reason, destination, "You are already paired.", session=session)
         case _:
             record(arrival, reason, destination, _HELP, session=session)
 
@@ -87,9 +88,9 @@ def _set_aside(session: Session | None) -> None:
 
 def _status(session: Session | None) -> str:
     if session is None:
-        return "There is no conversation yet. Write me something."
+        return "There is no conversation yet. Send me a message."
     active, *waiting = agents.list_open_runs(session.pk) or [None]
     if active is None:
         return f"Nothing is running. {session.agent.name} answers here."
-    more = f" {len(waiting)} more messages wait." if waiting else ""
+    more = f" {len(waiting)} more messages are waiting." if waiting else ""
     return f"{session.agent.name} is working on your message.{more}"

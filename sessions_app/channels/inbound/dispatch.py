@@ -1,4 +1,4 @@
-"""Takes in what channels bring: lets senders in or not, obeys commands, and hands messages on to be answered."""
+"""Dispatch of channel events: checks the sender's access, carries out commands and receives messages."""
 
 import logging
 from collections.abc import Sequence
@@ -34,18 +34,18 @@ from sessions_app.services import Accepted, NewMessage, cancel_session_runs, rec
 logger = logging.getLogger(__name__)
 
 _REFUSED = ("not_allowed", "not_paired")
-_TELL_AGAIN = timedelta(hours=1)
-_WRONG_CODE = "This code is not valid. Codes work once, for 15 minutes."
+_HINT_AGAIN = timedelta(hours=1)
+_WRONG_CODE = "This code is not valid. A code works once, within 15 minutes."
 _PRIVATE = "This assistant is private. Ask its operator for a pairing code, then send `/pair CODE`."
 
 
-def take_in(
+def handle_events(
     account: ChannelAccount, adapter: ChannelAdapter, channel_events: Sequence[ChannelEvent], raw: bytes
 ) -> list[Accepted]:
-    """Take in what a webhook brought; what became runs. A repetition changes nothing.
+    """Handle the events of a webhook request. Idempotent. Returns the messages that got a run.
 
-    Owns its transactions: each message with its keys, turn and run in one. Raises RunBusy, QueueFull and Stopped for
-    channels whose senders try again by themselves, and what the database raises.
+    Owns its transactions: each message is stored with its keys, turn and run in one. For channels whose senders retry
+    (`Capabilities.pushes_back`), raises RateLimited (queue_full, run_busy) and Unavailable. Raises DatabaseError.
     """
     accepted = []
     for channel_event in channel_events:
@@ -60,20 +60,20 @@ def take_in(
             case ChatMoved(old, new):
                 move_chat(account, old, new)
             case ChatEvent():
-                _note(account, channel_event, raw)
+                _store_chat_event(account, channel_event, raw)
             case Ignored(why):
                 logger.info("%s: ignored (%s)", account, why)
     return accepted
 
 
 def session_key(adapter: ChannelAdapter, account: ChannelAccount, chat: Chat, sender_id: str) -> SessionKey:
-    """A session belongs to a person where two talk, to the chat where several do; each thread has its own."""
+    """Return the key of the session: the sender's in a direct chat, else the chat's; one for each thread."""
     return SessionKey(adapter.name, account.account_id, sender_id if chat.type == "direct" else chat.id, chat.thread_id)
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A message that is being taken in, with all that decides what becomes of it."""
+    """A message with the account, the adapter and the record that it is handled by."""
 
     account: ChannelAccount
     adapter: ChannelAdapter
@@ -101,7 +101,7 @@ class _Case:
                 return pairing.is_paired(self.account, self.incoming.sender_id)
 
     def record(self, reason: str, notice: str) -> None:
-        """It gets no run: kept with the reason, answered by the notice unless that is empty."""
+        """Store the message without a run; see `commands.record`."""
         commands.record(self.arrival, reason, self.destination, notice)
 
 
@@ -121,9 +121,11 @@ def _take_message(
         case.record(albums.NOT_ADDRESSED, "")
         return albums.catch_up(case.arrival)
     elif is_command(incoming.text):
-        _obey(case)
+        _handle_command(case)
     elif not incoming.text.strip() and not case.arrival.files:
-        case.record("no_text", f"I can read text and files, no {incoming.unreadable}." if incoming.unreadable else "")
+        case.record(
+            "no_text", f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
+        )
     elif not incoming.album_id:
         return _receive(case)
     elif accepted := albums.begin_or_join(case.arrival, lambda part: _receive(replace(case, arrival=part))):
@@ -132,12 +134,12 @@ def _take_message(
     return None
 
 
-def _obey(case: _Case) -> None:
-    command, *words = case.incoming.text.split()
+def _handle_command(case: _Case) -> None:
+    command, *arguments = case.incoming.text.split()
     if command in ("/approve", "/deny"):
         approval_buttons.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
-    elif command == "/pair" and len(words) == 1:
-        _pair(case, words[0])
+    elif command == "/pair" and len(arguments) == 1:
+        _pair(case, arguments[0])
     else:
         commands.handle_command(case.arrival, case.destination, case.key, case.incoming.text)
 
@@ -149,7 +151,7 @@ def _receive(case: _Case) -> Accepted | None:
         key.account_id,
         key.sender_id,
         _party(incoming),
-        incoming.text.strip() or _names(case.arrival),
+        incoming.text.strip() or _file_list(case.arrival),
         message_id=case.arrival.row.message_id,
         thread_id=key.thread_id,
         author_id=incoming.sender_id,
@@ -160,7 +162,7 @@ def _receive(case: _Case) -> Accepted | None:
     except IntegrityError:
         if case.arrival.find_earlier() is None:
             raise
-        return None  # it came before, and had been refused
+        return None  # a duplicate of a message that was refused
     except AppError as error:
         pushes_back = case.adapter.capabilities(incoming.chat).pushes_back
         if pushes_back and isinstance(error, Unavailable):
@@ -173,8 +175,8 @@ def _receive(case: _Case) -> Accepted | None:
         return None
 
 
-def _names(arrival: InboundRecord) -> str:
-    return model_text.named((file.kind, model_text.clean_filename(file.filename or "")) for file in arrival.files)
+def _file_list(arrival: InboundRecord) -> str:
+    return model_text.file_list((file.kind, model_text.clean_filename(file.filename or "")) for file in arrival.files)
 
 
 def _party(incoming: ChannelMessage) -> str:
@@ -182,15 +184,15 @@ def _party(incoming: ChannelMessage) -> str:
 
 
 def _refuse(case: _Case) -> None:
-    """Keep the message with its reason. A sender who could be paired is told how, once an hour."""
-    words = case.incoming.text.split()
+    """Store the message with its reason. If senders can pair, reply with how to, at most once an hour."""
+    parts = case.incoming.text.split()
     if case.account.access != "paired":
         case.record("not_allowed", "")
-    elif len(words) == 2 and words[0] in ("/pair", "/start"):
-        _pair(case, words[1])
+    elif len(parts) == 2 and parts[0] in ("/pair", "/start"):
+        _pair(case, parts[1])
     else:
-        is_delivered = count_refused(case.account.pk, case.incoming.sender_id, _REFUSED, _TELL_AGAIN)
-        case.record("not_paired", "" if is_delivered else _PRIVATE)
+        is_recent = count_refused(case.account.pk, case.incoming.sender_id, _REFUSED, _HINT_AGAIN)
+        case.record("not_paired", "" if is_recent else _PRIVATE)
 
 
 def _pair(case: _Case, code: str) -> None:
@@ -198,24 +200,24 @@ def _pair(case: _Case, code: str) -> None:
     if not pairing.may_try(account, sender_id):
         case.record("pairing_closed", "")
         return
-    with transaction.atomic():  # a code works once: what was not kept must not have used it
+    with transaction.atomic():  # a code works once: if the message is not stored, the code must stay unused
         if pairing.use_code(account, code, sender_id, case.incoming.sender_name):
-            case.record("paired", "You are paired. Write me anything; /help lists commands.")
+            case.record("paired", "You are paired. Send me a message, or /help for the list of commands.")
         else:
             case.record(pairing.FAILED, _WRONG_CODE)
 
 
-def _note(account: ChannelAccount, noted: ChatEvent, raw: bytes) -> None:
-    row = new_row(
-        account, noted.chat, noted.sender_id, noted.sender_name, noted.keys[0], {}, raw, sent_at=noted.sent_at
+def _store_chat_event(account: ChannelAccount, chat_event: ChatEvent, raw: bytes) -> None:
+    row = new_row(account, chat_event, chat_event.keys[0], raw, sent_at=chat_event.sent_at)
+    commands.record(
+        InboundRecord(row, chat_event.keys), chat_event.note, Destination(account, Target(chat_event.chat)), ""
     )
-    commands.record(InboundRecord(row, noted.keys), noted.note, Destination(account, Target(noted.chat)), "")
 
 
-def _stop(account: ChannelAccount, adapter: ChannelAdapter, asked: StopRequest) -> None:
-    """Stop the run whose preview it was, and no later one: the press may come late, and more than once."""
-    key = session_key(adapter, account, asked.chat, asked.chat.id)
+def _stop(account: ChannelAccount, adapter: ChannelAdapter, request: StopRequest) -> None:
+    """Stop the run of that preview and no later one: the request may arrive late, and more than once."""
+    key = session_key(adapter, account, request.chat, request.chat.id)
     session = Session.objects.filter(key=str(key)).first()
     for run in agents.list_open_runs(session.pk) if session else ():
-        if session and draft_id_of(run.id) == asked.draft_id:
+        if session and draft_id_of(run.id) == request.draft_id:
             cancel_session_runs(session, reason="Stopped.", run_id=run.id)

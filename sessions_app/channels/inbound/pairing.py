@@ -1,4 +1,4 @@
-"""Who may talk to an account that wants its senders paired: one-time codes made by an operator, used by the sender."""
+"""Pairing of senders with accounts: one-time codes that an operator creates and a sender uses."""
 
 import hashlib
 import secrets
@@ -21,7 +21,10 @@ _LENGTH = 8
 
 
 def make_code(account: ChannelAccount, user: User | None = None) -> str:
-    """A new code, shown once, good for one sender and fifteen minutes. user: who that sender is here."""
+    """Create a code for one sender, valid for fifteen minutes. It is not stored readably. Owns its transaction.
+
+    user: the local user that the sender is.
+    """
     code = "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
     with transaction.atomic():
         expires_at = timezone.now() + timedelta(minutes=MINUTES)
@@ -35,14 +38,14 @@ def is_paired(account: ChannelAccount, sender_id: str) -> bool:
 
 
 def may_try(account: ChannelAccount, sender_id: str) -> bool:
-    """Not after too many wrong codes of late."""
+    """Return whether the sender may use a code: not after too many wrong ones recently."""
     return count_refused(account.pk, sender_id, [FAILED], TRIES_WITHIN) < MOST_TRIES
 
 
 def use_code(account: ChannelAccount, code: str, sender_id: str, sender_name: str) -> bool:
-    """Pair the sender by a code. False when it is wrong, used or too old. A second sender with the same code: False.
+    """Pair the sender by a code. Owns its transaction. Returns False if the code is wrong, used or expired.
 
-    For one who is paired already, the code may tell who they are.
+    For a sender who is paired already, the code links the local user that it was created for.
     """
     digest, now = _digest(account, _normal(code)), timezone.now()
     rows = Pairing.objects.filter(account=account, sender_id="", code_digest=digest, expires_at__gt=now)
@@ -55,10 +58,10 @@ def use_code(account: ChannelAccount, code: str, sender_id: str, sender_name: st
                 audit.record("SenderPaired", details={"account": str(account), "sender_id": sender_id})
             return bool(used)
     except IntegrityError:  # paired already, by another code
-        return _tell_who(account, rows, sender_id)
+        return _link_user(account, rows, sender_id)
 
 
-def _tell_who(account: ChannelAccount, codes: QuerySet[Pairing], sender_id: str) -> bool:
+def _link_user(account: ChannelAccount, codes: QuerySet[Pairing], sender_id: str) -> bool:
     with transaction.atomic():
         user_id = codes.values_list("user_id", flat=True).first()
         if user_id is not None and codes.delete()[0]:
@@ -68,15 +71,8 @@ def _tell_who(account: ChannelAccount, codes: QuerySet[Pairing], sender_id: str)
     return True
 
 
-def unpair(pairing: Pairing) -> None:
-    """The sender may not talk to the account any more."""
-    with transaction.atomic():
-        pairing.delete()
-        audit.record("SenderUnpaired", details={"account": str(pairing.account), "sender_id": pairing.sender_id})
-
-
 def _normal(code: str) -> str:
-    """As people type and platforms change it: any case, spaces and invisible marks anywhere."""
+    """Return the code as created, from any case and with spaces or invisible characters anywhere."""
     return "".join(character for character in code.upper() if character in _ALPHABET)
 
 

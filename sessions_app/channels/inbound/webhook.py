@@ -1,8 +1,8 @@
-"""The one webhook of all channels: `POST /channels/<channel>/<account_id>/webhook`, and what else an adapter takes.
+"""The webhook of all channels: `POST /channels/<channel>/<account_id>/webhook`, and the adapter's other methods.
 
-The order is fixed: account (404), method and size (405, 413), proof of origin over the raw bytes (401), reading
-(415, 400, 422), taking in (503 when the database is away, 429 where the sender can wait), acknowledgement. What is
-proven but odd, unwanted or repeated is acknowledged: a refusal would only make the platform send it again.
+The order is fixed: account (404), method and size (405, 413), verification of the raw bytes (401), parsing
+(415, 400, 422), handling (503 if the database is unavailable, 429 for senders that can wait), acknowledgement. Verified
+requests that are malformed, unwanted or repeated are acknowledged: a refusal would only make the platform retry.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 access_log = logging.getLogger("komand.access")
 
 _STATUS: dict[type[AppError], int] = {NotReadable: 400, WrongMediaType: 415, WrongShape: 422}
-# An account is looked up this seldom: switching one off, or a new secret, works after as long.
+# Accounts are cached for this long; then a disabled account or a new secret takes effect.
 _KNOWN_SECONDS = 1.0
 _MOST_KNOWN = 1000
 _BODY_SECONDS = 30.0
@@ -50,7 +50,7 @@ _INBOUND_NOTED_SECONDS = 30.0
 
 
 class Refused(AppError):
-    """The request is not taken."""
+    """An error response. headers: further ones."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message, code=code)
@@ -63,7 +63,7 @@ def _unavailable() -> Refused:
 
 
 class Accounts:
-    """The accounts that requests name, known for a moment; and when each last brought something."""
+    """A short-lived cache of accounts, and of when the last inbound time of each was stored."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[float, ChannelAccount | None]] = {}
@@ -82,12 +82,12 @@ class Accounts:
         return account
 
     def forget(self) -> None:
-        """As in a new process."""
+        """Clear the cache."""
         self._known.clear()
         self._noted.clear()
 
     def note_inbound(self, account: ChannelAccount) -> None:
-        """For the operator's view. Seldom, so that it costs busy accounts nothing. Synchronous."""
+        """Store the time for the operator, at most every 30 seconds an account. Synchronous."""
         now = time.monotonic()
         if now - self._noted.get(account.pk, float("-inf")) >= _INBOUND_NOTED_SECONDS:
             self._noted[account.pk] = now
@@ -98,7 +98,7 @@ known_accounts = Accounts()
 
 
 class WebhookConsumer(AsyncHttpConsumer):
-    """One request of a platform. Holds no thread and no database connection while it is read."""
+    """One request of a platform. Holds no thread and no database connection while its body arrives."""
 
     methods = ("POST",)
 
@@ -132,20 +132,20 @@ class WebhookConsumer(AsyncHttpConsumer):
         try:
             account, adapter = await _find(names["channel"], names["account_id"])
         except (DatabaseError, InterfaceError) as error:
-            logger.error("an account could not be looked up: %s", error)
+            logger.error("cannot look up the channel account: %s", error)
             raise _unavailable() from error
         method, allowed = scope["method"], ", ".join(adapter.methods)
         if method not in adapter.methods:
-            raise Refused(405, "method_not_allowed", f"Only {allowed} is answered here.", {"Allow": allowed})
+            raise Refused(405, "method_not_allowed", f"Only {allowed} is allowed here.", {"Allow": allowed})
         try:
             async with asyncio.timeout(_BODY_SECONDS):
                 body = await _read_body(headers, receive, adapter.max_body_bytes)
         except TimeoutError as error:
-            raise Refused(408, "too_slow", "The body did not come in time.") from error
+            raise Refused(408, "too_slow", "The body did not arrive in time.") from error
         request = WebhookRequest(body, headers, method, scope.get("query_string", b"").decode("latin-1"))
         now = datetime.now(UTC)
-        if not _is_proven(adapter, request, now) and not (
-            await adapter.refresh(request) and _is_proven(adapter, request, now)
+        if not _is_verified(adapter, request, now) and not (
+            await adapter.refresh(request) and _is_verified(adapter, request, now)
         ):
             raise Refused(401, VerificationFailed.code, VerificationFailed().message)
         channel_events: Sequence[ChannelEvent] = ()
@@ -156,27 +156,27 @@ class WebhookConsumer(AsyncHttpConsumer):
         except Exception as error:
             await _give_up(account, adapter, error, "read")
         else:
-            await _take(account, adapter, channel_events, request.body)
+            await _handle_in_database(account, adapter, channel_events, request.body)
         return adapter.acknowledge(request, channel_events)
 
 
-def _is_proven(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) -> bool:
-    """A proof by which the adapter breaks is none."""
+def _is_verified(adapter: ChannelAdapter, request: WebhookRequest, now: datetime) -> bool:
+    """Return whether the adapter verifies the request. An exception counts as a failed verification."""
     try:
         adapter.verify(request, now)
     except AppError:
         return False
     except Exception:
-        logger.exception("%s: a proof of origin could not be read", adapter.name)
+        logger.exception("%s: the verification of a request failed", adapter.name)
         return False
     return True
 
 
-async def _take(
+async def _handle_in_database(
     account: ChannelAccount, adapter: ChannelAdapter, channel_events: Sequence[ChannelEvent], raw: bytes
 ) -> None:
     try:
-        await in_db(_take_in, account, adapter, channel_events, raw)
+        await in_db(_handle, account, adapter, channel_events, raw)
     except RateLimited as error:
         seconds = str(error.retry_after_seconds)
         raise Refused(429, error.code, error.message, {"Retry-After": seconds}) from error
@@ -184,29 +184,31 @@ async def _take(
         raise Refused(503, error.code, error.message, {"Retry-After": _SOON_SECONDS}) from error
     except Exception as error:
         if isinstance(error, DatabaseError | InterfaceError) and not isinstance(error, DataError):
-            logger.exception("%s: a message could not be taken in", account)
+            logger.exception("%s: a message could not be stored", account)
             raise _unavailable() from error
-        await _give_up(account, adapter, error, "taken in")
+        await _give_up(account, adapter, error, "stored")
 
 
 async def _give_up(account: ChannelAccount, adapter: ChannelAdapter, error: Exception, what: str) -> None:
-    """What fails each time is acknowledged, unless its sender can do something about it: a platform that sends it again
-    and again holds back all that comes after it. Raises Refused (500) where the sender can. what: could not be done."""
+    """Report a request that fails each time: a platform that retries it would hold back everything after it.
+
+    what: "read" or "stored". Raises Refused (500) for senders that can react to it; otherwise it is acknowledged.
+    """
     logger.error("%s: a message could not be %s", account, what, exc_info=error)
     await in_db(accounts.note_error, account, f"A message could not be {what} ({type(error).__name__}).")
     if adapter.capabilities(Chat("")).pushes_back:
         raise Refused(500, "internal_error", f"This message could not be {what}.") from error
 
 
-def _take_in(account: ChannelAccount, adapter: ChannelAdapter, channel_events: Any, raw: bytes) -> None:
-    dispatch.take_in(account, adapter, channel_events, raw)
+def _handle(account: ChannelAccount, adapter: ChannelAdapter, channel_events: Any, raw: bytes) -> None:
+    dispatch.handle_events(account, adapter, channel_events, raw)
     known_accounts.note_inbound(account)
 
 
 async def _find(channel: str, account_id: str) -> tuple[ChannelAccount, ChannelAdapter]:
     account = await known_accounts.find(channel, account_id)
     if account is None:
-        raise Refused(404, "not_found", "There is nothing here.")
+        raise Refused(404, "not_found", "There is no such channel account.")
     try:
         return account, accounts.pure.get(account)
     except AppError as error:
@@ -225,7 +227,7 @@ async def _read_body(
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(400, "disconnected", "The body did not come whole.")
+            raise Refused(400, "disconnected", "The body was cut off.")
         body += message.get("body", b"")
         if len(body) > most:
             raise too_large

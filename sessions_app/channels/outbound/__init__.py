@@ -1,1 +1,1 @@
-"""What goes out through channels: the rows of the outbox, who sends them, and previews of answers under way."""
+"""The outbound side of channels: the outbox, its sender, and previews of unfinished answers."""

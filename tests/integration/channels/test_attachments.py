@@ -95,7 +95,9 @@ def test_an_image_is_told_as_a_note(rig: EngineRig, platform: FakeTelegram) -> N
         (Fault("status", 302, only="/file/"), "status 302"),
     ],
 )
-def test_a_file_that_cannot_be_had_is_told(rig: EngineRig, platform: FakeTelegram, fault: Fault, told: str) -> None:
+def test_a_file_that_cannot_be_fetched_is_reported(
+    rig: EngineRig, platform: FakeTelegram, fault: Fault, told: str
+) -> None:
     script = rig.agent(Reply(("pity",)))
     platform.files["notes"] = b"text"
     platform.faults.append(fault)
@@ -130,13 +132,13 @@ def test_a_file_that_is_announced_or_turns_out_too_large_is_not_taken(
     assert not list(storage.folder().rglob("*.part"))
 
 
-def test_a_full_disk_is_told(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch) -> None:
     script = rig.agent(Reply(("ok",)))
     monkeypatch.setattr(storage, "_LEAST_FREE_BYTES", 2**60)
     platform.files["notes"] = b"text"
     add_telegram(platform)
     telegram(document(1, "notes"))
-    assert settle(rig) == ["sent"] and "no room" in script.requests[0].messages[-1].content
+    assert settle(rig) == ["sent"] and "the disk is full" in script.requests[0].messages[-1].content
 
 
 def test_what_is_said_after_a_file_waits_for_it(rig: EngineRig, platform: FakeTelegram) -> None:

@@ -40,7 +40,7 @@ def body(text: str = "hello", **data: object) -> bytes:
     return json.dumps({"type": "message.received", "data": {"senderId": "u-1", "text": text, **data}}).encode()
 
 
-def test_only_what_is_proven_is_read(idle: EngineRig, receiver: WebhookReceiver) -> None:
+def test_only_verified_requests_are_parsed(idle: EngineRig, receiver: WebhookReceiver) -> None:
     add_webhook(receiver)
     good = signed_headers("m1", body())
     refused = {
@@ -135,7 +135,7 @@ def test_what_fails_each_time_does_not_hold_back_the_chat(
     monkeypatch.setattr("sessions_app.channels.inbound.dispatch.receive", fail)
     assert telegram(private_update(1, "hi")) == 200, "Telegram would send nothing else before it"
     assert webhook("hi", "m1")[0] == 500, "a program reads the answer"
-    assert "could not be taken in" in ChannelAccount.objects.get(channel="telegram").last_error
+    assert "could not be stored" in ChannelAccount.objects.get(channel="telegram").last_error
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(
@@ -309,7 +309,7 @@ def test_a_sender_pairs_by_a_code_that_works_once(idle: EngineRig, platform: Fak
     account = add_telegram(platform, access="paired")
     telegram(private_update(1, "hi"))
     telegram(private_update(2, "hello?"))
-    assert Delivery.objects.count() == 1, "told once an hour"
+    assert Delivery.objects.count() == 1, "sent once an hour"
     code = pairing.make_code(account)
     telegram(private_update(3, f"/pair {code[:4].lower()}\u200b{code[4:]}"))
     telegram(private_update(4, "now?"))
@@ -340,10 +340,10 @@ def test_new_begins_another_session_and_keeps_the_old_one(idle: EngineRig, platf
     assert Turn.objects.filter(session=old).count() == Turn.objects.filter(session=new).count() == 1
 
 
-def test_words_behind_new_are_asked_for_again(idle: EngineRig, platform: FakeTelegram) -> None:
+def test_text_after_new_is_asked_for_again(idle: EngineRig, platform: FakeTelegram) -> None:
     add_telegram(platform)
     telegram(private_update(1, "/new what is the weather?"))
-    assert "once more" in Delivery.objects.get().text and not Run.objects.exists()
+    assert "send it again" in Delivery.objects.get().text and not Run.objects.exists()
 
 
 def test_stop_stops_and_a_late_copy_of_it_does_not(idle: EngineRig, platform: FakeTelegram) -> None:

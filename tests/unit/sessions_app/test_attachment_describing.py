@@ -8,7 +8,7 @@ from sessions_app.channels.attachments.model_text import (
     Described,
     clean_filename,
     describe,
-    named,
+    file_list,
     read,
 )
 
@@ -81,5 +81,5 @@ def test_all_files_together_have_a_limit():
     assert describe([file] * 9).count("x" * 100) * 100 <= 60_000
 
 
-def test_files_without_words_are_named():
-    assert named([("file", "a.txt"), ("image", "")]) == "📎 a.txt, image" and named([]) == ""
+def test_files_without_a_text_are_listed():
+    assert file_list([("file", "a.txt"), ("image", "")]) == "📎 a.txt, image" and file_list([]) == ""
