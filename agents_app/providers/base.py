@@ -1,4 +1,4 @@
-"""What a model provider is and how it fails. Every provider passes tests/contract/test_providers.py."""
+"""The base class and the error of model providers. tests/contract/test_providers.py tests every provider."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
@@ -19,15 +19,15 @@ RETRYABLE_BY_CODE = {
 
 
 class ProviderError(AppError):
-    """The model did not answer."""
+    """A failed model call."""
 
     def __init__(
         self, message: str, *, code: str, retryable: bool | None = None, retry_after_seconds: float | None = None
     ) -> None:
-        """message: for the person who waits, what happened and what to do; code: one of RETRYABLE_BY_CODE.
+        """message: for users, what happened and what to do; code: a key of RETRYABLE_BY_CODE.
 
-        retryable: whether the same request may succeed later (default: as usual for the code).
-        retry_after_seconds: how long the server asked to wait, when it said so.
+        retryable: whether the same request may succeed later (default: by the code).
+        retry_after_seconds: the wait that the server demands, if any.
         """
         super().__init__(message, code=code)
         self.retryable = RETRYABLE_BY_CODE[code] if retryable is None else retryable
@@ -35,25 +35,24 @@ class ProviderError(AppError):
 
 
 class Provider(ABC):
-    """One endpoint that serves models: many calls at once, on one event loop. Retrying is the engine's."""
+    """An endpoint that serves models. It handles many calls at once on one event loop, and does not retry."""
 
     kind: ClassVar[str]
 
     def __init__(self, *, base_url: str = "", api_key: str = "", default_model: str = "") -> None:
-        """Opens nothing yet. base_url, default_model: empty for the kind's own; api_key: empty for none."""
+        """Must not connect yet. base_url, default_model: empty for the kind's default; api_key: empty for none."""
         self.base_url = base_url
         self.api_key = api_key
         self.default_model = default_model
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-        """Call the model: yields text and reasoning as they come and, last, one ModelResponse with all of it.
+        """Call the model and yield pieces of text and reasoning, and finally one ModelResponse with all of it.
 
-        The deltas joined are the response's text and reasoning. Tool calls come only in the response, whole:
-        their ids are unique in it, their arguments are the model's raw text. Raises ProviderError, also in
-        mid-stream. Cancelling the iterating task, or `aclose()` on the generator, ends the call at the other
-        side too.
+        The joined pieces equal the text and reasoning of the response. Only the response contains tool calls, with
+        unique ids and the model's raw text as arguments. Raises ProviderError, also in the middle of the stream.
+        Cancelling the iterating task, or `aclose()` on the generator, also ends the call at the server.
         """
 
-    async def aclose(self) -> None:  # noqa: B027 - most kinds hold nothing open
-        """Close idle connections. Calls that still stream break off."""
+    async def aclose(self) -> None:  # noqa: B027 - optional
+        """Close all connections. Calls that still stream fail."""

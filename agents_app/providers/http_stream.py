@@ -1,4 +1,4 @@
-"""Reads the body of one model answer under the call's time limits, as batches of JSON payloads."""
+"""Reads the body of a model response within the call's time limits, as batches of JSON payloads."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,15 +10,14 @@ from agents_app.providers.chat_completions import errors
 from agents_app.providers.chat_completions.sse import MAX_PAYLOAD_BYTES, PayloadTooLargeError, SseParser
 from agents_app.types import ModelRequest
 
-# How a body fails that the server does not send whole.
+# Errors of an incomplete body.
 BROKEN_BODY = (httpx2.TransportError, httpx2.DecodingError)
-BROKE_OFF = "broke the connection in the middle of its answer"
-# After the last event only the end of the body is missing: waiting for it lets the connection be used again.
-_END_SECONDS = 0.2
+BROKE_OFF = "closed the connection in the middle of its response"
+_END_SECONDS = 0.2  # to wait for the end of the body after the last event, so that the connection can be reused
 
 
 class Clock:
-    """The limits of one call: on silence, and on the whole."""
+    """The time limits of a call: between two pieces, and in total."""
 
     def __init__(self, request: ModelRequest, endpoint: errors.Endpoint) -> None:
         self._loop = asyncio.get_running_loop()
@@ -28,21 +27,21 @@ class Clock:
         self._endpoint = endpoint
 
     def wait(self) -> asyncio.Timeout:
-        """Put it around one wait for the server; never around a `yield`, whose time is not the server's."""
+        """Return the time-out for a single wait for the server. Must not enclose a `yield`."""
         return asyncio.timeout_at(min(self._loop.time() + self._idle_seconds, self._ends_at))
 
     def fault(self) -> ProviderError:
-        """Which limit a wait that timed out ran into."""
+        """Return the error of the limit that a wait exceeded."""
         if self._loop.time() >= self._ends_at:
             return errors.too_slow(self._endpoint, self._total_seconds)
         return errors.silent(self._endpoint, self._idle_seconds)
 
 
 class AnswerReader:
-    """Takes a stream of events, or one whole JSON answer from a server that does not stream."""
+    """The body of a response: a stream of events, or a single JSON object from a server that does not stream."""
 
     def __init__(self, body: AsyncIterator[bytes], *, is_stream: bool, endpoint: errors.Endpoint, clock: Clock) -> None:
-        """is_stream: the server says so; otherwise the first bytes decide."""
+        """is_stream: by the content type; otherwise the first bytes decide."""
         self._body = body
         self._endpoint = endpoint
         self._clock = clock
@@ -52,7 +51,7 @@ class AnswerReader:
         self._is_over = False
 
     async def next_payloads(self) -> list[bytes] | None:
-        """What has arrived meanwhile (perhaps nothing whole yet); None at the end. Raises ProviderError."""
+        """Return the payloads that have arrived, perhaps none; None at the end. Raises ProviderError."""
         if self._is_over:
             return None
         received = await self._receive()
@@ -67,7 +66,7 @@ class AnswerReader:
             raise errors.too_large(self._endpoint) from error
 
     async def finish(self) -> None:
-        """Wait a moment for the end of the body."""
+        """Wait briefly for the end of the body."""
         try:
             async with asyncio.timeout(_END_SECONDS):
                 while await anext(self._body, None) is not None:

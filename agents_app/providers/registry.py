@@ -1,6 +1,6 @@
 """The kinds of model providers by dotted path, and the open providers of this process.
 
-A provider's module (and its SDK) is imported on first use: processes that call no model never load it.
+The module of a provider, with its SDK, is imported on first use: processes that call no model never load it.
 """
 
 import threading
@@ -31,26 +31,26 @@ _lock = threading.Lock()
 
 
 def register(kind: str, path: str) -> None:
-    """Make a kind known. path: dotted path of its Provider class, not imported here."""
+    """Register a kind. path: dotted path of its Provider class, which is not imported here."""
     _kinds.register(_Kind(kind, path))
 
 
 def kinds() -> tuple[str, ...]:
-    """The names of all kinds."""
+    """Return the names of all kinds."""
     return _kinds.names()
 
 
 def load(kind: str) -> type[Provider]:
-    """The class of a kind; the first call imports it (an SDK: a second). Raises NotFound naming the kinds."""
+    """Return the class of a kind. The first call imports it, which takes a second. Raises NotFound."""
     provider_class: type[Provider] = import_string(_kinds.get(kind).path)
     return provider_class
 
 
 def open_provider(row: ModelProvider) -> Provider:
-    """The provider of a row, shared by all calls of this process until the row is saved again.
+    """Return the provider of a row, shared by all calls of this process until the row is saved again.
 
-    Call it off the event loop (`in_db`): the first use of a kind imports its SDK, and a key may be a credential in the
-    database. Raises ProviderError when the row cannot be used: switched off, unknown kind, unreadable key.
+    Must be called with `in_db`: the first use of a kind imports its SDK, and a key may be a credential in the database.
+    Raises ProviderError if the row cannot be used: disabled, unknown kind, unreadable key.
     """
     with _lock:
         opened = _open.get(row.pk)
@@ -58,20 +58,20 @@ def open_provider(row: ModelProvider) -> Provider:
             return opened[1]
         provider = _build(row)
         if opened:
-            # It may still be streaming; its idle connections end by themselves, the rest is closed at the end.
+            # It may still be streaming: it is closed with the process, its idle connections earlier.
             _replaced.append(opened[1])
         _open[row.pk] = (row.updated_at, provider)
         return provider
 
 
 def find_open(row: ModelProvider) -> Provider | None:
-    """The provider of a row if it is open already: a look at memory, fit for the event loop."""
+    """Return the provider of a row if it is open. Does not block."""
     opened = _open.get(row.pk)
     return opened[1] if opened and opened[0] == row.updated_at else None
 
 
 async def aclose_all() -> None:
-    """Close every open provider; on the loop that used them, when nothing streams any more."""
+    """Close all open providers, on the event loop that used them, after the last call."""
     with _lock:
         providers = [*_replaced, *(provider for _, provider in _open.values())]
         _replaced.clear()
@@ -83,7 +83,7 @@ async def aclose_all() -> None:
 def _build(row: ModelProvider) -> Provider:
     if not row.is_enabled:
         raise ProviderError(
-            f"The model provider {row.name!r} is switched off. Choose another one.", code="model_bad_request"
+            f"The model provider {row.name!r} is disabled. Choose another one.", code="model_bad_request"
         )
     try:
         provider_class = load(row.kind)
@@ -113,7 +113,7 @@ def _key_of(row: ModelProvider) -> str:
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:
-    """Have every provider whose key is this credential opened anew, in whatever process, at its next use."""
+    """Make every process reopen the providers that use this credential as their key, at their next use."""
     if owner_id is None:
         for row in ModelProvider.objects.exclude(api_key_sealed=""):
             if name in _references(row):

@@ -182,7 +182,7 @@ def _calls(directives: Directives, body: dict[str, Any], *, has_directives: bool
     if has_directives or not body.get("tools"):
         return directives.calls()
     offered = {tool["function"]["name"] for tool in body["tools"]}
-    wanted = intents.wishes_in(_last_user_text(body))
+    wanted = intents.find_intents(_last_user_text(body))
     return [(wish.tool, json.dumps(wish.arguments)) for wish in wanted if wish.tool in offered]
 
 

@@ -1,1 +1,1 @@
-"""The Chat Completions protocol as pure functions and small state machines: no network, SDK or settings."""
+"""The Chat Completions protocol as pure functions and state machines, without network, SDK or settings."""

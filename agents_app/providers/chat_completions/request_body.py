@@ -1,4 +1,4 @@
-"""Our model request as the JSON body of a chat completion."""
+"""The JSON body of a chat completion."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tools_app.types import ToolCall, ToolSpec
 
 
 def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -> dict[str, Any]:
-    """asks_for_usage: with `stream_options`, which some servers refuse."""
+    """Return the body of a request. asks_for_usage: send `stream_options`, which some servers reject."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [_message(message) for message in request.messages],
@@ -58,5 +58,5 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _sendable(text: str) -> str:
-    """Lone surrogates cannot be sent as UTF-8."""
+    """Return the text without lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,10 +1,10 @@
-"""Builds one ModelResponse out of the chunks of a stream (or out of one whole answer)."""
+"""Builds a ModelResponse from the chunks of a stream, or from one whole response."""
 
 import json
 from typing import Any
 
 from agents_app.providers.chat_completions import errors
-from agents_app.providers.chat_completions.text_repair import StreamMender, mend
+from agents_app.providers.chat_completions.text_repair import StreamRepair, repair
 from agents_app.providers.chat_completions.tool_calls import CallAssembly
 from agents_app.types import ModelResponse, ReasoningDelta, TextDelta, Usage
 
@@ -15,14 +15,14 @@ _DONE = b"[DONE]"
 
 
 class Assembly:
-    """Feed it payloads; it answers with deltas, and at the end with the whole response."""
+    """The response under construction: `add` payloads and receive deltas, then `finish`."""
 
     def __init__(self, endpoint: errors.Endpoint) -> None:
         self._endpoint = endpoint
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._text_mender = StreamMender()
-        self._reasoning_mender = StreamMender()
+        self._text_repair = StreamRepair()
+        self._reasoning_repair = StreamRepair()
         self._calls = CallAssembly()
         self._characters = 0
         self._finish_reason = ""
@@ -30,14 +30,14 @@ class Assembly:
         self.is_done = False
 
     def add(self, payload: bytes) -> list[TextDelta | ReasoningDelta]:
-        """Take one payload. Raises ProviderError: an error object, broken JSON, more than an answer may hold."""
+        """Add a payload and return its deltas. Raises ProviderError for error objects, invalid JSON and oversize."""
         if payload.strip() == _DONE:
             self.is_done = True
             return []
         try:
             chunk = json.loads(payload)
         except (ValueError, RecursionError) as error:
-            raise errors.stream_cut(self._endpoint, "sent broken data in the middle of its answer") from error
+            raise errors.stream_cut(self._endpoint, "sent invalid data in the middle of its response") from error
         if not isinstance(chunk, dict):
             return []
         if chunk.get("error"):
@@ -49,10 +49,10 @@ class Assembly:
         return [delta for choice in _first_choice(chunk) for delta in self._add_choice(choice)]
 
     def finish(self) -> tuple[list[TextDelta | ReasoningDelta], ModelResponse]:
-        """The last deltas (seldom any) and the response. Raises ProviderError when the stream was cut off."""
+        """Return the last deltas, if any, and the response. Raises ProviderError if the stream was cut off."""
         if not self._finish_reason and not self.is_done:
-            raise errors.stream_cut(self._endpoint, "stopped in the middle of its answer")
-        deltas = self._deltas(self._text_mender.finish(), self._reasoning_mender.finish())
+            raise errors.stream_cut(self._endpoint, "stopped in the middle of its response")
+        deltas = self._deltas(self._text_repair.finish(), self._reasoning_repair.finish())
         calls = self._calls.finish(is_cut=self._finish_reason in _CUT_REASONS)
         response = ModelResponse(
             text="".join(self._text),
@@ -64,7 +64,7 @@ class Assembly:
         return deltas, response
 
     def _reason(self, *, has_calls: bool) -> str:
-        """Servers disagree on the word for a response with tool calls; ours follows from what there is."""
+        """Return the finish reason. Servers disagree on the one for tool calls: it is derived from the calls."""
         if self._finish_reason in _CUT_REASONS:
             return self._finish_reason
         if has_calls:
@@ -74,7 +74,7 @@ class Assembly:
     def _add_choice(self, choice: dict[str, Any]) -> list[TextDelta | ReasoningDelta]:
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
-            self._finish_reason = mend(reason)
+            self._finish_reason = repair(reason)
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             return []
@@ -87,7 +87,7 @@ class Assembly:
         if self._characters > MAX_CHARACTERS or self._calls.count > MAX_CALLS:
             raise errors.too_large(self._endpoint)
         return self._deltas(
-            self._text_mender.feed(text) if text else "", self._reasoning_mender.feed(reasoning) if reasoning else ""
+            self._text_repair.feed(text) if text else "", self._reasoning_repair.feed(reasoning) if reasoning else ""
         )
 
     def _deltas(self, text: str, reasoning: str) -> list[TextDelta | ReasoningDelta]:
@@ -102,7 +102,7 @@ class Assembly:
 
 
 def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:
-    """The one choice we ask for; none in chunks that only carry the usage."""
+    """Return the first choice in a list, which is empty for chunks that only contain the usage."""
     choices = chunk.get("choices")
     if not isinstance(choices, list):
         return []
@@ -110,7 +110,7 @@ def _first_choice(chunk: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    """Text, or the text parts of a list of content parts."""
+    """Return a text, or the joined text parts of a list of content parts."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

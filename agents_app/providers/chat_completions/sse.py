@@ -1,17 +1,17 @@
-"""Cuts a byte stream into the `data` payloads of server-sent events; names, ids and comments are dropped."""
+"""Splits a byte stream into the `data` payloads of server-sent events. Names, ids and comments are ignored."""
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
 
 class PayloadTooLargeError(ValueError):
-    """One event is larger than MAX_PAYLOAD_BYTES."""
+    """An event is larger than MAX_PAYLOAD_BYTES."""
 
 
 class SseParser:
-    """Feed it what the network gives; it answers with the payloads that became complete.
+    """An incremental parser: `feed` bytes and receive the payloads that are complete.
 
-    Takes LF and CRLF, bytes cut anywhere, and servers that leave out the blank line between events: a JSON
-    object that follows a whole one begins a new event.
+    Accepts LF and CRLF, and servers that omit the blank line between events: a JSON object that follows a complete one
+    starts a new event.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class SseParser:
         self._data_bytes = 0
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The payloads that end in what was received, in order. Raises PayloadTooLargeError."""
+        """Return the payloads that these bytes complete, in order. Raises PayloadTooLargeError."""
         payloads: list[bytes] = []
         if b"\n" in received:
             lines = b"".join([*self._rest, received]).split(b"\n")
@@ -36,7 +36,7 @@ class SseParser:
         return payloads
 
     def finish(self) -> list[bytes]:
-        """The payload of a last event whose closing blank line never came."""
+        """Return the payload of a last event without its blank line, if any."""
         return self.feed(b"\n\n")
 
     def _take(self, line: bytes, payloads: list[bytes]) -> None:

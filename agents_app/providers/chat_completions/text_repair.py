@@ -1,17 +1,17 @@
-"""Makes streamed text storable: joins characters that a server split, replaces what no database takes."""
+"""Makes streamed text storable: joins split surrogate pairs and replaces characters that databases reject."""
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def mend(text: str) -> str:
-    """The text with surrogate pairs joined, and lone surrogates and NUL replaced."""
+def repair(text: str) -> str:
+    """Return the text with surrogate pairs joined, and lone surrogates and NUL replaced."""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", _REPLACEMENT)
 
 
-class StreamMender:
-    """`mend` for text that comes in pieces: half a character at the end of a piece waits for the next one."""
+class StreamRepair:
+    """`repair` for streamed text: half a surrogate pair at the end of a piece is held back for the next piece."""
 
     def __init__(self) -> None:
         self._half = ""
@@ -23,9 +23,9 @@ class StreamMender:
         self._half = ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._half = text[:-1], text[-1]
-        return mend(text)
+        return repair(text)
 
     def finish(self) -> str:
-        """What stands for a half whose other half never came."""
+        """Return the replacement of a half that is still held back."""
         half, self._half = self._half, ""
         return _REPLACEMENT if half else ""

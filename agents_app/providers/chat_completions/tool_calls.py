@@ -1,11 +1,11 @@
-"""Assembles tool calls out of streamed fragments as servers send them: ids or indexes missing, repeated, reused."""
+"""Assembles tool calls from streamed fragments, whose ids and indexes may be missing, repeated or reused."""
 
 import json
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents_app.providers.chat_completions.text_repair import mend
+from agents_app.providers.chat_completions.text_repair import repair
 from tools_app.types import ToolCall
 
 MAX_ID_CHARACTERS = 128
@@ -22,13 +22,13 @@ class _Draft:
 
 
 class CallAssembly:
-    """Feed it each entry of `delta.tool_calls`, in order."""
+    """The tool calls under construction: `add` each entry of `delta.tool_calls` in order, then `finish`."""
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
 
     def add(self, fragment: Any) -> int:
-        """Take one fragment; anything that is not one is ignored. Returns how many characters it brought."""
+        """Add a fragment, or ignore it if it is invalid. Return its number of characters."""
         if not isinstance(fragment, dict):
             return 0
         function = fragment.get("function")
@@ -51,10 +51,10 @@ class CallAssembly:
         return len(self._drafts)
 
     def finish(self, *, is_cut: bool) -> tuple[ToolCall, ...]:
-        """The calls, ids made unique. is_cut: the model ran into a limit, so that the last call may be half.
+        """Return the calls with unique ids. is_cut: the model reached a limit, so the last call may be incomplete.
 
-        A half call keeps its broken arguments; one that was cut before its arguments began gets CUT_OFF, so
-        that no half call ever looks like a whole one without arguments.
+        An incomplete call keeps its invalid arguments, or gets CUT_OFF if it has none, so that it never looks like a
+        complete call without arguments.
         """
         calls = []
         seen: set[str] = set()
@@ -62,15 +62,15 @@ class CallAssembly:
             arguments = "".join(draft.arguments)
             if is_cut and not arguments and position == len(self._drafts) - 1:
                 arguments = CUT_OFF
-            call_id = mend(draft.id)
+            call_id = repair(draft.id)
             if not call_id or call_id in seen or len(call_id) > MAX_ID_CHARACTERS:
                 call_id = f"call_{secrets.token_hex(12)}"
             seen.add(call_id)
-            calls.append(ToolCall(call_id, mend(draft.name)[:MAX_NAME_CHARACTERS], mend(arguments)))
+            calls.append(ToolCall(call_id, repair(draft.name)[:MAX_NAME_CHARACTERS], repair(arguments)))
         return tuple(calls)
 
     def _find(self, index: int | None, call_id: str, name: str) -> _Draft | None:
-        """The draft that a fragment continues, or None when it begins a new call."""
+        """Return the draft that a fragment continues, or None if it starts a new call."""
         draft = self._last_with(index, call_id)
         if draft is None or not name:
             return draft
@@ -93,7 +93,7 @@ def _text(value: Any) -> str:
 
 
 def _arguments(value: Any) -> str:
-    """The raw text; some servers send the object itself."""
+    """Return the raw text. Some servers send the object itself."""
     return json.dumps(value) if isinstance(value, dict) else _text(value)
 
 

@@ -1,7 +1,6 @@
-"""Models behind any server that speaks Chat Completions: OpenAI, vLLM, Ollama, llama.cpp, gateways, …
+"""The provider for servers with the Chat Completions API: OpenAI, vLLM, Ollama, llama.cpp, gateways, …
 
-The SDK builds and sends the request; the stream is read here, at a fraction of the cost of its objects.
-Nothing is retried here: that is the engine's decision.
+The SDK sends the request. The stream is parsed here, at a fraction of the cost of the SDK's objects.
 """
 
 import asyncio
@@ -25,13 +24,13 @@ from agents_app.types import ModelChunk, ModelRequest
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 CONNECT_SECONDS = 10.0
-# How many streams run at once is the engine's business; idle connections save the next call a handshake.
+# The engine limits the number of streams. Idle connections save the next call a handshake.
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=200, keepalive_expiry=30.0)
 _Response = AsyncAPIResponse[Any]
 
 
 class OpenAIProvider(Provider):
-    """Streams chat completions. A model named by the request wins over the provider's default."""
+    """Streams chat completions. The request's model takes precedence over the provider's default."""
 
     kind = "openai"
 
@@ -41,7 +40,7 @@ class OpenAIProvider(Provider):
         )
         self._client: AsyncOpenAI | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        # By model, as a gateway may have several servers behind it: whether it takes `stream_options`.
+        # Support of `stream_options`, by model, because a gateway may forward to different servers.
         self._takes_usage_option: dict[str, bool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
@@ -71,7 +70,7 @@ class OpenAIProvider(Provider):
     async def _open(
         self, request: ModelRequest, endpoint: errors.Endpoint, clock: Clock, opened: AsyncExitStack
     ) -> _Response:
-        """Send the request; the response's headers have come, its body follows."""
+        """Send the request and return when the headers of the response have arrived."""
         try:
             async with clock.wait():
                 return await self._send_first(request, endpoint, opened)
@@ -82,11 +81,11 @@ class OpenAIProvider(Provider):
             raise errors.of_status(endpoint, error.status_code, error.body, wait=wait) from error
         except openai.APIConnectionError as error:
             raise errors.unreachable(endpoint, error) from error
-        except http_stream.BROKEN_BODY as error:  # of an error that the server was telling; the SDK lets it through
+        except http_stream.BROKEN_BODY as error:  # of an error response; the SDK does not catch it
             raise errors.stream_cut(endpoint, http_stream.BROKE_OFF) from error
 
     async def _send_first(self, request: ModelRequest, endpoint: errors.Endpoint, opened: AsyncExitStack) -> _Response:
-        """Ask for the usage too; a server that refuses the option is asked without it, now and ever after."""
+        """Request the usage, too. If the server rejects that option, repeat without it and remember that."""
         takes_option = self._takes_usage_option.get(endpoint.model)
         if takes_option is False:
             return await self._send(request, endpoint, opened, asks_for_usage=False)
@@ -105,9 +104,9 @@ class OpenAIProvider(Provider):
     ) -> _Response:
         body = encode_request(request, model=endpoint.model, asks_for_usage=asks_for_usage)
         completions = self._client_of_this_loop(endpoint).chat.completions
-        # The SDK insists on a key; without one of ours no Authorization header is sent at all.
+        # The SDK requires a key. Without one, the Authorization header is omitted.
         headers = {} if endpoint.api_key else {"Authorization": openai.Omit()}
-        # Named arguments the SDK would walk through once more, which for long histories takes long.
+        # In `extra_body`, because the SDK traverses named arguments, which is slow for long histories.
         call = completions.with_streaming_response.create(
             model=endpoint.model, messages=(), extra_body=body, extra_headers=headers
         )
@@ -122,7 +121,7 @@ class OpenAIProvider(Provider):
         return endpoint
 
     def _client_of_this_loop(self, endpoint: errors.Endpoint) -> AsyncOpenAI:
-        """A client's connections belong to the event loop that opened them."""
+        """Return the client of the running event loop: connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
             self._client, self._loop = _new_client(endpoint), loop

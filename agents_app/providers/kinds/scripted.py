@@ -1,4 +1,4 @@
-"""A provider that answers from a script, for tests and for trying out an engine without a model."""
+"""A provider that plays a script, for tests and for running the engine without a model."""
 
 import asyncio
 import json
@@ -11,15 +11,16 @@ from agents_app.providers.base import Provider, ProviderError
 from agents_app.types import ModelChunk, ModelRequest, ModelResponse, ReasoningDelta, TextDelta, Usage
 from tools_app.types import ToolCall
 
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One scripted response: its pieces with `delay_seconds` before each, then an error, a hang or the response.
+    """A scripted response: pieces with `delay_seconds` before each, then an error, a hang or the response.
 
-    error: code of a ProviderError to raise after the pieces; hangs: stay silent after the pieces until cancelled;
-    held_by: keep the last piece back until this is set, by any thread.
+    error: code of the ProviderError to raise after the pieces
+    hangs: wait for cancellation after the pieces
+    held_by: hold the last piece back until this is set, by any thread
     """
 
     pieces: tuple[str, ...] = ()
@@ -37,7 +38,7 @@ class Reply:
 
 @dataclass
 class Script:
-    """Replies in order; the last one repeats. Remembers what it was asked and how many calls were cancelled."""
+    """Replies in order; the last one repeats. Records the requests and the number of cancelled calls."""
 
     replies: tuple[Reply, ...]
     requests: list[ModelRequest] = field(default_factory=list)
@@ -50,14 +51,14 @@ class Script:
 
 
 class ScriptedProvider(Provider):
-    """The model's name chooses the script: one that was given to `play`, or JSON as `script_of` reads it."""
+    """The provider. The name of the model selects a script of `play`, or is one itself, as JSON for `script_of`."""
 
     kind = "scripted"
     scripts: ClassVar[dict[str, Script]] = {}
 
     @classmethod
     def play(cls, name: str, *replies: Reply) -> Script:
-        """Make a script that every scripted provider of this process finds by its name."""
+        """Register a script for this process and return it."""
         script = cls.scripts[name] = Script(replies)
         return script
 
@@ -70,7 +71,7 @@ class ScriptedProvider(Provider):
             for place, piece in enumerate(reply.pieces, start=1):
                 await asyncio.sleep(reply.delay_seconds)
                 while place == len(reply.pieces) and reply.held_by and not reply.held_by.is_set():
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(_POLL_SECONDS)
                 yield TextDelta(piece)
             if reply.hangs:
                 await asyncio.get_running_loop().create_future()
@@ -79,7 +80,7 @@ class ScriptedProvider(Provider):
             raise
         if reply.error:
             raise ProviderError(
-                "The script says that the model fails here.",
+                "The scripted model failed.",
                 code=reply.error,
                 retryable=reply.retryable,
                 retry_after_seconds=reply.retry_after_seconds,
@@ -94,8 +95,10 @@ class ScriptedProvider(Provider):
 
 
 def script_of(text: str) -> tuple[Reply, ...]:
-    """Replies from JSON: a list of objects with the fields of Reply, where `text` stands for one piece and a tool call
-    is `[name, {arguments}]`. Raises ProviderError when it is not that."""
+    """Return the replies of a JSON list of objects with the fields of Reply. Raises ProviderError if it is invalid.
+
+    `text` is one piece; a tool call is `[name, {arguments}]`.
+    """
     try:
         return tuple(_reply(item) for item in json.loads(text)) or (Reply(),)
     except (ValueError, TypeError, AttributeError) as error:
@@ -110,7 +113,7 @@ def _reply(item: dict[str, object]) -> Reply:
     if not isinstance(pieces, list) or not isinstance(calls, list):
         raise TypeError("pieces and tool_calls are lists")
     if "held_by" in fields:
-        raise TypeError("nothing can be waited for here")
+        raise TypeError("`held_by` is not available in JSON")
     tool_calls = tuple(
         ToolCall(f"call_{number}", name, json.dumps(arguments)) for number, (name, arguments) in enumerate(calls)
     )

@@ -60,7 +60,7 @@ async def test_an_unknown_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch)
     provider = OpenAIProvider(base_url="http://no-such-host.invalid/v1", api_key=KEY, default_model="fake")
     error = await failure(provider, "hello")
     await provider.aclose()
-    assert error.code == "model_unreachable" and "name is not known" in error.message
+    assert error.code == "model_unreachable" and "host name cannot be resolved" in error.message
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from agents_app.providers.base import ProviderError
 from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
-from agents_app.providers.kinds.demo.intents import MAX_WISHES, Wish, granted, wishes_in
+from agents_app.providers.kinds.demo.intents import MAX_INTENTS, Intent, find_intents, supported
 from agents_app.providers.kinds.demo.provider import DemoProvider
 from agents_app.providers.kinds.demo.response import decide
 from agents_app.providers.kinds.demo.result_text import describe
@@ -25,7 +25,7 @@ TOOLS = offered(calculator="expression", date_time="timezone", echo="text", web_
 
 
 def told(text: str) -> list[tuple[str, Any]]:
-    return [(wish.tool, *wish.arguments.values()) for wish in wishes_in(text)]
+    return [(intent.tool, *intent.arguments.values()) for intent in find_intents(text)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_clocks_are_found_by_city_and_by_zone(text: str, zones: list[str]) -> No
     assert told(text) == [("date_time", zone) for zone in zones]
 
 
-def test_several_wishes_keep_the_order_of_the_message() -> None:
+def test_several_intents_keep_the_order_of_the_message() -> None:
     text = "what is 17*23 and what time is it in Tokyo, and what does https://example.com/a?b=1. say, and 17*23 again?"
     assert told(text) == [
         ("calculator", "17*23"),
@@ -108,17 +108,21 @@ def test_an_echo_is_taken_whole() -> None:
 
 def test_a_message_cannot_make_it_work_hard() -> None:
     for text in ("1+" * 5000, "(" * 10_000, "-" * 10_000, "1 " * 5000, " " * 9_999 + "1", "9**9**9 " * 1000):
-        assert len(wishes_in(text)) <= MAX_WISHES
+        assert len(find_intents(text)) <= MAX_INTENTS
 
 
 def test_only_tools_that_are_offered_and_know_the_argument_are_called() -> None:
-    wishes = (Wish("echo", {"text": "x"}), Wish("calculator", {"expression": "1+1"}), Wish("web_fetch", {"url": "u"}))
-    assert granted(wishes, offered(echo="text", calculator="formula")) == wishes[:1]
+    intents = (
+        Intent("echo", {"text": "x"}),
+        Intent("calculator", {"expression": "1+1"}),
+        Intent("web_fetch", {"url": "u"}),
+    )
+    assert supported(intents, offered(echo="text", calculator="formula")) == intents[:1]
 
 
 def test_it_says_which_tool_it_may_not_use() -> None:
     decision = decide([Message("user", "what is 17*23?")], offered(echo="text"))
-    assert not decision.wishes and "`calculator`" in decision.text
+    assert not decision.intents and "`calculator`" in decision.text
 
 
 @pytest.mark.parametrize("text", ["Hello!", "help", "hi there", "who are you?", "/demo", "/demo nonsense"])
@@ -143,8 +147,8 @@ def test_it_answers_from_the_results_of_its_tools() -> None:
         Message("tool", "[Failed] The address is not public.", tool_call_id="b"),
     ]
     decision = decide(history, TOOLS)
-    assert not decision.wishes
-    assert "**391**" in decision.text and "could not do it. [Failed] The address is not public." in decision.text
+    assert not decision.intents
+    assert "**391**" in decision.text and "failed. [Failed] The address is not public." in decision.text
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,11 @@ def test_it_answers_from_the_results_of_its_tools() -> None:
             "In Tokyo",
         ),
         ("echo", '{"text": "hi"}', "> hi"),
-        ("web_fetch", '{"url": "http://x", "title": "T [1]", "text": "Once\\n\\nupon"}', "[T (1)](http://x) begins"),
+        (
+            "web_fetch",
+            '{"url": "http://x", "title": "T [1]", "text": "Once\\n\\nupon"}',
+            "[T (1)](http://x) starts with",
+        ),
         ("web_fetch", '{"url": "http://x", "text": ""}', "nothing"),
         ("other", '["a"]', '"a"'),
         ("other", "plain", "plain"),
@@ -191,16 +199,16 @@ async def test_without_any_message_it_introduces_itself() -> None:
 
 @pytest.mark.parametrize("text", ["12 plus 5^2", "sqrt(2) * pi", "time in Tokyo", "echo x", "see https://example.com/"])
 def test_what_it_asks_for_fits_the_built_in_tools(text: str) -> None:
-    (wish,) = granted(wishes_in(text), [tool.spec for tool in tools])
-    jsonschema.validate(wish.arguments, tools.get(wish.tool).spec.parameters)
+    (intent,) = supported(find_intents(text), [tool.spec for tool in tools])
+    jsonschema.validate(intent.arguments, tools.get(intent.tool).spec.parameters)
 
 
 @pytest.mark.parametrize(
     "text", ["15% of 80", "9 squared divided by 3", "square root of 16", "6 × 7 ÷ 2", "1,000 - -4"]
 )
 def test_its_sums_are_sums_for_the_calculator(text: str) -> None:
-    (wish,) = wishes_in(text)
-    assert "result" in tools.get("calculator").run(wish.arguments, None)  # type: ignore[arg-type]
+    (intent,) = find_intents(text)
+    assert "result" in tools.get("calculator").run(intent.arguments, None)  # type: ignore[arg-type]
 
 
 def test_every_city_has_a_real_time_zone() -> None:

@@ -58,5 +58,5 @@ def test_a_key_that_cannot_be_unsealed_is_a_clear_error() -> None:
 
 
 def test_a_provider_that_is_switched_off_is_not_opened() -> None:
-    with pytest.raises(ProviderError, match="switched off"):
+    with pytest.raises(ProviderError, match="disabled"):
         registry.open_provider(row(is_enabled=False))

@@ -1,1 +1,1 @@
-"""What the demo provider knows and decides, as pure functions of the messages."""
+"""The demo provider: pure functions of the messages, and the provider that streams their result."""

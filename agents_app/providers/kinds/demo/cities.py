@@ -1,4 +1,4 @@
-"""Cities that the demo provider knows the time zone of."""
+"""The time zones of cities."""
 
 ZONE_OF_CITY = {
     "accra": "Africa/Accra",

@@ -1,4 +1,4 @@
-"""Finds in a message what a tool could do about it: sums, clocks, pages to fetch, text to echo."""
+"""Finds the tool calls that a message asks for: arithmetic, clocks, pages to fetch, text to echo."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from typing import Any
 from agents_app.providers.kinds.demo.cities import ZONE_OF_CITY
 from tools_app.types import ToolSpec
 
-MAX_WISHES = 8
+MAX_INTENTS = 8
 _MAX_EXPRESSION = 200
 
 _ECHO = re.compile(r"(?:\A\s*|\b(?:and|then)\s+)(?:please\s+)?echo\b[:,]?\s+(?P<text>\S.*)", re.IGNORECASE | re.DOTALL)
@@ -25,7 +25,7 @@ _CLOCK_QUESTION = re.compile(
     re.IGNORECASE,
 )
 _DATE_OR_HOUR = re.compile(r"\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}:\d{2}\b")
-_WORDED = [
+_OPERATORS_IN_ENGLISH = [
     (re.compile(r"(?<=\d),(?=\d{3}\b)"), ""),
     (re.compile(r"\bsquare\s+root\s+of\s+(\d+(?:\.\d+)?)", re.IGNORECASE), r"sqrt(\1)"),
     (re.compile(r"(\d)\s*(?:%|percent)\s*of\b", re.IGNORECASE), r"\1 / 100 *"),
@@ -44,39 +44,43 @@ _SUM_NODES = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.Call, ast.Name, ast.Load
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A tool call that the message asks for."""
+class Intent:
+    """A tool call that a message asks for."""
 
     tool: str
     arguments: dict[str, Any]
 
 
-def wishes_in(text: str) -> tuple[Wish, ...]:
-    """What the message wants of tools, in its own order, each once."""
+def find_intents(text: str) -> tuple[Intent, ...]:
+    """Return the intents of a message in their order, without duplicates."""
     echo = _ECHO.search(text)
     rest = text[: echo.start()] if echo else text
-    found = [(match.start(), Wish("web_fetch", {"url": _without_full_stop(match[0])})) for match in _URL.finditer(rest)]
+    found = [
+        (match.start(), Intent("web_fetch", {"url": match[0].rstrip(".,;:!?)]")})) for match in _URL.finditer(rest)
+    ]
     if echo:
-        found.append((echo.start(), Wish("echo", {"text": echo["text"].strip()})))
+        found.append((echo.start(), Intent("echo", {"text": echo["text"].strip()})))
     rest = _URL.sub(_blank, rest)
     found += _clocks(rest)
     found += _sums(_DATE_OR_HOUR.sub(_blank, _ZONE.sub(_blank, rest)))
-    wishes: list[Wish] = []
-    for _, wish in sorted(found, key=lambda item: item[0]):
-        if wish not in wishes:
-            wishes.append(wish)
-    return tuple(wishes[:MAX_WISHES])
+    intents: list[Intent] = []
+    for _, intent in sorted(found, key=lambda item: item[0]):
+        if intent not in intents:
+            intents.append(intent)
+    return tuple(intents[:MAX_INTENTS])
 
 
-def granted(wishes: Iterable[Wish], tools: Iterable[ToolSpec]) -> tuple[Wish, ...]:
-    """Those that an offered tool can fulfil: same name, and it knows the arguments."""
+def supported(intents: Iterable[Intent], tools: Iterable[ToolSpec]) -> tuple[Intent, ...]:
+    """Return the intents for which a tool with this name and these arguments is offered."""
     parameters = {spec.name: spec.parameters.get("properties", {}) for spec in tools}
     return tuple(
-        wish for wish in wishes if wish.tool in parameters and wish.arguments.keys() <= parameters[wish.tool].keys()
+        intent
+        for intent in intents
+        if intent.tool in parameters and intent.arguments.keys() <= parameters[intent.tool].keys()
     )
 
 
-def _clocks(text: str) -> list[tuple[int, Wish]]:
+def _clocks(text: str) -> list[tuple[int, Intent]]:
     if not _CLOCK_WORD.search(text):
         return []
     places = [(match.start(), _zone(match[0])) for match in _ZONE.finditer(text)]
@@ -84,24 +88,24 @@ def _clocks(text: str) -> list[tuple[int, Wish]]:
     question = _CLOCK_QUESTION.search(text)
     if not places and question:
         places = [(question.start(), "UTC")]
-    return [(at, Wish("date_time", {"timezone": zone})) for at, zone in places]
+    return [(at, Intent("date_time", {"timezone": zone})) for at, zone in places]
 
 
-def _sums(text: str) -> list[tuple[int, Wish]]:
-    """Sums as the calculator writes them. Positions are those of the text with its words put as operators."""
-    for pattern, replacement in _WORDED:
+def _sums(text: str) -> list[tuple[int, Intent]]:
+    """Return arithmetic in the calculator's notation. Positions refer to the text with its words as operators."""
+    for pattern, replacement in _OPERATORS_IN_ENGLISH:
         text = pattern.sub(replacement, text)
     found = []
     for run in _ARITHMETIC.finditer(text):
         for part in _BETWEEN_NUMBERS.split(run[0]):
             expression = _trimmed(part)
             if _is_sum(expression):
-                found.append((run.start(), Wish("calculator", {"expression": expression})))
+                found.append((run.start(), Intent("calculator", {"expression": expression})))
     return found
 
 
 def _trimmed(part: str) -> str:
-    """The part without what the sentence around it left: loose signs, full stops, brackets of which half is missing."""
+    """Return the part without operators, full stops and unbalanced brackets at its ends."""
     expression = " ".join(part.split()).rstrip("+-*/%(. ").lstrip("*/%). ")
     surplus = expression.count("(") - expression.count(")")
     while surplus < 0 and expression.endswith(")"):
@@ -112,7 +116,7 @@ def _trimmed(part: str) -> str:
 
 
 def _is_sum(expression: str) -> bool:
-    """Whether it is arithmetic with something to work out, and not too long for a sentence."""
+    """Return whether the expression is arithmetic with at least one operation, and not too long."""
     if not expression or len(expression) > _MAX_EXPRESSION:
         return False
     try:
@@ -130,10 +134,6 @@ def _zone(name: str) -> str:
     return "UTC" if name == "GMT" else name
 
 
-def _without_full_stop(url: str) -> str:
-    return url.rstrip(".,;:!?)]")
-
-
 def _blank(match: re.Match[str]) -> str:
-    """Keeps the positions of what follows."""
+    """Return spaces of the same length, which keep the positions of the rest."""
     return " " * len(match[0])

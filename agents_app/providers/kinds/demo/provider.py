@@ -1,4 +1,4 @@
-"""The built-in provider: answers by simple rules, without any network, and really calls tools. It says what it is."""
+"""The built-in demo provider: answers by simple rules, without a network, and calls real tools."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ _BYTES_PER_TOKEN = 4
 
 
 class DemoProvider(Provider):
-    """Models: `demo` speaks about 30 words a second, `demo-slow` 5, `demo-instant` all at once."""
+    """Models: `demo` streams about 30 words a second, `demo-slow` 5, `demo-instant` all at once."""
 
     kind = "demo"
 
@@ -38,8 +38,8 @@ class DemoProvider(Provider):
 
 def _response(decision: Decision, request: ModelRequest) -> ModelResponse:
     calls = tuple(
-        ToolCall(f"call_{secrets.token_hex(8)}", wish.tool, json.dumps(wish.arguments, ensure_ascii=False))
-        for wish in decision.wishes
+        ToolCall(f"call_{secrets.token_hex(8)}", intent.tool, json.dumps(intent.arguments, ensure_ascii=False))
+        for intent in decision.intents
     )
     read = sum(len(message.content.encode()) for message in request.messages)
     usage = Usage(read // _BYTES_PER_TOKEN, len(decision.text.encode()) // _BYTES_PER_TOKEN)

@@ -1,11 +1,11 @@
-"""What the demo model does next: a pure function of the messages and of the tools that are offered."""
+"""The decision of the demo model: a pure function of the messages and the offered tools."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents_app.providers.kinds.demo import result_text, texts
-from agents_app.providers.kinds.demo.intents import Wish, granted, wishes_in
+from agents_app.providers.kinds.demo.intents import Intent, find_intents, supported
 from agents_app.types import Message
 from tools_app.types import ToolSpec
 
@@ -18,22 +18,22 @@ _GREETING = re.compile(
 
 @dataclass(frozen=True)
 class Decision:
-    """Say `text`; then fail if `fails`, else call the tools of `wishes`, if any."""
+    """Stream `text`; then fail if `fails`, else call the tools of `intents`, if any."""
 
     text: str
-    wishes: tuple[Wish, ...] = ()
+    intents: tuple[Intent, ...] = ()
     fails: bool = False
 
 
 def decide(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Decision:
-    """messages: a history that ends with what has to be answered: a user's message or tool results."""
-    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
-    if asked is None:
+    """Return the next response. messages: a history that ends with a user turn or with tool results."""
+    last_user = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
+    if last_user is None:
         return Decision(texts.INTRODUCTION)
-    found = _results(messages[asked + 1 :])
-    if found:
-        return Decision("\n".join([texts.FOUND, "", *found]) + texts.FOOTER)
-    return _first_decision(messages[asked].content, tools)
+    results = _results(messages[last_user + 1 :])
+    if results:
+        return Decision("\n".join([texts.FOUND, "", *results]) + texts.FOOTER)
+    return _first_decision(messages[last_user].content, tools)
 
 
 def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
@@ -43,12 +43,12 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
         if name == "error":
             return Decision(texts.BEFORE_ERROR, fails=True)
         return Decision(texts.COMMANDS.get(name, texts.INTRODUCTION))
-    wanted = wishes_in(text)
-    wishes = granted(wanted, tools)
-    if wishes:
-        return Decision(texts.calling(len(wishes)), wishes)
-    if wanted:
-        names = sorted({wish.tool for wish in wanted})
+    intents = find_intents(text)
+    calls = supported(intents, tools)
+    if calls:
+        return Decision(texts.calling(len(calls)), calls)
+    if intents:
+        names = sorted({intent.tool for intent in intents})
         return Decision(texts.not_offered(names) + texts.FOOTER)
     if _GREETING.fullmatch(text):
         return Decision(texts.INTRODUCTION)
@@ -56,7 +56,7 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
 
 
 def _results(messages: Sequence[Message]) -> list[str]:
-    """One description for each tool result, in order."""
+    """Return a description of each tool result, in order."""
     calls = {call.id: call for message in messages for call in message.tool_calls}
     described = []
     for message in messages:

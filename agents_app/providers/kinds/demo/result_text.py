@@ -1,4 +1,4 @@
-"""Tells in one line of Markdown what a tool found."""
+"""Describes tool results in Markdown."""
 
 import json
 from typing import Any
@@ -11,21 +11,21 @@ _MAX_QUOTED = 600
 
 
 def describe(tool: str, arguments: str, content: str) -> str:
-    """arguments: the call's raw JSON; content: what the model is told: JSON of the result, or `[Status] why not`."""
+    """Return a list item. arguments: raw JSON of the call; content: JSON of the result, or `[Status] error`."""
     content = without_receipt(unmark(content))
-    asked, found = _object(arguments), _value(content)
+    sent, found = _object(arguments), _value(content)
     if content.startswith("[") and not isinstance(found, list):
-        return f"- **{tool}** could not do it. {content}"
+        return f"- **{tool}** failed. {content}"
     if isinstance(found, dict):
         match tool:
             case "calculator" if "result" in found:
-                return f"- `{asked.get('expression', '?')}` is **{found['result']}**."
+                return f"- `{sent.get('expression', '?')}` is **{found['result']}**."
             case "date_time" if found.keys() >= {"timezone", "time", "weekday", "date"}:
                 return _clock(found)
             case "echo" if "text" in found:
-                return f"- The echo says:{_quoted(str(found['text']))}"
+                return f"- The echo returned:{_quoted(str(found['text']))}"
             case "web_fetch":
-                return _page(asked, found)
+                return _page(sent, found)
     text = content if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
     return f"- **{tool}** returned:\n\n```json\n{text[:_MAX_QUOTED]}\n```"
 
@@ -35,12 +35,12 @@ def _clock(found: dict[str, Any]) -> str:
     return f"- In {place} it is **{found['time']}** on {found['weekday']}, {found['date']}."
 
 
-def _page(asked: dict[str, Any], found: dict[str, Any]) -> str:
-    url = str(found.get("url") or asked.get("url") or "")
+def _page(sent: dict[str, Any], found: dict[str, Any]) -> str:
+    url = str(found.get("url") or sent.get("url") or "")
     title = str(found.get("title") or url)
     text = next((str(found[name]) for name in ("text", "content", "markdown") if found.get(name)), "")
     cited = "".join(f" [{source['cite']}]" for source in found.get("sources", ()) if "cite" in source)
-    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) begins{cited}:{_quoted(text)}"
+    return f"- The page [{title.replace('[', '(').replace(']', ')')}]({url}) starts with{cited}:{_quoted(text)}"
 
 
 def _quoted(text: str) -> str:
@@ -54,7 +54,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """The JSON value, or the text itself when it is none."""
+    """Return the JSON value, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

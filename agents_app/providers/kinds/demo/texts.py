@@ -1,4 +1,4 @@
-"""Everything the demo provider says by itself, in Markdown."""
+"""The texts of the demo provider, in Markdown."""
 
 REAL_MODEL = (
     "Set `OPENAI_API_KEY` (and `OPENAI_BASE_URL` and `KOMAND_MODEL` for another OpenAI-compatible server) before the "
@@ -37,25 +37,25 @@ CALLING_MANY = "Let me look these up."
 FOUND = "Here is what I found:"
 
 NOT_UNDERSTOOD = """\
-I am only the **demo model**, so I cannot really answer that. I can work with sums, clocks, web pages and echoes: \
-try *what is 17\\*23 and what time is it in Tokyo?*, or say *help*."""
+I am only the **demo model**, so I cannot answer that. I can do arithmetic, show the time, fetch web pages and echo \
+text: try *what is 17\\*23 and what time is it in Tokyo?*, or send *help*."""
 
-NOT_OFFERED = "I would use {tools} for that, but this agent may not use {it}."
+NOT_OFFERED = "I would use {tools} for that, but this agent is not allowed to use {it}."
 
-BEFORE_ERROR = "You asked to see a failure, so this answer breaks off right "
+BEFORE_ERROR = "You asked to see a failure, so this answer stops right "
 ERROR = "The demo model failed because you asked it to. Nothing is wrong; send another message."
 
 MARKDOWN = """\
-## What an answer may hold
+## What an answer can contain
 
-Text can be **bold**, *italic*, ~~struck out~~ or `code`, and may carry [links](https://www.python.org/).
+Text can be **bold**, *italic*, ~~struck through~~ or `code`, and contain [links](https://www.python.org/).
 
-1. Lists with numbers
-2. and with points:
+1. Numbered lists
+2. and bulleted lists:
    - one
    - two
 
-> A quotation stands a little apart.
+> A quotation is indented.
 
 ```python
 def greet(name: str) -> str:
@@ -69,7 +69,7 @@ def greet(name: str) -> str:
 
 ---
 
-That is about all of it."""
+That is all."""
 
 TABLE = """\
 | Planet | Moons | Day (hours) | Year (days) |
@@ -80,14 +80,14 @@ TABLE = """\
 | Mars | 2 | 24.7 | 687 |"""
 
 _PARAGRAPHS = (
-    "A message comes in, and before anything else happens it is written down. Only then does somebody begin to work "
-    "on it, and whoever works may disappear at any moment without taking the message along.",
-    "The work goes in steps. A step asks the model one question and records the whole answer; the next step begins "
-    "where the records end. Whoever takes over after a crash reads the records and goes on.",
-    "Tools run beside the model, each with a limit on its time. A tool that only reads may run twice; one that "
-    "changes something runs once, and when nobody can say whether it did, the model is told so.",
-    "Meanwhile the words that the model produces flow to every window that shows the session. A window that was "
-    "closed for a while catches up first and then follows live, with no word missing and none doubled.",
+    "A message is stored before anything else happens. Only then does a worker start to process it. The worker may "
+    "crash at any moment without losing the message.",
+    "A run consists of steps. Each step calls the model once and records the whole response; the next step starts from "
+    "the recorded ones. After a crash, another worker reads the recorded steps and resumes the run.",
+    "Tools run beside the model, each with a time limit. A tool that only reads may run twice; one that changes "
+    "something runs once, and if its outcome is unknown, the model is informed.",
+    "Meanwhile the text of the model is streamed to every window that shows the session. A window that was closed for "
+    "a while catches up first and then follows live, with no text missing or doubled.",
 )
 LONG = "\n\n".join(f"### Part {part}\n\n{paragraph}" for part, paragraph in enumerate(_PARAGRAPHS * 4, start=1))
 
@@ -95,7 +95,7 @@ COMMANDS = {"markdown": MARKDOWN, "table": TABLE, "long": LONG}
 
 
 def calling(count: int) -> str:
-    """What is said before `count` tool calls."""
+    """Return the text before this number of tool calls."""
     return CALLING.get(count, CALLING_MANY)
 
 

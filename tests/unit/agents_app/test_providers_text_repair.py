@@ -1,12 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents_app.providers.chat_completions.text_repair import StreamMender, mend
+from agents_app.providers.chat_completions.text_repair import StreamRepair, repair
 
 
 def streamed(*pieces: str) -> str:
-    mender = StreamMender()
-    return "".join([*map(mender.feed, pieces), mender.finish()])
+    repairer = StreamRepair()
+    return "".join([*map(repairer.feed, pieces), repairer.finish()])
 
 
 def test_halves_of_a_character_in_two_pieces_are_joined() -> None:
@@ -30,10 +30,10 @@ def test_nul_is_replaced() -> None:
 @given(st.lists(st.text(alphabet=st.characters(codec=None), max_size=4), max_size=6))
 def test_pieces_mended_one_by_one_are_the_whole_mended(pieces: list[str]) -> None:
     text = streamed(*pieces)
-    assert text == mend("".join(pieces))
+    assert text == repair("".join(pieces))
     assert text.encode("utf-8").decode("utf-8") == text
 
 
 @given(st.text())
 def test_good_text_stays_as_it_is(text: str) -> None:
-    assert mend(text) == text.replace("\0", "�")
+    assert repair(text) == text.replace("\0", "�")

@@ -25,7 +25,7 @@ ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
         (429, None, "model_rate_limited", True, "too many requests"),
         (429, {"code": "insufficient_quota"}, "model_rate_limited", False, "quota"),
         (402, "Insufficient Balance", "model_rate_limited", False, "billing"),
-        (408, None, "model_timeout", True, "gave up"),
+        (408, None, "model_timeout", True, "timed out"),
         (500, "<html>boom</html>", "model_error", True, "(500)"),
         (529, {"error": {"type": "overloaded_error"}}, "model_error", True, "(529)"),
         (301, None, "model_bad_request", False, "(301)"),
@@ -97,10 +97,10 @@ def test_an_error_object_is_read_like_a_status(error: object, code: str, retryab
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (socket.gaierror(-2, "Name or service not known"), "name is not known"),
+        (socket.gaierror(-2, "Name or service not known"), "host name cannot be resolved"),
         (ssl.SSLCertVerificationError("self-signed"), "TLS"),
         (ConnectionRefusedError(111, "refused"), "refuses connections"),
-        (TimeoutError(), "does not answer"),
+        (TimeoutError(), "does not respond"),
         (OSError("No route to host"), "connection failed"),
     ],
 )
