@@ -1,4 +1,4 @@
-"""The protocol's own test server, from the npm registry: what others build their servers like."""
+"""The reference test server of MCP, from the npm registry."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ PACKAGE = "@modelcontextprotocol/server-everything@2026"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The server's program, installed into a temporary folder."""
+    """Install the server into a temporary folder and return its program."""
     modules = npm.install(tmp_path_factory.mktemp("npm"), PACKAGE)
     return modules / ".bin" / "mcp-server-everything"
 
@@ -33,7 +33,7 @@ def everything(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     loop.close()
 
 
-def test_its_tools_are_listed_and_usable(everything: Caller) -> None:
+def test_its_tools_are_listed_and_can_be_called(everything: Caller) -> None:
     assert {"echo", "get-sum", "get-structured-content", "get-tiny-image"} <= set(everything.connection.tools)
     assert everything.connection.skipped == {}
     assert everything.connection.greeting.name == "mcp-servers/everything"
@@ -53,7 +53,7 @@ def test_images_and_links_are_described(everything: Caller) -> None:
     assert [link["type"] for link in links] == ["resource_link", "resource_link"]
 
 
-def test_a_long_operation_tells_how_far_it_is_and_can_be_cancelled(everything: Caller) -> None:
+def test_a_long_operation_reports_progress_and_can_be_cancelled(everything: Caller) -> None:
     everything.progress.clear()
     everything.call("trigger-long-running-operation", duration=1, steps=4)
     assert [step for step, _, _ in everything.progress] == [1, 2, 3, 4]
@@ -63,10 +63,10 @@ def test_a_long_operation_tells_how_far_it_is_and_can_be_cancelled(everything: C
     assert everything.call("echo", message="still there") == "Echo: still there"
 
 
-def test_it_sees_no_variable_of_ours(everything: Caller) -> None:
+def test_it_gets_none_of_our_environment_variables(everything: Caller) -> None:
     assert "KOMAND" not in everything.call("get-env") and "DJANGO" not in everything.call("get-env")
 
 
-def test_wrong_arguments_are_its_own_to_refuse(everything: Caller) -> None:
+def test_the_server_refuses_wrong_arguments(everything: Caller) -> None:
     with pytest.raises(ToolError):
         everything.call("get-sum", a="two")

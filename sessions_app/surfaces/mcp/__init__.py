@@ -1,1 +1,1 @@
-"""Komand as an MCP server: agents and one's own sessions as tools, at `/mcp` over streamable HTTP."""
+"""Komand as an MCP server: agents and the caller's sessions as tools, at `/mcp` over Streamable HTTP."""

@@ -1,4 +1,4 @@
-"""`POST /mcp`: admits a request by its bearer token or API key and hands it to the protocol's end of this process."""
+"""`POST /mcp`: the Streamable HTTP transport of MCP. Admits a request by its bearer token or API key."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from sessions_app.surfaces.base.consumers import LiveConsumer
 _ENDPOINT = "sessions_app.surfaces.mcp.server.Endpoint"
 
 _endpoints: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-_making: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_creation_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 class McpEndpoint(LiveConsumer):
@@ -24,7 +24,7 @@ class McpEndpoint(LiveConsumer):
 
     @staticmethod
     def admit(request: HttpRequest, limit: Limit) -> Principal:
-        """A key that may only read comes in: which tool changes something, the tools know."""
+        """Admit a request, also with a read-only key: `tools.call` refuses such a key per tool."""
         return admit_bearer(request, limit)
 
     async def respond(self, body: bytes) -> None:
@@ -33,16 +33,16 @@ class McpEndpoint(LiveConsumer):
         async def receive() -> Any:
             if unread:
                 return unread.pop()
-            return await asyncio.Event().wait()  # that the client leaves, the base class sees, and cancels this
+            return await asyncio.Event().wait()  # the base class cancels this when the client leaves
 
         endpoint = await _endpoint()
         await endpoint.answer(self.principal, self.scope, receive, self.send)
 
 
 async def _endpoint() -> Any:
-    """This loop's, made at its first request: that loads the SDK."""
+    """Return the endpoint of this event loop. The first request loads the SDK and creates it."""
     loop = asyncio.get_running_loop()
-    async with _making.setdefault(loop, asyncio.Lock()):
+    async with _creation_locks.setdefault(loop, asyncio.Lock()):
         if loop not in _endpoints:
             endpoint_class = await asyncio.to_thread(import_string, _ENDPOINT)
             _endpoints[loop] = endpoint_class()

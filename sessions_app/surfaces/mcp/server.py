@@ -1,4 +1,4 @@
-"""The SDK's server around our tools, stateless and in JSON. Loads the SDK: imported by path, at the first request."""
+"""The MCP SDK's server with our tools, stateless. Loads the SDK, so it is imported at the first request."""
 
 import asyncio
 import json
@@ -16,19 +16,19 @@ from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.mcp import tools
 
-# Who makes the request that is being answered; the SDK's tasks inherit it.
+# The caller of the current request; the SDK's tasks inherit it.
 caller: ContextVar[Principal] = ContextVar("caller")
 
 
 class Endpoint:
-    """The protocol's end on one event loop: `answer` serves one HTTP request that was admitted."""
+    """The server of one event loop."""
 
     def __init__(self) -> None:
         self._manager = StreamableHTTPSessionManager(
             _server(), json_response=True, stateless=True, max_request_body_size=settings.KOMAND_MAX_BODY_BYTES
         )
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._life = asyncio.create_task(self._live())
+        self._manager_task = asyncio.create_task(self._run_manager())
 
     async def answer(
         self,
@@ -37,12 +37,13 @@ class Endpoint:
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
+        """Serve one admitted HTTP request."""
         await asyncio.shield(self._ready)
         caller.set(principal)
         await self._manager.handle_request(dict(scope), receive, send)
 
-    async def _live(self) -> None:
-        """The SDK's tasks have to begin and end in one task, which is this."""
+    async def _run_manager(self) -> None:
+        """Run the SDK's tasks, which must begin and end in one task."""
         async with self._manager.run():
             self._ready.set_result(None)
             await asyncio.Event().wait()
@@ -52,7 +53,7 @@ def _server() -> Server[Any]:
     return Server(
         "komand",
         title="Komand",
-        instructions="Ask agents and read your own sessions with them.",
+        instructions="Send messages to agents and read your own sessions.",
         on_list_tools=_list_tools,
         on_call_tool=_call_tool,
     )
@@ -77,13 +78,13 @@ async def _call_tool(context: Any, params: types.CallToolRequestParams) -> types
     try:
         value = await tools.call(caller.get(), params.name, params.arguments or {})
     except AppError as error:
-        return _said(error.message, is_error=True)
-    except Exception as error:  # no details of a fault of ours for the other side; the log has them
-        return _said(http_error_of(error).message, is_error=True)
-    result = _said(json.dumps(value, ensure_ascii=False))
+        return _text_result(error.message, is_error=True)
+    except Exception as error:  # details of an internal error go to the log, not to the client
+        return _text_result(http_error_of(error).message, is_error=True)
+    result = _text_result(json.dumps(value, ensure_ascii=False))
     result.structured_content = value
     return result
 
 
-def _said(text: str, *, is_error: bool = False) -> types.CallToolResult:
+def _text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)

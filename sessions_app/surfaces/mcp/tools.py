@@ -1,6 +1,6 @@
-"""The tools that other programs are offered: what they take, what they do, what they return. Knows no protocol.
+"""The tools of the MCP server: arguments, implementation, results. Independent of the protocol.
 
-Each acts for the principal and reaches objects through the access gates alone.
+Each tool acts for the principal and looks objects up with `access`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,12 @@ _MOST_LISTED = 200
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """parameters: JSON Schema; reads: it changes nothing; run: takes the principal and arguments that fit."""
+    """A tool for MCP clients.
+
+    parameters: JSON Schema of the arguments.
+    reads: it changes nothing, so a read-only key may call it.
+    run: takes the principal and arguments that match `parameters`.
+    """
 
     name: str
     title: str
@@ -44,10 +49,10 @@ class OfferedTool:
 
 
 async def call(principal: Principal, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run a tool for the principal. Raises AppError in words for the caller."""
+    """Run a tool for the principal. Raises AppError with a message for the caller."""
     tool = TOOLS.get(name)
     if tool is None:
-        raise InvalidInput(f"There is no tool {name[:80]!r}. There are: {', '.join(TOOLS)}.", code="unknown_tool")
+        raise InvalidInput(f"There is no tool {name[:80]!r}; the tools are {', '.join(TOOLS)}.", code="unknown_tool")
     try:
         schema.check_arguments(arguments, tool.parameters)
     except schema.ArgumentsError as problem:
@@ -108,12 +113,12 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
             outcome["error"] = run.error_message
     else:
         waits = f", waiting for {run.waiting_on.value}" if run.waiting_on else ""
-        outcome["note"] = f"It is still running{waits}. Ask for it again with get_run."
+        outcome["note"] = f"The run is still active{waits}. Call get_run to fetch its answer later."
     return outcome
 
 
 def _answer(transcript: RunTranscript) -> str:
-    """As people read it: programs hand it on to them, or to a model that does not know our ids."""
+    """Return the answer with numbered sources: its readers are people and models that do not know our source ids."""
     cited = selectors.citations_by_step(transcript.run.id).get(transcript.answering_step, ())
     return for_people([(transcript.answer, cited)])
 
@@ -151,29 +156,24 @@ def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
 
 
-_SESSION = {"type": "string", "minLength": 1, "maxLength": 512, "description": "As list_sessions names it."}
-_WAIT = {"type": "integer", "minimum": 0, "description": "Longest wait for the answer, in seconds."}
+_SESSION = {"type": "string", "minLength": 1, "maxLength": 512, "description": "`session` of another tool's result."}
+_WAIT = {"type": "integer", "minimum": 0, "description": "Maximum time to wait for the answer, in seconds."}
 _LIMIT = {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}
 
 TOOLS: dict[str, OfferedTool] = {
     tool.name: tool
     for tool in (
         OfferedTool(
-            "list_agents",
-            "List agents",
-            "The agents that can be asked, with what each is for.",
-            _object(),
-            True,
-            _list_agents,
+            "list_agents", "List agents", "List the agents and what each is for.", _object(), True, _list_agents
         ),
         OfferedTool(
             "ask_agent",
             "Ask an agent",
-            "Send a message to an agent and wait for its answer. Without a session a new one begins; name the session "
-            "to go on in it. An answer that takes longer than the wait is fetched with get_run.",
+            "Send a message to an agent and wait for its answer. Give a session to continue it; otherwise a new one is "
+            "created. If the answer takes longer than the wait, fetch it with get_run.",
             _object(
                 ("message",),
-                agent={"type": "string", "description": "As list_agents names it."},
+                agent={"type": "string", "description": "`agent` of list_agents."},
                 message={"type": "string", "minLength": 1, "maxLength": services.LONGEST_TEXT},
                 session=_SESSION,
                 wait_seconds=_WAIT,
@@ -184,23 +184,23 @@ TOOLS: dict[str, OfferedTool] = {
         OfferedTool(
             "get_run",
             "Get a run",
-            "The state of a run and, once it has ended, its answer.",
-            _object(("run",), run={"type": "string", "description": "As ask_agent returned it."}, wait_seconds=_WAIT),
+            "Return the state of a run and, once it has ended, its answer.",
+            _object(("run",), run={"type": "string", "description": "`run` of ask_agent."}, wait_seconds=_WAIT),
             True,
             _get_run,
         ),
         OfferedTool(
             "list_sessions",
             "List sessions",
-            "Your own sessions, the last active first.",
-            _object(limit=_LIMIT, query={"type": "string", "description": "Words of the title."}),
+            "List your own sessions, most recently active first.",
+            _object(limit=_LIMIT, query={"type": "string", "description": "Part of the title."}),
             True,
             _list_sessions,
         ),
         OfferedTool(
             "get_session_history",
             "Get a session's history",
-            "The newest messages of one of your sessions, oldest first.",
+            "Return the latest messages of one of your sessions, oldest first.",
             _object(("session",), session=_SESSION, limit=_LIMIT),
             True,
             _get_session_history,

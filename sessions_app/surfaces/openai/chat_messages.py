@@ -1,7 +1,7 @@
 """Messages of a request, read as ours: the conversation before it, and the user messages to answer. Pure.
 
 They are the `messages` of Chat Completions or the `input` items of Responses. Tools run on our side and models take
-text only, so a client's own tools, images and audio are refused with an error that says so.
+text only, so a client's own tools, images and audio are refused with an explicit error.
 """
 
 from collections.abc import Mapping, Sequence

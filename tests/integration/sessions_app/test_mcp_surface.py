@@ -1,4 +1,4 @@
-"""Komand as an MCP server, called by the official client: who comes in, what they are offered, what they get."""
+"""Komand as an MCP server, called by the official client: admission, tools, results."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -38,14 +38,14 @@ def key(alice: Any) -> str:
 
 
 def http(key: str = "", **headers: str) -> httpx2.AsyncClient:
-    """A client of the endpoint, without a socket between them."""
+    """Return an HTTP client of the endpoint, connected in memory."""
     sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **headers}
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(APPLICATION), headers=sent, base_url="http://localhost")
 
 
 @asynccontextmanager
 async def client(key: str, mode: str = "auto") -> AsyncIterator[Client]:
-    """The SDK's client."""
+    """Connect the SDK's client."""
     inner = http(key)
     transport = streamable_http_client("http://localhost/mcp", http_client=inner)
     async with inner, Client(transport, mode=mode) as mcp:
@@ -54,14 +54,14 @@ async def client(key: str, mode: str = "auto") -> AsyncIterator[Client]:
 
 
 async def call(key: str, tool: str, **arguments: Any) -> Any:
-    """The structured result of a call, or its error's text."""
+    """Return the structured result of a call, or the text of its error."""
     async with client(key) as mcp:
         result = await mcp.call_tool(tool, arguments)
     return result.content[0].text if result.is_error else result.structured_content
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_both_kinds_of_clients_are_greeted_and_offered_the_tools(key: str, mode: str) -> None:
+async def test_current_and_legacy_clients_list_the_tools(key: str, mode: str) -> None:
     async with client(key, mode) as mcp:
         listed = await mcp.list_tools()
         answer = await mcp.call_tool("list_sessions", {})
@@ -77,14 +77,14 @@ async def test_both_kinds_of_clients_are_greeted_and_offered_the_tools(key: str,
 
 
 @pytest.mark.parametrize("bearer", ["", "x", "sk-user-x"])
-async def test_nobody_is_401_and_told_how_to_come_in(bearer: str) -> None:
+async def test_a_missing_or_wrong_key_is_401_with_www_authenticate(bearer: str) -> None:
     async with http(bearer) as inner:
         answer = await inner.post("/mcp", json=PING)
     assert (answer.status_code, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
     assert list(answer.json()) == ["jsonrpc", "id", "error"]
 
 
-async def test_a_page_that_is_logged_in_does_not_count(alice: Any) -> None:
+async def test_the_cookie_of_the_chat_page_does_not_authenticate(alice: Any) -> None:
     def log_in() -> str:
         page = DjangoClient()
         page.force_login(alice)
@@ -95,7 +95,7 @@ async def test_a_page_that_is_logged_in_does_not_count(alice: Any) -> None:
         assert (await inner.post("/mcp", json=PING)).status_code == 401
 
 
-async def test_only_messages_are_taken(key: str) -> None:
+async def test_other_methods_and_bodies_are_refused(key: str) -> None:
     async with http(key, Accept="application/json, text/event-stream") as inner:
         get = await inner.get("/mcp")
         assert (get.status_code, get.headers["allow"]) == (405, "POST")
@@ -103,19 +103,19 @@ async def test_only_messages_are_taken(key: str) -> None:
         assert (await inner.post("/mcp", content=b"x", headers={"Content-Type": "text/plain"})).status_code == 415
 
 
-async def test_a_key_that_may_only_read_may_not_ask(alice: Any) -> None:
+async def test_a_read_only_key_cannot_send_messages(alice: Any) -> None:
     key = (await in_db(create_api_key, alice, "reader", scopes=["read"])).key
     assert await call(key, "list_sessions") == {"sessions": []}
-    assert await call(key, "ask_agent", message="hello") == "This API key may only read."
+    assert await call(key, "ask_agent", message="hello") == "This API key is read-only. Use a key without the scope `read`."
 
 
-async def test_arguments_that_do_not_fit_are_explained(key: str) -> None:
+async def test_invalid_arguments_are_explained(key: str) -> None:
     assert "message is missing" in await call(key, "ask_agent")
     assert "limit: must keep to maximum 200" in await call(key, "list_sessions", limit=1000)
     assert "There is no tool" in await call(key, "drop_tables")
 
 
-async def test_ones_own_sessions_are_read_and_anothers_are_not_found(alice: Any, key: str) -> None:
+async def test_own_sessions_are_listed_and_those_of_others_are_not_found(alice: Any, key: str) -> None:
     own = await in_db(make_session, alice, turns=4)
     bob = await in_db(make_user, "bob")
     foreign = await in_db(make_session, bob, turns=2)
@@ -140,7 +140,7 @@ def rig(monkeypatch: pytest.MonkeyPatch, valkey: Any) -> Iterator[EngineRig]:
     rig.stop()
 
 
-async def test_an_agent_is_asked_and_asked_again_in_the_same_session(rig: EngineRig) -> None:
+async def test_a_second_message_continues_the_session(rig: EngineRig) -> None:
     key = (await in_db(create_api_key, rig.owner, "mcp")).key
     agents = await call(key, "list_agents")
     assert agents["agents"][0]["agent"] == "default"
@@ -155,9 +155,9 @@ async def test_an_agent_is_asked_and_asked_again_in_the_same_session(rig: Engine
 
 async def test_an_answer_that_takes_longer_is_fetched_later(rig: EngineRig) -> None:
     key = (await in_db(create_api_key, rig.owner, "mcp")).key
-    begun = await call(key, "ask_agent", message="two and two?", wait_seconds=0)
-    later = await call(key, "get_run", run=begun["run"], wait_seconds=20)
-    assert (later["status"], later["text"], later["session"]) == ("completed", "Four.", begun["session"])
+    started = await call(key, "ask_agent", message="two and two?", wait_seconds=0)
+    later = await call(key, "get_run", run=started["run"], wait_seconds=20)
+    assert (later["status"], later["text"], later["session"]) == ("completed", "Four.", started["session"])
 
 
 async def test_the_real_server_answers_the_real_client(live_komand: LiveKomand) -> None:
