@@ -1,7 +1,7 @@
-"""Who may come in, for this protocol: a bearer as everywhere, or the cookie that its sign-in sets.
+"""Admission of requests: the credentials of every surface, or the cookie that this protocol's sign-in sets.
 
-The cookie carries a token of a login. Pages of other sites cannot make a browser send it along with a change: it is for
-same-site requests only, and bodies have to be JSON.
+The cookie holds a login's access token. Another site cannot forge a request with it: the cookie is `SameSite=Lax`, and
+bodies must be JSON.
 """
 
 from django.conf import settings
@@ -13,33 +13,27 @@ from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit as admit_by_credential
 
 COOKIE = "ks_uat"
-_MARKS = ("eyJ", "sk-user-")  # how a JWT and an API key begin
+_PREFIXES = ("eyJ", "sk-user-")  # of JWTs and API keys
 
 
 def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-    """As `identity.admission.admit`."""
+    """Return the principal of a request that may proceed, as `identity.request_admission.admit`. Synchronous."""
     if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
         request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
     return admit_by_credential(request, limit)
 
 
 def token_of(request: HttpRequest) -> str:
-    """The token in the cookie; its generated client sends the bare value, without the cookie's name."""
+    """Return the token of the cookie, or empty. The protocol's generated client sends the value without a name."""
     if token := request.COOKIES.get(COOKIE, ""):
         return token
     bare = request.META.get("HTTP_COOKIE", "").strip()
-    return bare if bare.startswith(_MARKS) and not set(bare) & set("=; ") else ""
+    return bare if bare.startswith(_PREFIXES) and not set(bare) & set("=; ") else ""
 
 
 def set_cookie(response: HttpResponseBase, token: str) -> None:
-    response.set_cookie(
-        COOKIE,
-        token,
-        max_age=settings.KOMAND_JWT_MINUTES * 60,
-        httponly=True,
-        samesite="Lax",
-        secure=settings.SESSION_COOKIE_SECURE,
-    )
+    seconds, secure = settings.KOMAND_JWT_MINUTES * 60, settings.SESSION_COOKIE_SECURE
+    response.set_cookie(COOKIE, token, max_age=seconds, httponly=True, samesite="Lax", secure=secure)
 
 
 def delete_cookie(response: HttpResponseBase) -> None:

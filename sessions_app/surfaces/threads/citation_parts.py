@@ -1,16 +1,16 @@
-"""Citations in the shapes of this protocol. Pure.
+"""Citations as this protocol's chunk citations. Pure.
 
-A source is a chunk to it, by the id that the markers in the text name; where it came from is its document's path.
+`chunk_id` is the source's id, which the markers in the text contain; `materialized_path` is the source's address.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from sessions_app.conversation.citations import Citation
 
 
 def chunk_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
-    """One for each mention, in the order of the text."""
+    """Return a citation per marker, in the order of the text."""
     return [
         {
             "chunk_id": str(citation.id),
@@ -22,8 +22,3 @@ def chunk_citations(citations: Iterable[Citation]) -> list[dict[str, Any]]:
         }
         for citation in citations
     ]
-
-
-def citation_payload(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of the payload of a `citations.added`."""
-    return chunk_citations(Citation.from_dict(stored) for stored in payload["citations"])

@@ -1,6 +1,6 @@
-"""What clients do with threads, synchronously: open, change, delete, and write messages into them.
+"""Creates and changes threads and stores messages in them. Synchronous; each function owns its transaction.
 
-A thread is a session of its user; those of the chat page are threads too.
+A thread is a session of its user; the sessions of the chat page are threads too.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from agents_app.types import RunOptions
 from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
+from audit_app.kernel.ids import new_id
 from audit_app.kernel.shorten import shorten
 from sessions_app import services
 from sessions_app.access import access_agent, access_session
@@ -26,22 +27,25 @@ from sessions_app.surfaces.threads.errors import Unprocessable
 from sessions_app.surfaces.threads.foreign_ids import user_uuid
 from sessions_app.surfaces.threads.requests import LONGEST_TEXT
 
-NAME = "threads"  # of what this surface keeps beside sessions and runs
+NAME = "threads"  # the key of this surface's data in sessions and runs
 LANGUAGES = {"en": "Answer in English.", "zh": "Answer in Chinese (简体中文)."}
-_LONGEST_TITLE_MADE = 80
+_LONGEST_DERIVED_TITLE = 80
 _MOST_PARENTS = 100
 
 
 def open_thread(user: User, fields: dict[str, Any]) -> Session:
-    """fields: of ThreadBody. Raises NotFound (agent, folder), Forbidden, Conflict when the path's name is taken."""
+    """Create a thread. fields: of ThreadBody.
+
+    Raises NotFound (agent, folder), Forbidden, Conflict if the user has a thread of that `path_part_name`.
+    """
     if fields["system_managed"]:
-        raise Forbidden("Threads that only the system may change are made by the system.")
+        raise Forbidden("Only the system can create threads with `system_managed`.")
     if fields["parent_path_part_id"] not in (None, user_uuid(user.pk)):
         raise NotFound("There is no such folder.")
     access_agent(user, fields["agent_id"])
     title = (fields["title"] or "").strip()
     name = fields["path_part_name"]
-    # Hashed, because a key is short; marked, so that it meets no other surface's.
+    # Hashed, since session keys are short; prefixed, so that it differs from the keys of other surfaces.
     thread_id = f"{NAME}-{hashlib.sha256(name.encode()).hexdigest()[:32]}" if name else ""
     try:
         with transaction.atomic():
@@ -53,15 +57,19 @@ def open_thread(user: User, fields: dict[str, Any]) -> Session:
                 metadata={NAME: {"path_part_name": name}} if name else {},
             )
     except IntegrityError:
-        raise Conflict(f"There is a thread named {name!r} already.") from None
-    if fields["message_for_title"]:
-        services.rename_session(session, _title_from(fields["message_for_title"]))
+        raise Conflict(f"A thread named {name!r} already exists.") from None
+    if message := fields["message_for_title"]:
+        line = message.strip().split("\n", 1)[0].strip() or "New Thread"
+        services.rename_session(session, shorten(line, _LONGEST_DERIVED_TITLE))
         session.refresh_from_db(fields=["title"])
     return session
 
 
 def change_thread(user: User, session: Session, changes: dict[str, Any]) -> Session:
-    """changes: of ThreadChanges. Raises NotFound for a parent that is not the user's, Conflict for a circle."""
+    """Change a thread and return it. changes: of ThreadChanges.
+
+    Raises NotFound for a parent that is not the user's, Conflict if the parent is a descendant.
+    """
     if title := changes.get("title"):
         services.rename_session(session, title)
     if "parent_thread_id" in changes:
@@ -76,10 +84,11 @@ def change_thread(user: User, session: Session, changes: dict[str, Any]) -> Sess
 
 
 def send_message(user: User, session: Session, fields: dict[str, Any], key: str) -> Accepted:
-    """Have the agent answer. fields: of UserMessageBody. Raises RunBusy while it answers another message, and what
-    `receive` raises."""
-    instructions = LANGUAGES.get(fields["output_language"] or "", "")
-    options = RunOptions(instructions=instructions, note={NAME: {}})
+    """Store a user message and queue the run that answers it. fields: of UserMessageBody; key: idempotency key.
+
+    Raises RunBusy while another run of the thread is active, and what `services.receive` raises.
+    """
+    options = RunOptions(instructions=LANGUAGES.get(fields["output_language"] or "", ""), note={NAME: {}})
     accepted = services.receive(
         NewMessage.into(session, fields["input_text"]),
         owner=user,
@@ -94,10 +103,10 @@ def send_message(user: User, session: Session, fields: dict[str, Any], key: str)
 
 
 def write_message(session: Session, fields: dict[str, Any]) -> Turn:
-    """Store a message that nobody answers; agents know it from then on. fields: of MessageBody.
+    """Store a message that starts no run; later runs have it in their history. fields: of MessageBody.
 
-    The same `message_id` gives the message that was stored first. Raises Unprocessable for parts and citations that
-    clients could not read, Conflict when the id is another message's.
+    Idempotent under `message_id`. Raises Unprocessable for parts and citations that clients cannot read, Conflict if
+    another thread has a message of that id.
     """
     content, details = fields["content"], fields["details"]
     extras = {name: content[name] for name in ("citations", "references") if content[name]}
@@ -105,14 +114,12 @@ def write_message(session: Session, fields: dict[str, Any]) -> Turn:
         raise Unprocessable(problem)
     if prior := _find_prior(session, fields["message_id"]):
         return prior
-    role = str(fields["role"]).lower()
-    state = "error" if content["is_error"] else "complete"
     try:
         with transaction.atomic():
-            turn = _store(session, fields["message_id"], role, content["text"], state)
+            turn = _store(session, fields)
             if extras or details:
                 MessageExtras.objects.create(turn=turn, content=extras, details=details)
-    except IntegrityError:  # the same message at the same time
+    except IntegrityError:  # the same message, sent concurrently
         prior = _find_prior(session, fields["message_id"])
         if prior is None:
             raise
@@ -125,18 +132,24 @@ def parent_of(session: Session) -> str | None:
 
 
 def path_name_of(session: Session) -> str:
-    """The last part of the thread's path."""
+    """Return the last part of the thread's path."""
     return session.metadata.get(NAME, {}).get("path_part_name") or str(session.id)
 
 
-def _store(session: Session, message_id: UUID | None, role: str, text: str, state: str) -> Turn:
-    """In the caller's transaction."""
+def _store(session: Session, fields: dict[str, Any]) -> Turn:
+    """Insert a turn at the end of the session, in the caller's transaction."""
     now = timezone.now()
     ordinal = lock(session.id).next_ordinal
-    turn = Turn(session=session, ordinal=ordinal, part=0, role=role, content=text, state=state, created_at=now)
-    if message_id:
-        turn.pk = message_id
-    turn.save(force_insert=True)
+    turn = Turn.objects.create(
+        pk=fields["message_id"] or new_id(),
+        session=session,
+        ordinal=ordinal,
+        part=0,
+        role=fields["role"].lower(),
+        content=fields["content"]["text"],
+        state="error" if fields["content"]["is_error"] else "complete",
+        created_at=now,
+    )
     Session.objects.filter(pk=session.id).update(
         next_ordinal=ordinal + 1, message_count=F("message_count") + 1, last_active_at=now
     )
@@ -148,7 +161,7 @@ def _find_prior(session: Session, message_id: UUID | None) -> Turn | None:
         return None
     turn = Turn.objects.filter(pk=message_id).first()
     if turn is not None and turn.session_id != session.id:
-        raise Conflict("This message_id is taken.")
+        raise Conflict("Another thread has a message of this message_id.")
     return turn
 
 
@@ -158,16 +171,11 @@ def _check_parent(user: User, thread_id: UUID, parent: UUID) -> None:
         if wanted is None:
             return
         if wanted == str(thread_id):
-            raise Conflict("A thread cannot be its own parent, nor that of a parent of its.")
+            raise Conflict("A thread cannot be its own ancestor.")
         try:
             wanted = parent_of(access_session(user, wanted))
         except NotFound:
             if wanted == str(parent):
-                raise NotFound("There is no such parent thread.") from None
+                raise NotFound("There is no thread of this parent_thread_id.") from None
             return
-    raise InvalidInput(f"Threads are nested at most {_MOST_PARENTS} deep.")
-
-
-def _title_from(message: str) -> str:
-    line = message.strip().split("\n", 1)[0].strip() or "New Thread"
-    return shorten(line, _LONGEST_TITLE_MADE)
+    raise InvalidInput(f"Threads can be nested at most {_MOST_PARENTS} levels deep.")

@@ -1,4 +1,4 @@
-"""Routes of what waits or streams."""
+"""Routes of requests that wait or stream."""
 
 from django.urls import path
 

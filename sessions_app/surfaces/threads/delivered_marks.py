@@ -1,4 +1,7 @@
-"""Remembers for a while which messages were told to their end, so that none is told again to who waits for the next."""
+"""Marks messages that a client received to their end, so that the next stream of a thread does not repeat them.
+
+Marks are kept in Valkey for some minutes. Synchronous; no function raises RedisError.
+"""
 
 import logging
 from uuid import UUID
@@ -14,19 +17,19 @@ _KEPT_SECONDS = 600
 
 
 def mark_delivered(run_id: UUID) -> None:
-    """Somebody has the message. Synchronous; never raises for a server that is away."""
+    """Mark the message of a run as received."""
     try:
         valkey.sync_client().set(_key(run_id), "1", ex=_KEPT_SECONDS)
     except RedisError as error:
-        logger.warning("it was not noted that message %s was told: %s", run_id, error)
+        logger.warning("cannot mark message %s as delivered: %s", run_id, error)
 
 
 def is_delivered(run_id: UUID) -> bool:
-    """Also when nobody can tell."""
+    """Return whether the message of a run was received; true if Valkey is unavailable."""
     try:
         return bool(valkey.sync_client().exists(_key(run_id)))
     except RedisError as error:
-        logger.warning("nobody knows whether message %s was told: %s", run_id, error)
+        logger.warning("cannot check whether message %s was delivered: %s", run_id, error)
         return True
 
 

@@ -1,6 +1,6 @@
-"""Questions that are answered in the response itself: `/v1/agent/ask` in words, `/v1/agent/extract` as JSON.
+"""Prompts that are answered in the response: `/v1/agent/ask` with text, `/v1/agent/extract` with JSON.
 
-Each is a conversation of its own, kept apart from those of the chat page. A client that leaves stops the run.
+Each is a conversation of its own, which the chat page does not list. A client that leaves stops the run.
 """
 
 import asyncio
@@ -35,13 +35,12 @@ from tools_app import schema as schemas
 from tools_app.events import INPUT_REQUESTED
 
 CHANNEL = "Api"
-_STOPS = RUN_ENDS | {INPUT_REQUESTED.name}
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(?P<json>.*)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
-_AGAIN = "That answer cannot be used: {problem}. Answer once more, with nothing but JSON that fits the schema."
+_CORRECTION = "That answer cannot be used: {problem}. Answer again, only with JSON that matches the schema."
 
 
-class _Asking(EventStreamConsumer):
-    """One question, or two, to a session of its own."""
+class _DirectAnswer(EventStreamConsumer):
+    """Base of both endpoints: sends a prompt to a new session and waits for the answer."""
 
     methods = ("POST",)
     body_of: ClassVar[type[Serializer[Any]]]
@@ -58,46 +57,45 @@ class _Asking(EventStreamConsumer):
             async with asyncio.timeout(settings.KOMAND_ASK_SECONDS):
                 answer = await self.answer(session, fields["prompt"], options)
         except TimeoutError:
-            await in_db(_stop, session, "It took too long.")
+            await in_db(_stop, session, "The answer took too long.")
             raise errors.TookTooLong from None
         except asyncio.CancelledError:
-            # Whoever left, nobody can ever fetch the answer.
+            # Either way, no client can fetch the answer later.
             why = "The client left." if self.has_left else "The server restarted."
             await asyncio.shield(in_db(_stop, session, why))
             raise
         await self.send_json(200, answer)
 
     def options_of(self, fields: dict[str, Any]) -> RunOptions:
-        """What is asked of the runs. Raises what is wrong with the request."""
+        """Return the options of the runs. Raises AppError or APIException if the request is invalid."""
         raise NotImplementedError
 
     async def answer(self, session: Session, prompt: str, options: RunOptions) -> dict[str, Any]:
-        """The body of the response."""
+        """Return the body of the response."""
         raise NotImplementedError
 
     async def ask(self, session: Session, text: str, options: RunOptions) -> str:
-        """What the agent says to this. A question of its own is its answer: nobody is there to be asked.
+        """Return the agent's answer to a text. A question of the agent counts as its answer: no user can answer it.
 
-        Raises Unanswered, Conflict when the run was stopped.
+        Raises Unanswered, or Conflict if the run was stopped.
         """
-        # `respond` stops the run of a request that is cancelled, so the run has to be there by then.
+        # `respond` stops the run of a request that is cancelled, so the run must be stored by then.
         accepted, cursor = await store_message(_send, session, text, options, finish_on_cancel=True)
         async for frame in self.watch(session.id, cursor):
-            for fact in frame:
-                if fact.run_id == accepted.run_id and fact.type in _STOPS:
-                    transcript = await in_db(agents.get_transcript, accepted.run_id)
-                    asked = fact.payload["question"] if fact.type == INPUT_REQUESTED.name else ""
-                    if asked:
-                        await in_db(runs.cancel_run, accepted.run_id, reason="Nobody is there to be asked.")
-                    return _words_of(transcript, asked)
-        raise errors.Unanswered("Watching the run broke off.")
+            for event in frame:
+                if event.run_id == accepted.run_id and event.type == INPUT_REQUESTED.name:
+                    await in_db(runs.cancel_run, accepted.run_id, reason="No user can answer a question here.")
+                    return INPUT_REQUESTED.payload(event)["question"]
+                if event.run_id == accepted.run_id and event.type in RUN_ENDS:
+                    return _answer_of(await in_db(agents.get_transcript, accepted.run_id))
+        raise errors.Unanswered("The server stopped watching the run before it ended.")
 
     def _open(self, agent_id: str) -> Session:
         access_agent(self.principal.user, agent_id)
         return services.open_session(owner=self.principal.user, agent_id=agent_id, channel=CHANNEL, metadata={NAME: {}})
 
 
-class AgentAsk(_Asking):
+class AgentAsk(_DirectAnswer):
     """POST /v1/agent/ask."""
 
     body_of = AskBody
@@ -109,14 +107,14 @@ class AgentAsk(_Asking):
         return {"text": await self.ask(session, prompt, options)}
 
 
-class AgentExtract(_Asking):
+class AgentExtract(_DirectAnswer):
     """POST /v1/agent/extract."""
 
     body_of = ExtractBody
 
     def options_of(self, fields: dict[str, Any]) -> RunOptions:
         if (fields["schema_path_part_id"] is None) == (fields["output_schema"] is None):
-            raise errors.Unprocessable("Give either output_schema or schema_path_part_id.")
+            raise errors.Unprocessable("Send either output_schema or schema_path_part_id.")
         if fields["schema_path_part_id"]:
             raise NotFound("There is no such document.")
         return RunOptions(output_schema=usable_schema(fields["output_schema"]))
@@ -125,29 +123,29 @@ class AgentExtract(_Asking):
         schema = options.output_schema or {}
         value, problem = read_answer(await self.ask(session, prompt, options), schema)
         if problem:
-            again = await self.ask(session, _AGAIN.format(problem=problem), options)
+            again = await self.ask(session, _CORRECTION.format(problem=problem), options)
             value, problem = read_answer(again, schema)
         if problem:
-            raise errors.Unprocessable(f"The agent gave no answer that fits the schema, twice: {problem}.")
+            raise errors.Unprocessable(f"The agent's answer did not match the schema in two attempts: {problem}.")
         return {"structured": value}
 
 
 def usable_schema(schema: Any) -> dict[str, Any]:
-    """The JSON Schema of an object, fit to be evaluated here. Raises InvalidInput."""
+    """Return a client's JSON Schema of an object, adapted so that it is safe to evaluate. Raises InvalidInput."""
     try:
         Draft202012Validator.check_schema(schema)
         fitted = schemas.fit_foreign(schema)
     except SchemaError as error:
-        raise InvalidInput(f"output_schema is no JSON Schema: {error.message[:300]}") from None
+        raise InvalidInput(f"output_schema is not a valid JSON Schema: {error.message[:300]}") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"output_schema cannot be used: {error}") from None
     if not isinstance(fitted, dict) or fitted.get("type", "object") != "object":
-        raise InvalidInput("output_schema is the schema of an object.")
+        raise InvalidInput("output_schema must be the schema of an object.")
     return fitted
 
 
 def read_answer(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """(the object that an answer is, or none; what is wrong with it, for the model to mend)."""
+    """Return (the object in an answer, or an empty one; the problem with it for the model to correct, or empty)."""
     fenced = _FENCED.fullmatch(text)
     try:
         value = json.loads(fenced["json"] if fenced else text)
@@ -158,13 +156,13 @@ def read_answer(text: str, schema: dict[str, Any]) -> tuple[dict[str, Any], str]
     return value, schemas.find_problems(value, schema)
 
 
-def _words_of(transcript: RunTranscript, asked: str) -> str:
+def _answer_of(transcript: RunTranscript) -> str:
     run = transcript.run
-    if not asked and run.status is RunStatus.CANCELLED:
+    if run.status is RunStatus.CANCELLED:
         raise Conflict("The run was cancelled.")
-    if not asked and run.status is not RunStatus.COMPLETED:
+    if run.status is not RunStatus.COMPLETED:
         raise errors.Unanswered(run.error_message or "The agent failed.")
-    return asked or transcript.answer.strip()
+    return transcript.answer.strip()
 
 
 def _send(session: Session, text: str, options: RunOptions) -> tuple[Accepted, str]:

@@ -1,4 +1,4 @@
-"""The shape of errors of this protocol, for views and consumers alike. Its codes are a closed set."""
+"""Errors of this protocol, for views and consumers: a detail, a code of a closed set, the request id."""
 
 from typing import Any, TypeVar
 
@@ -26,18 +26,18 @@ _CODES = {
     503: "service_unavailable",
     504: "service_unavailable",
 }
-_OWN = frozenset({"run_busy"})  # of our codes, those that the protocol has too
+_SHARED_CODES = frozenset({"run_busy"})  # our codes that the protocol has too
 
 
 class Unprocessable(APIException):
-    """The request is understood and not valid."""
+    """The request is well formed but not valid."""
 
     status_code = 422
     default_code = "unprocessable_entity"
 
 
 class Unanswered(APIException):
-    """The agent gave no answer that can be used."""
+    """The agent gave no usable answer."""
 
     status_code = 502
     default_code = "service_unavailable"
@@ -46,16 +46,16 @@ class Unanswered(APIException):
 class TookTooLong(APIException):
     status_code = 504
     default_code = "service_unavailable"
-    default_detail = "The answer took too long and was given up."
+    default_detail = "The answer took too long; its run was stopped."
 
 
 def error_body(error: HttpError) -> dict[str, Any]:
-    code = error.code if error.code in _OWN else _CODES.get(error.status, "error")
+    code = error.code if error.code in _SHARED_CODES else _CODES.get(error.status, "error")
     return {"detail": error.message, "code": code, "request_id": context.request_id.get() or None}
 
 
 def checked(serializer: S) -> S:
-    """The same, its data valid. Raises Unprocessable, which names each field and what to mend."""
+    """Return the serializer after validation. Raises Unprocessable with the problem of each field."""
     try:
         serializer.is_valid(raise_exception=True)
     except ValidationError as error:

@@ -1,9 +1,10 @@
-"""Places in a thread's stream of events, and the entry ids that name them. Pure.
+"""Positions in a thread's stream of events, and the entry ids that hold them. Pure.
 
-An entry id reads like one of Redis, `<message>-<place>`, and both numbers only rise. It is made of where an event
-stands, not counted: whoever comes back with it is told the rest, whatever pieces the text was cut into the first time.
-Within a text the place also holds a checksum of the text before it, so that text which began anew after a crash is
-recognised: it goes on where it says the same, and is told again where it does not.
+An entry id is the `id` of a server-sent event (HTML standard, section 9.2). It looks like one of Redis,
+`<message>-<position>`; both numbers only rise. It is built from the position of an event, not counted, so a client
+resumes behind it however the text was cut into pieces on its first connection. Within a text it also holds a checksum
+of the text before it: a text that began again after a crash is continued where it is the same, and restarted where it
+differs.
 """
 
 import re
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from zlib import crc32
 
 BEGIN, REASONING, REASONING_END, TEXT, TEXT_END, CALLS, END = range(7)
-LAST_STEP = (1 << 14) - 1  # the place of what ends a message
+LAST_STEP = (1 << 14) - 1  # of the events that end a message
 
-_ID = re.compile(r"(?P<message>[0-9]{1,12})-(?P<place>[0-9]{1,19})", re.ASCII)
+_ID = re.compile(r"(?P<message>[0-9]{1,12})-(?P<position>[0-9]{1,19})", re.ASCII)
 _STEP, _ZONE, _OFFSET = 49, 46, 22
 _MOST_OFFSET = (1 << (_ZONE - _OFFSET)) - 1
 _MOST_CHECK = (1 << _OFFSET) - 1
@@ -21,8 +22,13 @@ _MOST_CHECK = (1 << _OFFSET) - 1
 
 @dataclass(frozen=True, order=True)
 class EventPosition:
-    """message: the number of the message in its thread, from 1; zone: a part of a step, in the order they come in;
-    offset: characters of a text, or a count; check: `checksum` of the text up to there."""
+    """The position of an event.
+
+    message: number of the message in its thread, from 1.
+    zone: part of the step; parts are sent in this order.
+    offset: number of characters of a text, or a count.
+    check: `checksum` of the text up to there.
+    """
 
     message: int
     step: int = 0
@@ -35,12 +41,12 @@ class EventPosition:
         return f"{self.message}-{step << _STEP | self.zone << _ZONE | offset << _OFFSET | self.check}"
 
 
-def parse_place(entry_id: str) -> EventPosition | None:
-    """The place that an entry id names; None when it is not one of ours."""
+def parse_position(entry_id: str) -> EventPosition | None:
+    """Return the position that an entry id holds; None if it is not one of ours."""
     match = _ID.fullmatch(entry_id)
     if match is None:
         return None
-    message, number = int(match["message"]), int(match["place"])
+    message, number = int(match["message"]), int(match["position"])
     step, zone = number >> _STEP, number >> _ZONE & 7
     if not message or step > LAST_STEP or zone > END:
         return None
@@ -48,10 +54,10 @@ def parse_place(entry_id: str) -> EventPosition | None:
 
 
 def running_checksum(text: str, before: int = 0) -> int:
-    """Of a text that is read in pieces: `before` is that of the pieces until now."""
+    """Return the checksum of a text that is read in pieces. before: that of the earlier pieces."""
     return crc32(text.encode("utf-8", "surrogatepass"), before)
 
 
 def checksum(running: int) -> int:
-    """As far as a place holds it."""
+    """Return the bits of a running checksum that a position holds."""
     return running & _MOST_CHECK

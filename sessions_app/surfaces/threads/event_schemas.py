@@ -1,6 +1,6 @@
-"""The one declaration of the stream's events: a JSON Schema for the data of each. Pure.
+"""Declaration of the stream's events: a JSON Schema for the data of each. Pure.
 
-`manage.py describe_thread_events` prints it for the docs; tests hold every event that is sent against it.
+`manage.py describe_thread_events` prints them for the docs; tests validate every event that is sent.
 """
 
 from dataclasses import dataclass, field
@@ -16,20 +16,24 @@ STATUSES = ("running", "success", "error", "canceled")
 
 @dataclass(frozen=True)
 class EventKind:
-    """says: when it comes; fields: of its data; optional: those of them that may be absent; has_place: it carries an
-    entry id, so that a reader can come back behind it."""
+    """An event name with the schema of its data.
+
+    fields: properties of the data.
+    optional: those that may be absent.
+    has_entry_id: it is sent with an entry id, behind which a client can resume.
+    """
 
     name: str
-    says: str
+    description: str
     fields: Schema
     optional: frozenset[str] = field(default_factory=frozenset)
-    has_place: bool = True
+    has_entry_id: bool = True
 
     def schema(self) -> Schema:
-        """The JSON Schema of its data. Readers should take fields that they do not know."""
+        """Return the JSON Schema of its data. Clients should ignore fields that they do not know."""
         return {
             "title": self.name,
-            "description": self.says,
+            "description": self.description,
             "type": "object",
             "properties": self.fields,
             "required": [name for name in self.fields if name not in self.optional],
@@ -38,19 +42,19 @@ class EventKind:
 
 _MESSAGE = {
     "id": {**UUID, "description": "the message"},
-    "message_id": {**UUID, "description": "the message, again"},
+    "message_id": {**UUID, "description": "the same as `id`"},
     "seq": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "description": "the entry id, as in the `id:` line"},
     "ts": TIME,
 }
 _PART = {**_MESSAGE, "part_id": {**UUID, "description": "as in the stored message"}}
-_START = {**_PART, "restarted": {"type": "boolean", "description": "forget what this part had: it begins anew"}}
+_START = {**_PART, "restarted": {"type": "boolean", "description": "discard the text of this part: it begins again"}}
 _DELTA = {**_PART, "delta": {"type": "string", "minLength": 1}}
 _APPROVAL: Schema = {
     "type": "object",
-    "description": "while a person has to decide: POST /api/approvals/<approval_id>/decide",
+    "description": "while an approval is pending: POST /api/approvals/<approval_id>/decide",
     "properties": {
         "approval_id": UUID,
-        "choices": {"type": "array", "items": {"type": "string"}, "description": "yours; none: somebody else decides"},
+        "choices": {"type": "array", "items": {"type": "string"}, "description": "decisions that you may send"},
         "reason": {"type": "string"},
         "expires_at": TIME,
     },
@@ -58,12 +62,12 @@ _APPROVAL: Schema = {
 }
 _STEP = {
     **_MESSAGE,
-    "id": {**UUID, "description": "the step: the same in each snapshot of it"},
+    "id": {**UUID, "description": "the step, in each snapshot of it"},
     "tool_call_id": {"type": "string"},
-    "name": {"type": "string", "description": "the tool"},
+    "name": {"type": "string", "description": "name of the tool"},
     "kind": {"enum": ["tool_call"]},
     "args": {"type": ["object", "string", "null"]},
-    "detail": {"type": ["string", "null"], "description": "its result, its error, or what it waits for"},
+    "detail": {"type": ["string", "null"], "description": "result, error, progress, or what it waits for"},
     "status": {"enum": list(STATUSES)},
     "start_time": TIME,
     "end_time": {"anyOf": [TIME, {"type": "null"}]},
@@ -89,54 +93,54 @@ _USAGE: Schema = {
 }
 
 KINDS: tuple[EventKind, ...] = (
-    EventKind("message_start", "The agent begins to answer.", _MESSAGE),
-    EventKind("reasoning_start", "Before what the model thinks aloud.", _START, frozenset({"restarted"})),
-    EventKind("reasoning_delta", "More of it.", _DELTA),
-    EventKind("reasoning_end", "It is whole.", _PART),
-    EventKind("text_start", "Before a text of the answer.", _START, frozenset({"restarted"})),
-    EventKind("text_delta", "More of the text.", _DELTA),
-    EventKind("text_end", "The text is whole.", _PART),
+    EventKind("message_start", "The answer begins.", _MESSAGE),
+    EventKind("reasoning_start", "The model's reasoning begins.", _START, frozenset({"restarted"})),
+    EventKind("reasoning_delta", "A piece of the reasoning.", _DELTA),
+    EventKind("reasoning_end", "The reasoning is complete.", _PART),
+    EventKind("text_start", "A text of the answer begins.", _START, frozenset({"restarted"})),
+    EventKind("text_delta", "A piece of the text.", _DELTA),
+    EventKind("text_end", "The text is complete.", _PART),
     EventKind(
         "step",
-        "A tool call as it stands now: asked for, waiting for a person, going on, ended.",
+        "The present state of a tool call: requested, waiting for approval or input, running, ended.",
         _STEP,
         frozenset({"approval"}),
     ),
-    EventKind("citations", "What the answer cites.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}),
+    EventKind("citations", "Citations in the answer.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}),
     EventKind(
         "error",
-        "The answer failed; text that came before stays as it is.",
+        "The run failed. Text that was sent before remains.",
         {**_MESSAGE, "error": {"type": "string"}, "code": {"type": "string"}},
     ),
     EventKind(
         "message_end",
-        "The answer is over and stored. `waiting`: it asks its person something, and the next user_message answers.",
+        "The answer has ended and is stored. `waiting`: it ends with a question, which the next user_message answers.",
         {**_MESSAGE, "status": {"enum": ["completed", "incomplete", "canceled", "failed", "waiting"]}, "usage": _USAGE},
         frozenset({"usage"}),
     ),
     EventKind(
         "replay_complete",
-        "After a resume: what was missed has come, what follows is live.",
+        "After a resume: all missed events were sent; the following are live.",
         {"replayed_count": COUNT, "last_entry_id": {"type": "string"}},
-        has_place=False,
+        has_entry_id=False,
     ),
     EventKind(
         "message_not_streaming",
-        "The message of `last_message_id` is over or unknown: read it at its own address.",
+        "The message of `last_message_id` has ended or is unknown: read it from the list of messages.",
         {"message_id": UUID},
-        has_place=False,
+        has_entry_id=False,
     ),
     EventKind(
         "thread_title",
-        "The thread has another title.",
+        "The title of the thread has changed.",
         {"thread_id": UUID, "title": {"type": "string"}},
-        has_place=False,
+        has_entry_id=False,
     ),
 )
 
 
 def document() -> Schema:
-    """All of them as one JSON document."""
+    """Return all events as one JSON Schema document."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Events of GET /v1/threads/{thread_id}/stream",

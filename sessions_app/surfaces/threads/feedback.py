@@ -1,10 +1,10 @@
-"""Feedback of people on their threads and the messages in them: at most one opinion of each."""
+"""Feedback of users on their threads and messages: at most one rating per user and target."""
 
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -16,45 +16,45 @@ from sessions_app.models import Feedback, Session, Turn
 
 
 def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
-    """Store an opinion, or change the one there is. fields: of FeedbackBody. Returns it, and whether it is new.
+    """Store or update a rating. Return it, and whether it is new. Runs in a transaction of its own.
 
-    Raises NotFound for what is not the user's.
+    fields: of FeedbackBody. Raises NotFound for a target that is not the user's.
     """
     session = _session_of(user, fields["target_type"], fields["target_id"])
-    target = {"user": user, "target_type": fields["target_type"], "target_id": fields["target_id"]}
-    said = {
+    now = timezone.now()
+    rating = {
         "rating": fields["rating"],
         "reason": fields["reason"] or "",
         "comment": fields["comment"] or "",
         "extra_metadata": fields["extra_metadata"] or {},
-        "updated_at": timezone.now(),
+        "updated_at": now,
     }
-    try:
-        with transaction.atomic():
-            if Feedback.objects.filter(**target).update(**said):
-                return Feedback.objects.get(**target), False
-            row = Feedback.objects.create(**target, **said, session=session, created_at=said["updated_at"])
-            told = {name: str(fields[name] or "") for name in ("target_type", "target_id", "rating", "reason")}
+    with transaction.atomic():
+        row, is_new = Feedback.objects.update_or_create(
+            user=user,
+            target_type=fields["target_type"],
+            target_id=fields["target_id"],
+            defaults=rating,
+            create_defaults={**rating, "session": session, "created_at": now},
+        )
+        if is_new:
             audit.record(
                 "FeedbackSubmitted",
-                details=told,
+                details={name: str(fields[name] or "") for name in ("target_type", "target_id", "rating", "reason")},
                 agent_id=session.agent.agent_id,
                 session_id=session.id,
                 session_key=session.key,
             )
-            return row, True
-    except IntegrityError:  # the same person's other click
-        Feedback.objects.filter(**target).update(**said)
-        return Feedback.objects.get(**target), False
+    return row, is_new
 
 
 def list_feedback(user: User, *, mine: bool) -> "QuerySet[Feedback]":
-    """The user's own opinions; operators see everybody's unless they want `mine`. Not read yet."""
+    """Return the user's own feedback; for operators, that of all users unless `mine`."""
     return Feedback.objects.all() if user.is_staff and not mine else Feedback.objects.filter(user=user)
 
 
 def delete(user: User, feedback_id: UUID) -> None:
-    """Raises NotFound, also for another's opinion, which operators may delete."""
+    """Delete feedback. Raises NotFound, also for that of other users unless the user is an operator."""
     if not list_feedback(user, mine=False).filter(pk=feedback_id).delete()[0]:
         raise NotFound("There is no such feedback.")
 

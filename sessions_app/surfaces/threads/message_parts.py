@@ -1,6 +1,6 @@
-"""A stored message in the parts of this protocol, and their older form as steps. Pure.
+"""A stored message as the parts of this protocol, and as the steps of its older version. Pure.
 
-Its clients drop a whole page for one part that they do not know: each says its kind, and statuses are theirs.
+The protocol's clients fail to read a whole page if one part has an unknown kind or status.
 """
 
 import json
@@ -14,7 +14,6 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.citation_parts import chunk_citations
 from sessions_app.surfaces.threads.foreign_ids import part_id
-from sessions_app.surfaces.threads.tool_steps import status_of
 from tools_app.types import ExecutionStatus, ExecutionView, without_receipt
 
 _DISPLAY = {
@@ -31,7 +30,7 @@ Part = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredStep:
-    """What the agent said at once, and the calls it made then. questions: what calls asked the person, by call."""
+    """A text of the agent and the calls after it. questions: (execution id, question to the user) pairs."""
 
     text: str
     started_at: datetime
@@ -43,48 +42,57 @@ class StoredStep:
 
 
 def parts_of(run_id: UUID, steps: Sequence[StoredStep]) -> list[Part]:
-    """The parts of a message in their order, with the ids that the stream of events gives them."""
+    """Return the parts of a message in order, with the ids that they have in the event stream."""
     parts: list[Part] = []
     for index, step in enumerate(steps):
-        times = {"start_time": iso(step.started_at), "end_time": iso(step.ended_at)}
         if step.reasoning:
-            parts.append(
-                {"id": part_id(run_id, index, "reasoning"), "kind": "reasoning", **times, "text": step.reasoning}
-            )
+            parts.append(_text_part(step, part_id(run_id, index, "reasoning"), "reasoning", step.reasoning))
         if step.text:
-            cited = chunk_citations(step.citations)
-            parts.append(
-                {"id": part_id(run_id, index, "text"), "kind": "text", **times, "text": step.text, "citations": cited}
-            )
-        asked = dict(step.questions)
+            text = _text_part(step, part_id(run_id, index, "text"), "text", step.text)
+            parts.append({**text, "citations": chunk_citations(step.citations)})
+        questions = dict(step.questions)
         for execution in step.executions:
             parts.append(_tool_part(execution))
-            if execution.id in asked:
-                question = {"id": part_id(run_id, index, f"question:{execution.id}"), "kind": "text", **times}
-                parts.append({**question, "text": asked[execution.id], "citations": []})
+            if execution.id in questions:
+                question_id = part_id(run_id, index, f"question:{execution.id}")
+                parts.append({**_text_part(step, question_id, "text", questions[execution.id]), "citations": []})
     return [{**part, "seq": seq} for seq, part in enumerate(parts)]
 
 
 def steps_of(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """The same in the older form, which knows thoughts and tool calls alone."""
+    """Return the same as steps of the older version, which has reasoning and tool calls only."""
     steps = []
     for part in parts:
         times = {"start_time": part["start_time"], "end_time": part.get("end_time")}
         if part["kind"] == "reasoning":
-            told = {"name": "reasoning", "kind": "reasoning", "detail": part["text"]}
+            fields = {"name": "reasoning", "kind": "reasoning", "detail": part["text"]}
         elif part["kind"] == "tool":
             error = part["extras"].get("error")
             detail = error or (part["result"] if isinstance(part["result"], str) else _json(part["result"]))
-            told = {"name": part["tool_name"], "kind": "tool_call", "args": part["input"], "detail": detail}
+            fields = {"name": part["tool_name"], "kind": "tool_call", "args": part["input"], "detail": detail}
         else:
             continue
-        steps.append({"id": part["id"], **told, **times})
+        steps.append({"id": part["id"], **fields, **times})
     return steps
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """Everything the message says, as one text."""
+    """Return the texts of a message as one."""
     return "\n\n".join(text for part in parts if part["kind"] == "text" and (text := part["text"].strip()))
+
+
+def status_of(status: str) -> str:
+    """Return the protocol's status for that of an execution."""
+    if status == ExecutionStatus.COMPLETED:
+        return "success"
+    if status == ExecutionStatus.CANCELLED:
+        return "canceled"
+    return "running" if status in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING) else "error"
+
+
+def _text_part(step: StoredStep, part: str, kind: str, text: str) -> Part:
+    times = {"start_time": iso(step.started_at), "end_time": iso(step.ended_at)}
+    return {"id": part, "kind": kind, **times, "text": text}
 
 
 def _tool_part(execution: ExecutionView) -> Part:

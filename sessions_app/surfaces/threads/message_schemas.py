@@ -1,6 +1,6 @@
-"""What messages that clients write themselves may carry: JSON Schemas of the protocol's parts, citations, references.
+"""JSON Schemas of the content that clients may store in messages: parts, citations, references. Pure.
 
-Pure. Its clients cannot read a page with a part that they do not know, so such a message is not stored at all.
+The protocol's clients fail to read a whole page if one of its parts is unknown, so such a message is refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -129,7 +129,7 @@ _CHECKS = {
 
 
 def problem_of(content: Mapping[str, Any], details: Any) -> str:
-    """What clients could not read, and what it should be; empty when all is well."""
+    """Return the problems that would keep clients from reading a message, or empty."""
     given = {"content": dict(content), **({} if details is None else {"details": details})}
     errors = (error for name, value in given.items() for error in _problems(name, value))
     return "; ".join(islice(errors, _MOST_PROBLEMS))

@@ -1,6 +1,6 @@
-"""The notifications socket, `/v1/ws`: tells a person's client what concerns them beyond one thread.
+"""The WebSocket `/v1/ws`: notifications for a user that belong to no single thread.
 
-Messages are JSON. A client subscribes to the tenant's channel or to its user's own.
+Messages are JSON. A client subscribes to the channel of the tenant or to that of its user.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
 
 logger = logging.getLogger(__name__)
 
-# Clients come back after 4503, and not after 4401.
+# Close codes of the protocol: clients reconnect after 4503, and not after 4401.
 UNAUTHORIZED, UNAVAILABLE = 4401, 4503
 _JOIN_SECONDS = 10.0
 _LONGEST_MESSAGE = 4_096
@@ -35,10 +35,10 @@ class Notifications(AsyncWebsocketConsumer):
     _listener: notifications.Listener | None = None
     _tasks: tuple[asyncio.Task[None], ...] = ()
     _mine = ""
-    _channels: Mapping[str, bool] = {}  # by name, whether it is subscribed to
+    _channels: Mapping[str, bool] = {}  # the client's channels, and whether it has subscribed
 
     async def connect(self) -> None:
-        await self.accept()  # first in any case: who is refused learns why
+        await self.accept()  # a close code can be sent only after the handshake
         try:
             principal = await in_db(self._admit)
             await in_db(rate_limits.take, rate_limits.api_limit(), principal.actor)
@@ -55,16 +55,16 @@ class Notifications(AsyncWebsocketConsumer):
         try:
             async with asyncio.timeout(_JOIN_SECONDS):
                 await self._listener.join()
-        except Exception as error:  # the layer's server may fail in many ways
-            logger.warning("nobody listens to announcements: %s", error)
+        except Exception as error:  # the channel layer raises errors of several libraries
+            logger.warning("cannot subscribe to notifications: %s", error)
             await self.close(UNAVAILABLE)
             return
         self._tasks = (
-            asyncio.create_task(self._keep_checking()),
-            asyncio.create_task(self._keep_telling(self._listener)),
+            asyncio.create_task(self._check_credential()),
+            asyncio.create_task(self._forward(self._listener)),
         )
         ids = {"connection_id": str(new_id()), "user_id": user, "tenant_id": str(TENANT)}
-        await self._tell("connection_established", **ids)
+        await self._send_system("connection_established", **ids)
 
     async def disconnect(self, code: int) -> None:
         for task in self._tasks:
@@ -79,22 +79,23 @@ class Notifications(AsyncWebsocketConsumer):
         action, channel = request.get("action"), request.get("channel")
         if action not in ("subscribe", "unsubscribe") or not isinstance(channel, str):
             message = 'Send {"action": "subscribe" or "unsubscribe", "channel": …} as JSON.'
-            await self._tell("error", code="bad_request", message=message)
+            await self._send_system("error", code="bad_request", message=message)
         elif channel not in self._channels:
-            await self._tell("error", code="forbidden", message="This channel is not yours.", channel=channel[:200])
+            message = "You cannot subscribe to this channel."
+            await self._send_system("error", code="forbidden", message=message, channel=channel[:200])
         else:
             self._channels = {**self._channels, channel: action == "subscribe"}
-            await self._tell(f"{action}d", channel=channel)
+            await self._send_system(f"{action}d", channel=channel)
 
-    async def _keep_telling(self, listener: notifications.Listener) -> None:
+    async def _forward(self, listener: notifications.Listener) -> None:
         async for event in listener.events():
             if event["type"] == notifications.TITLE_CHANGED and self._channels[self._mine]:
-                told = {"event": "THREAD_TITLE_CHANGED", "thread_id": event["session_id"], "title": event["title"]}
-                await self._send({"type": "notification", "channel": self._mine, **told})
+                changed = {"event": "THREAD_TITLE_CHANGED", "thread_id": event["session_id"], "title": event["title"]}
+                await self._send({"type": "notification", "channel": self._mine, **changed})
 
     def _admit(self) -> Principal:
         request = request_from_scope(self.scope)
-        self._came_by_ticket = "ticket" in request.GET
+        self._has_ticket = "ticket" in request.GET
         if "HTTP_AUTHORIZATION" not in request.META and (token := token_of(request)):
             request.META["HTTP_AUTHORIZATION"] = f"Bearer {token}"
         principal = authenticate(request, from_query=True)
@@ -102,23 +103,23 @@ class Notifications(AsyncWebsocketConsumer):
             raise Unauthenticated
         return principal
 
-    async def _keep_checking(self) -> None:
-        """End the connection of who may not be told any longer: logged out, key revoked. A ticket is good for one
-        look, and for its connection."""
-        if not self._came_by_ticket:
+    async def _check_credential(self) -> None:
+        """Close the connection when the credential is revoked. A ticket can be checked once: it lasts as long as its
+        connection."""
+        if not self._has_ticket:
             await until_refused(self._admit)
             await self.close(UNAUTHORIZED)
 
-    async def _tell(self, event: str, **fields: Any) -> None:
+    async def _send_system(self, event: str, **fields: Any) -> None:
         await self._send({"type": "system", "event": event, **fields})
 
     async def _send(self, message: dict[str, Any]) -> None:
-        with suppress(Exception):  # each server has its own for a connection that is closed by now
+        with suppress(Exception):  # each ASGI server raises its own for a connection that has closed
             await self.send(text_data=json.dumps(message, ensure_ascii=False))
 
 
 def _read(text: str | None) -> dict[str, Any]:
-    """Nothing for what is no JSON object."""
+    """Return the JSON object of a message, or an empty one."""
     try:
         value = json.loads(text or "") if len(text or "") <= _LONGEST_MESSAGE else None
     except (ValueError, RecursionError):

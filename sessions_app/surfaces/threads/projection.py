@@ -1,11 +1,11 @@
-"""A run as the events of one message. Pure: facts in, events out.
+"""A run as the server-sent events of one message.
 
-The facts of a whole run give the same events each time, however its text was cut; those up to the place that the reader
-has are left out, and text that began anew is told again only where it says something else.
+The events of a run give the same stream each time, however its text was cut into pieces. Events up to the position that
+the client has are left out; a text that began again is sent again only where it differs.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -22,11 +22,12 @@ from agents_app.events import (
     SNAPSHOT,
     TEXT_DELTA,
 )
+from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.step_text import NOTHING, TextUpdate
 from sessions_app.surfaces.base.timestamps import iso
-from sessions_app.surfaces.threads.citation_parts import citation_payload
+from sessions_app.surfaces.threads.citation_parts import chunk_citations
 from sessions_app.surfaces.threads.event_ids import (
     BEGIN,
     CALLS,
@@ -40,22 +41,26 @@ from sessions_app.surfaces.threads.event_ids import (
 )
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.resumable_text import ResumableText
-from sessions_app.surfaces.threads.tool_steps import CALL_FACTS, PASSING_FACTS, Calls
-from tools_app.events import INPUT_REQUESTED
+from sessions_app.surfaces.threads.tool_steps import STORED, ToolSteps
+from tools_app.events import INPUT_REQUESTED, TOOL_PROGRESS
 from tools_app.types import Decision
 
+# Statuses of `message_end` by the event that ended the run. The four types have one payload.
 ENDS = {
     RUN_COMPLETED.name: "completed",
     RUN_CANCELLED.name: "canceled",
     RUN_FAILED.name: "failed",
     RUN_TIMED_OUT.name: "failed",
 }
-_TEXT = (TEXT_DELTA.name, SNAPSHOT.name, MESSAGE_RESET.name)
 _ZONES = {"reasoning": (REASONING, REASONING_END), "text": (TEXT, TEXT_END)}
 
 
-class Event(NamedTuple):
-    """name: of `event_schemas.KINDS`; entry_id: where it stands, empty for what has no place in a message."""
+class ThreadEvent(NamedTuple):
+    """An event to send.
+
+    name: of `event_schemas.KINDS`.
+    entry_id: its position; empty for an event outside a message.
+    """
 
     name: str
     data: dict[str, Any]
@@ -64,24 +69,29 @@ class Event(NamedTuple):
 
 @dataclass
 class _Part:
-    """A text or what was thought before it. is_told: begun for the reader; is_over: nothing more of it is told."""
+    """The reasoning or the text of a step. is_started, is_ended: `…_start`, `…_end` was sent."""
 
-    told: ResumableText = field(default_factory=ResumableText)
-    is_told: bool = False
-    is_over: bool = False
+    text: ResumableText = field(default_factory=ResumableText)
+    is_started: bool = False
+    is_ended: bool = False
 
 
 @dataclass
 class _Step:
-    """calls: how many events about its calls there were."""
+    """call_events: number of events about its tool calls."""
 
     parts: dict[str, _Part]
-    calls: int = 0
+    call_events: int = 0
 
 
 class MessageEvents:
-    """after: the place that the reader has, in this message; None: it has nothing. clock: for what has no time;
-    may_say: all that the reader may say to requests for approval."""
+    """Encodes one run as one message.
+
+    number: of the message in its thread, from 1.
+    clock: the time of events, which live text does not have.
+    after: the position in this message that the client has; None: it has nothing.
+    allowed_decisions: those that the client may send.
+    """
 
     def __init__(
         self,
@@ -96,41 +106,36 @@ class MessageEvents:
         self._number = number
         self._clock = clock
         self._steps: dict[int, _Step] = {}
-        self._calls = Calls(allowed_decisions)
+        self._tool_steps = ToolSteps(allowed_decisions)
         self._citations: list[dict[str, Any]] = []
         self._has_begun = False
         self._pause: EventPosition | None = None
-        self.last_place = after
+        self.last_position = after
 
-    def see(self, fact: SessionEvent) -> list[Event]:
-        """The events that a fact of the run adds."""
-        if fact.type == RUN_STARTED.name:
+    def see(self, event: SessionEvent) -> list[ThreadEvent]:
+        """Return the events to send for an event of the run other than its end."""
+        if event.type == RUN_STARTED.name:
             return self._begin()
-        if fact.type == CITATIONS_ADDED.name:
-            self._citations += citation_payload(fact.payload)
-        if fact.step is None or fact.step < self._after.step:
+        if event.type == CITATIONS_ADDED.name:
+            stored = CITATIONS_ADDED.payload(event)["citations"]
+            self._citations += chunk_citations(Citation.from_dict(citation) for citation in stored)
+        if event.step is None or event.step < self._after.step:
             return []
-        events: list[Event] = []
-        if fact.type == REASONING_DELTA.name:
-            events += self._see_part(fact.step, "reasoning", lambda told: told.add(fact.payload["text"]))
-        elif fact.type in _TEXT:
-            events += self._see_text(fact, fact.step)
-        elif fact.type in STEP_CLOSING:
-            events += [*self._close(fact.step, "reasoning"), *self._close(fact.step, "text")]
-        if fact.type in CALL_FACTS:
-            events += self._see_call(fact, fact.step)
-        elif fact.type in PASSING_FACTS and (step := self._calls.pass_by(fact)) and self.last_place:
-            events.append(self._event("step", self.last_place, **step))
+        events = self._see_text(event, event.step)
+        if event.type in STORED:
+            events += self._see_call(event, event.step)
+        elif event.type == TOOL_PROGRESS.name and (step := self._tool_steps.progress(event)) and self.last_position:
+            events.append(self._event("step", self.last_position, **step))
         return events
 
-    def pause(self) -> list[Event]:
-        """The run waits for its person's words: the message is over for now."""
+    def pause(self) -> list[ThreadEvent]:
+        """Return the event that ends the stream while the run waits for the answer to its question."""
         return self._call_event("message_end", self._pause, status="waiting") if self._pause else []
 
-    def end(self, fact: SessionEvent) -> list[Event]:
-        """The last events, for the fact that ended the run."""
-        begin, payload = self._begin(), fact.payload
-        status = ENDS[fact.type]
+    def end(self, event: SessionEvent) -> list[ThreadEvent]:
+        """Return the last events. event: of one of the types in ENDS."""
+        begin, payload = self._begin(), RUN_COMPLETED.payload(event)
+        status = ENDS[event.type]
         events = []
         if self._citations:
             events += self._last(0, "citations", citations=self._citations)
@@ -138,46 +143,54 @@ class MessageEvents:
             events += self._last(1, "error", error=payload["message"] or "The agent failed.", code=payload["code"])
         if status == "completed" and payload["code"]:
             status = "incomplete"
-        usage: Mapping[str, int] = payload["usage"]
-        return [*begin, *events, *self._last(2, "message_end", status=status, usage=dict(usage))]
+        return [*begin, *events, *self._last(2, "message_end", status=status, usage=dict(payload["usage"]))]
 
     # Texts.
 
-    def _see_text(self, fact: SessionEvent, step: int) -> list[Event]:
-        if fact.type == MESSAGE_RESET.name:
-            for part in self._step(step).parts.values():
-                part.told.reset()
-            return []
-        text = fact.payload["text"]
-        told = self._see_part(
-            step, "text", lambda told: told.replace(text) if fact.type == SNAPSHOT.name else told.add(text)
-        )
-        return [*self._close(step, "reasoning"), *told]
+    def _see_text(self, event: SessionEvent, step: int) -> list[ThreadEvent]:
+        match event.type:
+            case TEXT_DELTA.name:
+                piece = TEXT_DELTA.payload(event)["text"]
+                update = self._update(step, "text", lambda text: text.add(piece))
+                return [*self._close(step, "reasoning"), *update]
+            case SNAPSHOT.name:
+                whole = SNAPSHOT.payload(event)["text"]
+                update = self._update(step, "text", lambda text: text.replace(whole))
+                return [*self._close(step, "reasoning"), *update]
+            case REASONING_DELTA.name:
+                thought = REASONING_DELTA.payload(event)["text"]
+                return self._update(step, "reasoning", lambda text: text.add(thought))
+            case MESSAGE_RESET.name:
+                for part in self._step(step).parts.values():
+                    part.text.reset()
+        if event.type in STEP_CLOSING:
+            return [*self._close(step, "reasoning"), *self._close(step, "text")]
+        return []
 
-    def _see_part(self, step: int, kind: str, change: Callable[[ResumableText], TextUpdate]) -> list[Event]:
+    def _update(self, step: int, kind: str, change: Callable[[ResumableText], TextUpdate]) -> list[ThreadEvent]:
         part = self._step(step).parts[kind]
-        return [] if part.is_over else self._tell(step, kind, part, change(part.told))
+        return [] if part.is_ended else self._send(step, kind, part, change(part.text))
 
-    def _tell(self, step: int, kind: str, part: _Part, told: TextUpdate) -> list[Event]:
+    def _send(self, step: int, kind: str, part: _Part, update: TextUpdate) -> list[ThreadEvent]:
         zone, _ = _ZONES[kind]
         events = []
-        if told.restarts or (told.piece and not part.is_told):
-            again = {"restarted": True} if told.restarts else {}
-            events.append(self._part_event(f"{kind}_start", EventPosition(self._number, step, zone), kind, **again))
-            part.is_told = True
-        if told.piece:
-            place = EventPosition(self._number, step, zone, part.told.length, part.told.check)
-            events.append(self._part_event(f"{kind}_delta", place, kind, delta=told.piece))
+        if update.restarts or (update.piece and not part.is_started):
+            restarted = {"restarted": True} if update.restarts else {}
+            events.append(self._part_event(f"{kind}_start", EventPosition(self._number, step, zone), kind, **restarted))
+            part.is_started = True
+        if update.piece:
+            position = EventPosition(self._number, step, zone, part.text.length, part.text.check)
+            events.append(self._part_event(f"{kind}_delta", position, kind, delta=update.piece))
         return events
 
-    def _close(self, step: int, kind: str) -> list[Event]:
+    def _close(self, step: int, kind: str) -> list[ThreadEvent]:
         part = self._step(step).parts[kind]
-        if part.is_over:
+        if part.is_ended:
             return []
-        # Of what was thought nobody keeps the whole: it ends as far as it was told.
-        events = self._tell(step, kind, part, part.told.close() if kind == "text" else NOTHING)
-        part.is_over = True
-        if part.is_told:
+        # Reasoning is not stored while a step is open, so it cannot be compared: it ends as far as it was sent.
+        events = self._send(step, kind, part, part.text.close() if kind == "text" else NOTHING)
+        part.is_ended = True
+        if part.is_started:
             events.append(self._part_event(f"{kind}_end", EventPosition(self._number, step, _ZONES[kind][1]), kind))
         return events
 
@@ -187,67 +200,72 @@ class MessageEvents:
         return self._steps[index]
 
     def _part(self, step: int, zone: int, end: int) -> _Part:
-        """As the reader knows it, if its place is in this step."""
+        """Return a part as the client has it, if its position is in this step."""
         after = self._after
         if after.step != step or after.zone < zone:
             return _Part()
         if after.zone >= end:
-            return _Part(is_told=True, is_over=True)
-        return _Part(ResumableText(after.offset, after.check), is_told=True)
+            return _Part(is_started=True, is_ended=True)
+        return _Part(ResumableText(after.offset, after.check), is_started=True)
 
-    # Calls.
+    # Tool calls.
 
-    def _see_call(self, fact: SessionEvent, index: int) -> list[Event]:
-        step = self._calls.see(fact)
-        events = self._call_event("step", self._next_place(index), **step) if step else []
-        if fact.type == INPUT_REQUESTED.name:
-            events += self._ask(fact, index)
+    def _see_call(self, event: SessionEvent, index: int) -> list[ThreadEvent]:
+        step = self._tool_steps.see(event)
+        events = self._call_event("step", self._next_position(index), **step) if step else []
+        if event.type == INPUT_REQUESTED.name:
+            events += self._send_question(event, index)
         return events
 
-    def _ask(self, fact: SessionEvent, index: int) -> list[Event]:
-        """A question to the person is a text of the answer. The end that may follow has its place in any case."""
-        part = {"part_id": part_id(self._run_id, index, f"question:{fact.payload['execution_id']}")}
-        events = self._call_event("text_start", self._next_place(index), **part)
-        events += self._call_event("text_delta", self._next_place(index), **part, delta=fact.payload["question"])
-        events += self._call_event("text_end", self._next_place(index), **part)
-        self._pause = self._next_place(index)
+    def _send_question(self, event: SessionEvent, index: int) -> list[ThreadEvent]:
+        """Send a question as a text of the answer, and reserve the position of the `message_end` that may follow."""
+        asked = INPUT_REQUESTED.payload(event)
+        part = {"part_id": part_id(self._run_id, index, f"question:{asked['execution_id']}")}
+        events = self._call_event("text_start", self._next_position(index), **part)
+        events += self._call_event("text_delta", self._next_position(index), **part, delta=asked["question"])
+        events += self._call_event("text_end", self._next_position(index), **part)
+        self._pause = self._next_position(index)
         return events
 
-    def _next_place(self, index: int) -> EventPosition:
+    def _next_position(self, index: int) -> EventPosition:
         step = self._step(index)
-        step.calls += 1
-        return EventPosition(self._number, index, CALLS, step.calls)
+        step.call_events += 1
+        return EventPosition(self._number, index, CALLS, step.call_events)
 
     # Events.
 
-    def _begin(self) -> list[Event]:
+    def _begin(self) -> list[ThreadEvent]:
         if self._has_begun:
             return []
         self._has_begun = True
         return self._call_event("message_start", EventPosition(self._number, 0, BEGIN))
 
-    def _last(self, offset: int, name: str, /, **data: Any) -> list[Event]:
+    def _last(self, offset: int, name: str, /, **data: Any) -> list[ThreadEvent]:
         return self._call_event(name, EventPosition(self._number, LAST_STEP, END, offset), **data)
 
-    def _call_event(self, name: str, place: EventPosition, /, **data: Any) -> list[Event]:
-        """An event whose place alone says whether the reader has it."""
-        return [self._event(name, place, **data)] if place > self._after else []
+    def _call_event(self, name: str, position: EventPosition, /, **data: Any) -> list[ThreadEvent]:
+        """Return the event unless the client has it, which the position alone decides."""
+        return [self._event(name, position, **data)] if position > self._after else []
 
-    def _part_event(self, name: str, place: EventPosition, kind: str, /, **data: Any) -> Event:
-        return self._event(name, place, part_id=part_id(self._run_id, place.step, kind), **data)
+    def _part_event(self, name: str, position: EventPosition, kind: str, /, **data: Any) -> ThreadEvent:
+        return self._event(name, position, part_id=part_id(self._run_id, position.step, kind), **data)
 
-    def _event(self, name: str, place: EventPosition, /, **data: Any) -> Event:
-        self.last_place = place
+    def _event(self, name: str, position: EventPosition, /, **data: Any) -> ThreadEvent:
+        self.last_position = position
         message = str(self._run_id)
-        told = {"id": message, "message_id": message, "seq": str(place), "ts": iso(self._clock()), **data}
-        return Event(name, told, str(place))
+        common = {"id": message, "message_id": message, "seq": str(position), "ts": iso(self._clock())}
+        return ThreadEvent(name, {**common, **data}, str(position))
 
 
-def lines_of(events: Iterable[Event]) -> str:
-    """The events as they are sent. Those without an entry id leave the reader's place as it is."""
+def lines_of(events: Iterable[ThreadEvent]) -> str:
+    """Return events in the format of an event stream (HTML standard, section 9.2.5).
+
+    An event without an `id` leaves the client's last event id as it is.
+    """
     return "".join(_lines(event) for event in events)
 
 
-def _lines(event: Event) -> str:
-    place = f"id: {event.entry_id}\n" if event.entry_id else ""
-    return f"{place}event: {event.name}\ndata: {json.dumps(event.data, ensure_ascii=False, separators=(',', ':'))}\n\n"
+def _lines(event: ThreadEvent) -> str:
+    entry_id = f"id: {event.entry_id}\n" if event.entry_id else ""
+    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
+    return f"{entry_id}event: {event.name}\ndata: {data}\n\n"

@@ -1,11 +1,14 @@
-"""Request bodies and queries of the protocol, checked. Bodies with fields that nobody knows are refused."""
+"""Serializers of request bodies and queries. Bodies with unknown fields are refused."""
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
+from django.db.models import Model, QuerySet
 from rest_framework import serializers
 
 from sessions_app.models import Feedback
+
+M = TypeVar("M", bound=Model)
 
 LONGEST_TEXT = 200_000
 MOST_ITEMS = 100
@@ -28,12 +31,12 @@ REASONS = (
 TARGETS = ("THREAD", "MESSAGE", "DOCUMENT", "DOCUMENT_VERSION", "CHUNK")
 
 
-class Body(serializers.Serializer[Any]):
+class StrictBody(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         fields = super().to_internal_value(data)
         unknown = sorted(set(data) - set(self.fields))
         if unknown:
-            raise serializers.ValidationError({name: ["There is no such field."] for name in unknown})
+            raise serializers.ValidationError({name: ["Unknown field."] for name in unknown})
         return fields
 
 
@@ -41,19 +44,19 @@ def _text(most: int, **options: Any) -> serializers.CharField:
     return serializers.CharField(min_length=1, max_length=most, trim_whitespace=False, **options)
 
 
-def _wish(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
-    """A field that may be missing or null, which is the same."""
+def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
+    """Return an optional field; null and missing are equivalent."""
     return field(required=False, allow_null=True, default=None, **options)
 
 
 def _check_storable(value: Any) -> None:
-    """A JSON value as every database takes it. Raises ValidationError."""
+    """Raise ValidationError for a JSON value that PostgreSQL cannot store."""
     if "\\u0000" in json.dumps(value):
-        raise serializers.ValidationError("A text contains a NUL character. Leave it out.")
+        raise serializers.ValidationError("A string contains a NUL character, which cannot be stored. Remove it.")
 
 
-class ThreadBody(Body):
-    parent_path_part_id = _wish(serializers.UUIDField)
+class ThreadBody(StrictBody):
+    parent_path_part_id = _optional(serializers.UUIDField)
     title = _text(255, required=False, allow_null=True, default=None)
     message_for_title = _text(4096, required=False, allow_null=True, default=None)
     path_part_name = _text(255, required=False, allow_null=True, default=None)
@@ -62,71 +65,71 @@ class ThreadBody(Body):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["title"] and attrs["message_for_title"]:
-            raise serializers.ValidationError("Give a title or a message to make one of, not both.")
+            raise serializers.ValidationError("Send either title or message_for_title, not both.")
         return attrs
 
 
-class ThreadChanges(Body):
+class ThreadChanges(StrictBody):
     title = _text(255, required=False, allow_null=True)
     parent_thread_id = serializers.UUIDField(required=False, allow_null=True)
 
 
-class UserMessageBody(Body):
+class UserMessageBody(StrictBody):
     input_text = serializers.CharField(required=False, allow_blank=True, default="", trim_whitespace=False)
-    fast_mode = _wish(serializers.BooleanField)
-    output_language = _wish(serializers.ChoiceField, choices=LANGUAGES)
+    fast_mode = _optional(serializers.BooleanField)
+    output_language = _optional(serializers.ChoiceField, choices=LANGUAGES)
 
 
-class ContentBody(Body):
+class ContentBody(StrictBody):
     text = serializers.CharField(allow_blank=True, trim_whitespace=False, max_length=LONGEST_TEXT)
-    is_error = _wish(serializers.BooleanField)
-    citations = _wish(serializers.JSONField, validators=[_check_storable])
-    references = _wish(serializers.JSONField, validators=[_check_storable])
+    is_error = _optional(serializers.BooleanField)
+    citations = _optional(serializers.JSONField, validators=[_check_storable])
+    references = _optional(serializers.JSONField, validators=[_check_storable])
 
 
-class MessageBody(Body):
-    message_id = _wish(serializers.UUIDField)
+class MessageBody(StrictBody):
+    message_id = _optional(serializers.UUIDField)
     role = serializers.ChoiceField(ROLES)
     content = ContentBody()
-    details = _wish(serializers.JSONField, validators=[_check_storable])
+    details = _optional(serializers.JSONField, validators=[_check_storable])
 
 
-class AskBody(Body):
+class AskBody(StrictBody):
     prompt = _text(LONGEST_TEXT)
-    output_language = _wish(serializers.ChoiceField, choices=LANGUAGES)
+    output_language = _optional(serializers.ChoiceField, choices=LANGUAGES)
     agent_id = _text(120, required=False, default="default")
 
 
-class ExtractBody(Body):
+class ExtractBody(StrictBody):
     prompt = _text(LONGEST_TEXT)
-    schema_path_part_id = _wish(serializers.UUIDField)
-    output_schema = _wish(serializers.JSONField, validators=[_check_storable])
+    schema_path_part_id = _optional(serializers.UUIDField)
+    output_schema = _optional(serializers.JSONField, validators=[_check_storable])
     agent_id = _text(120, required=False, default="default")
 
 
-class FeedbackBody(Body):
+class FeedbackBody(StrictBody):
     target_type = serializers.ChoiceField(TARGETS)
     target_id = serializers.UUIDField()
     rating = serializers.ChoiceField([name for name, _ in Feedback.RATINGS])
-    reason = _wish(serializers.ChoiceField, choices=REASONS)
+    reason = _optional(serializers.ChoiceField, choices=REASONS)
     comment = serializers.CharField(
         required=False, allow_null=True, allow_blank=True, default="", max_length=4000, trim_whitespace=False
     )
-    extra_metadata = _wish(serializers.DictField, validators=[_check_storable])
+    extra_metadata = _optional(serializers.DictField, validators=[_check_storable])
 
 
-class ApiKeyBody(Body):
+class ApiKeyBody(StrictBody):
     name = _text(100)
-    expires_at = _wish(serializers.DateTimeField)
+    expires_at = _optional(serializers.DateTimeField)
 
 
 class SignInBody(serializers.Serializer[Any]):
-    """Newer clients say `username`, older ones `email`."""
+    """Newer clients send `username`, older ones `email`."""
 
     username = serializers.CharField(required=False, max_length=254)
     email = serializers.CharField(required=False, max_length=254)
     password = serializers.CharField(trim_whitespace=False, max_length=1024)
-    tenant_id = _wish(serializers.UUIDField)
+    tenant_id = _optional(serializers.UUIDField)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not (attrs.get("username") or attrs.get("email")):
@@ -134,38 +137,42 @@ class SignInBody(serializers.Serializer[Any]):
         return attrs
 
 
-class Page(serializers.Serializer[Any]):
+class PageQuery(serializers.Serializer[Any]):
     limit = serializers.IntegerField(min_value=1, max_value=MOST_ITEMS, required=False, default=20)
     offset = serializers.IntegerField(min_value=0, max_value=10_000_000, required=False, default=0)
     sort_dir = serializers.ChoiceField(["ASC", "DESC"], required=False, default="DESC")
 
+    def page_of(self, rows: "QuerySet[M]", order_by: str) -> "QuerySet[M]":
+        """Return the page of the rows, by a field and then by id."""
+        sign, start = "-" if self.validated_data["sort_dir"] == "DESC" else "", self.validated_data["offset"]
+        return rows.order_by(f"{sign}{order_by}", f"{sign}id")[start : start + self.validated_data["limit"]]
 
-class Dated(Page):
-    created_after = _wish(serializers.DateTimeField)
-    created_before = _wish(serializers.DateTimeField)
-    updated_after = _wish(serializers.DateTimeField)
-    updated_before = _wish(serializers.DateTimeField)
+
+class DatedQuery(PageQuery):
+    created_after = _optional(serializers.DateTimeField)
+    created_before = _optional(serializers.DateTimeField)
+    updated_after = _optional(serializers.DateTimeField)
+    updated_before = _optional(serializers.DateTimeField)
 
     def between(self) -> dict[str, Any]:
-        """The bounds as filters, by `created_at` and `updated_at`."""
-        asked = self.validated_data
+        """Return the bounds as filters of the fields `created_at` and `updated_at`."""
         bounds = {
-            f"{name}_at__{word}": asked[f"{name}_{side}"]
+            f"{name}_at__{lookup}": self.validated_data[f"{name}_{side}"]
             for name in ("created", "updated")
-            for side, word in (("after", "gte"), ("before", "lt"))
+            for side, lookup in (("after", "gte"), ("before", "lt"))
         }
         return {name: value for name, value in bounds.items() if value is not None}
 
 
-class ThreadQuery(Dated):
-    parent_path_part_id = _wish(serializers.UUIDField)
+class ThreadQuery(DatedQuery):
+    parent_path_part_id = _optional(serializers.UUIDField)
     sort_by = serializers.ChoiceField(["CREATED_AT", "UPDATED_AT"], required=False, default="CREATED_AT")
     title_like = serializers.CharField(required=False, default="", allow_blank=True, max_length=255)
 
 
-class MessageQuery(Page):
-    before = _wish(serializers.DateTimeField)
-    role = _wish(serializers.ChoiceField, choices=ROLES)
+class MessageQuery(PageQuery):
+    before = _optional(serializers.DateTimeField)
+    role = _optional(serializers.ChoiceField, choices=ROLES)
     with_details = serializers.BooleanField(required=False, default=True)
 
 
@@ -173,30 +180,30 @@ class OneMessageQuery(serializers.Serializer[Any]):
     with_details = serializers.BooleanField(required=False, default=True)
 
 
-class FeedbackQuery(Dated):
-    target_type = _wish(serializers.ChoiceField, choices=TARGETS)
+class FeedbackQuery(DatedQuery):
+    target_type = _optional(serializers.ChoiceField, choices=TARGETS)
     target_id = serializers.ListField(
         child=serializers.UUIDField(), required=False, default=list, max_length=MOST_TARGETS
     )
-    rating = _wish(serializers.ChoiceField, choices=["UP", "DOWN"])
-    mine = _wish(serializers.BooleanField)
+    rating = _optional(serializers.ChoiceField, choices=["UP", "DOWN"])
+    mine = _optional(serializers.BooleanField)
     sort_by = serializers.ChoiceField(["CREATED_AT"], required=False, default="CREATED_AT")
 
 
-class AuditQuery(Page):
-    actor_user_id = _wish(serializers.UUIDField)
+class AuditQuery(PageQuery):
+    actor_user_id = _optional(serializers.UUIDField)
     kind = serializers.CharField(required=False, default="", allow_blank=True, max_length=64)
-    since = _wish(serializers.DateTimeField)
-    until = _wish(serializers.DateTimeField)
-    subject_path_part_id = _wish(serializers.UUIDField)
-    recursive = _wish(serializers.BooleanField)
+    since = _optional(serializers.DateTimeField)
+    until = _optional(serializers.DateTimeField)
+    subject_path_part_id = _optional(serializers.UUIDField)
+    recursive = _optional(serializers.BooleanField)
 
 
 class StreamQuery(serializers.Serializer[Any]):
-    last_message_id = _wish(serializers.UUIDField)
+    last_message_id = _optional(serializers.UUIDField)
     last_entry_id = serializers.CharField(required=False, default="", allow_blank=True, max_length=64)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["last_message_id"] and not attrs["last_entry_id"]:
-            raise serializers.ValidationError({"last_entry_id": ["It is required with last_message_id."]})
+            raise serializers.ValidationError({"last_entry_id": ["This field is required with last_message_id."]})
         return attrs

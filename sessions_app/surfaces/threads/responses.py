@@ -1,4 +1,4 @@
-"""Our objects in the shapes of this protocol."""
+"""Our objects as JSON objects of this protocol."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from sessions_app.models import ApiKey, Feedback, Session
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads import commands
 from sessions_app.surfaces.threads.foreign_ids import TENANT, threads_path, user_uuid, workflow_id
-from sessions_app.surfaces.threads.queries import Message
+from sessions_app.surfaces.threads.queries import ThreadMessage
 
 Shape = dict[str, Any]
 
@@ -29,8 +29,8 @@ _WORKFLOW = {
 }
 
 
-def page(items: Sequence[Shape], total: int, asked: dict[str, Any]) -> Shape:
-    return {"items": list(items), "total": total, "limit": asked["limit"], "offset": asked["offset"]}
+def page(items: Sequence[Shape], total: int, query: dict[str, Any]) -> Shape:
+    return {"items": list(items), "total": total, "limit": query["limit"], "offset": query["offset"]}
 
 
 def person(user: User) -> Shape:
@@ -42,7 +42,7 @@ def person(user: User) -> Shape:
 
 
 def thread(session: Session, owner: User, *, is_busy: bool) -> Shape:
-    """is_busy: whether a message would be refused now; a field of ours, as is `agent_id`."""
+    """Return a thread. `agent_id` and `is_busy` (a message would be refused now) are fields of ours."""
     return {
         "id": str(session.id),
         "path_part_id": str(session.id),
@@ -62,20 +62,20 @@ def path_of(session: Session, owner: User) -> str:
     return f"{threads_path(owner.pk)}/{commands.path_name_of(session)}"
 
 
-def message(told: Message, session: Session, owner: User) -> Shape:
-    content = {"text": told.text, "is_error": told.is_error, "citations": [], "references": [], **told.extras}
-    at = iso(told.created_at)
+def message(stored: ThreadMessage, session: Session, owner: User) -> Shape:
+    content = {"text": stored.text, "is_error": stored.is_error, "citations": [], "references": [], **stored.extras}
+    at = iso(stored.created_at)
     return {
-        "id": str(told.id),
-        "path_part_id": str(told.id),
-        "sequence": told.sequence,
-        "role": told.role,
+        "id": str(stored.id),
+        "path_part_id": str(stored.id),
+        "sequence": stored.sequence,
+        "role": stored.role,
         "content": content,
-        "details": told.details,
+        "details": stored.details,
         "parent_path_id": str(session.id),
-        "materialized_path": f"{path_of(session, owner)}/{told.sequence}",
+        "materialized_path": f"{path_of(session, owner)}/{stored.sequence}",
         "tenant_id": str(TENANT),
-        "author_tenant_user_id": str(user_uuid(owner.pk)) if told.role == "USER" else None,
+        "author_tenant_user_id": str(user_uuid(owner.pk)) if stored.role == "USER" else None,
         "created_at": at,
         "updated_at": at,
     }
@@ -122,7 +122,7 @@ def api_key(row: ApiKey) -> Shape:
 
 
 def user(row: User) -> Shape:
-    """The signed-in user. Operators are the tenant's admins, superusers its owners."""
+    """Return the current user. Operators are the tenant's admins, superusers its owners."""
     role = "OWNER" if row.is_superuser else "ADMIN" if row.is_staff else "USER"
     return {
         "id": str(user_uuid(row.pk)),
@@ -140,10 +140,10 @@ def user(row: User) -> Shape:
     }
 
 
-def audit_event(row: AuditEntry, people: dict[int, User]) -> Shape:
-    """Its subject is the session that it is about, or the tenant itself."""
+def audit_event(row: AuditEntry, users: dict[int, User]) -> Shape:
+    """Return an audit entry. Its subject is its session, or the tenant."""
     number = row.actor.removeprefix("user:")
-    actor = people.get(int(number)) if row.actor.startswith("user:") and number.isdecimal() else None
+    actor = users.get(int(number)) if row.actor.startswith("user:") and number.isdecimal() else None
     return {
         "id": str(row.pk),
         "subject_path_part_id": str(row.session_id or TENANT),
@@ -159,7 +159,7 @@ def audit_event(row: AuditEntry, people: dict[int, User]) -> Shape:
 
 
 def trace(run: RunView, owner: User, calls: int, generations: int, model: str) -> Shape:
-    """One turn of the conversation, as diagnostics show it."""
+    """Return the trace of a run, for diagnostics."""
     seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None
     return {
         "status": "ready" if run.status.is_terminal else "pending",

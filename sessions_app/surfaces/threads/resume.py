@@ -1,7 +1,8 @@
-"""Which run a client means, and from where on it wants to be told. Synchronous."""
+"""Finds the run that a stream shows, and the position to resume from. Synchronous."""
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -14,7 +15,7 @@ from sessions_app.live_view.viewer import cursor_now
 from sessions_app.models import Session
 from sessions_app.surfaces.threads import delivered_marks
 from sessions_app.surfaces.threads.commands import NAME
-from sessions_app.surfaces.threads.event_ids import END, EventPosition, parse_place
+from sessions_app.surfaces.threads.event_ids import END, EventPosition, parse_position
 from tools_app import selectors as tools
 
 _RECENT = timedelta(minutes=5)
@@ -22,17 +23,27 @@ _LAST = 2  # the offset of a message's last event
 
 
 @dataclass(frozen=True)
-class Resume:
-    """What a client says it has. message_id: of which message (None: the entry id tells); entry_id: up to there."""
+class ResumePoint:
+    """The point up to which a client has the stream.
+
+    message_id: the message; None: the one that the entry id names.
+    entry_id: of the last event that it has, or empty.
+    """
 
     message_id: UUID | None = None
     entry_id: str = ""
 
 
 @dataclass(frozen=True)
-class Target:
-    """What to tell. cursor: watch the session from there on; run_id: of the message (None: of the next one), number:
-    its place in the thread, from 1; after: what of it the client has; is_gone: it is over or unknown."""
+class StreamTarget:
+    """The message to stream.
+
+    cursor: where to watch the session from.
+    run_id: of the message; None: of the next one.
+    number: of the message in its thread, from 1.
+    after: the position in it that the client has.
+    is_gone: the message has ended or is unknown.
+    """
 
     cursor: str
     run_id: UUID | None = None
@@ -41,32 +52,33 @@ class Target:
     is_gone: bool = False
 
 
-def find_target(session: Session, resume: Resume) -> Target:
-    """Without anything said: the active run, or one that ended just now and was never told; else the next one.
+def find_target(session: Session, resume: ResumePoint) -> StreamTarget:
+    """Return the message to stream.
 
-    An entry id alone goes on in the message that it names, for ever; when it names none, in the active or latest one;
-    and behind the last event of a message with the one that follows. With a message's id it goes on while that message
-    is being written, as this protocol has it.
+    Nothing given: the active run, or one that ended just now and was never delivered; else the next run.
+    An entry id alone: the message that it names, also if that has ended; behind its last event, the message after it.
+    If it names none: the active or latest run.
+    A message id and an entry id: that message while its run is active, as the protocol defines it.
     """
-    now = cursor_now(session.id)  # before anything is looked up: what happens meanwhile is seen
+    now = cursor_now(session.id)  # before the queries, so that the stream shows what is stored meanwhile
     if resume.message_id:
-        return _of_message(session, resume.message_id, parse_place(resume.entry_id))
+        return _of_message(session, resume.message_id, parse_position(resume.entry_id))
     if not resume.entry_id:
-        run = agents.find_open_run(session.id) or _untold_run(session)
-        return _whole(run) if run else Target(now)
-    place = parse_place(resume.entry_id)
-    run = _run_at(session.id, place.message - 1) if place else None
-    if run is None or place is None:
+        run = agents.find_open_run(session.id) or _undelivered_run(session)
+        return _target(run) if run else StreamTarget(now)
+    position = parse_position(resume.entry_id)
+    run = _find_run(conversation_id=session.id, ordinal=position.message - 1) if position else None
+    if run is None or position is None:
         run = latest_run(session.id)
-        return _whole(run) if run else Target(now)
-    if place.zone == END and place.offset == _LAST:
+        return _target(run) if run else StreamTarget(now)
+    if position.zone == END and position.offset == _LAST:
         following = latest_run(session.id)
-        return _whole(following) if following and following.ordinal > run.ordinal else Target(now)
-    return _target(run, place)
+        return _target(following) if following and following.ordinal > run.ordinal else StreamTarget(now)
+    return _target(run, position)
 
 
 def latest_run(session_id: UUID) -> RunView | None:
-    """The thread's active run, else the first that waits, else the one that ended last."""
+    """Return the thread's active run, else its first queued one, else the one that ended last."""
     open_run = agents.find_open_run(session_id)
     if open_run:
         return open_run
@@ -74,22 +86,21 @@ def latest_run(session_id: UUID) -> RunView | None:
     return agents.run_view(row) if row else None
 
 
-def is_asking(session_id: UUID, run_id: UUID) -> bool:
-    """Whether the run waits for its person's words."""
+def is_waiting_for_answer(session_id: UUID, run_id: UUID) -> bool:
+    """Return whether the run waits for the user's answer to its question."""
     question = tools.find_question(session_id)
     return question is not None and question.run_id == run_id
 
 
-def _of_message(session: Session, message_id: UUID, place: EventPosition | None) -> Target:
-    row = Run.objects.select_related("agent").filter(pk=message_id, conversation_id=session.id).first()
-    run = agents.run_view(row) if row else None
+def _of_message(session: Session, message_id: UUID, position: EventPosition | None) -> StreamTarget:
+    run = _find_run(pk=message_id, conversation_id=session.id)
     if run is None or run.status.is_terminal:
-        return Target("", message_id, is_gone=True)
-    return _target(run, place if place and place.message - 1 == run.ordinal else None)
+        return StreamTarget("", message_id, is_gone=True)
+    return _target(run, position if position and position.message - 1 == run.ordinal else None)
 
 
-def _untold_run(session: Session) -> RunView | None:
-    """A client may come for its answer when that is over already."""
+def _undelivered_run(session: Session) -> RunView | None:
+    """Return a run of this surface that ended before the client came for its answer, if there is one."""
     run = latest_run(session.id)
     if run is None or run.ended_at is None or run.ended_at < timezone.now() - _RECENT:
         return None
@@ -97,17 +108,13 @@ def _untold_run(session: Session) -> RunView | None:
     return run if is_ours and not delivered_marks.is_delivered(run.id) else None
 
 
-def _run_at(session_id: UUID, ordinal: int) -> RunView | None:
-    row = Run.objects.select_related("agent").filter(conversation_id=session_id, ordinal=ordinal).first()
+def _find_run(**filters: Any) -> RunView | None:
+    row = Run.objects.select_related("agent").filter(**filters).first()
     return agents.run_view(row) if row else None
 
 
-def _whole(run: RunView) -> Target:
-    return _target(run, None)
-
-
-def _target(run: RunView, after: EventPosition | None) -> Target:
+def _target(run: RunView, after: EventPosition | None = None) -> StreamTarget:
     first = timeline.find_first_of_run(run.id)
-    if first is None:  # its events are no longer kept
-        return Target("", run.id, is_gone=True)
-    return Target(str(first.seq - 1), run.id, run.ordinal + 1, after)
+    if first is None:  # pruned
+        return StreamTarget("", run.id, is_gone=True)
+    return StreamTarget(str(first.seq - 1), run.id, run.ordinal + 1, after)

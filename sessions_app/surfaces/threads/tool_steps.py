@@ -1,4 +1,4 @@
-"""The tool calls of a run as steps of its message, as they stand after each fact. Pure."""
+"""The tool calls of a run as steps of its message, updated by each event."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from typing import Any
 
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
+from sessions_app.surfaces.threads.message_parts import status_of
 from tools_app.events import (
     APPROVAL_DECIDED,
     APPROVAL_REQUESTED,
@@ -15,78 +16,75 @@ from tools_app.events import (
     TOOL_PROGRESS,
     TOOL_REQUESTED,
 )
-from tools_app.types import Decision, ExecutionStatus
+from tools_app.types import Decision
 
-_ENDED = (TOOL_COMPLETED.name, TOOL_FAILED.name)
-CALL_FACTS = (TOOL_REQUESTED.name, APPROVAL_REQUESTED.name, APPROVAL_DECIDED.name, INPUT_REQUESTED.name, *_ENDED)
-PASSING_FACTS = (TOOL_PROGRESS.name,)
+_TYPES = (TOOL_REQUESTED, APPROVAL_REQUESTED, APPROVAL_DECIDED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED)
+STORED = frozenset(event_type.name for event_type in _TYPES)
 
 Step = dict[str, Any]
 
 
-def status_of(status: str) -> str:
-    """The protocol's word for an execution's status."""
-    if status == ExecutionStatus.COMPLETED:
-        return "success"
-    if status == ExecutionStatus.CANCELLED:
-        return "canceled"
-    return "running" if status in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING) else "error"
-
-
-class Calls:
-    """Keeps each call of a run that was seen. may_say: all that the reader may say to requests for approval."""
+class ToolSteps:
+    """The steps of a run so far. allowed_decisions: those that the client may send."""
 
     def __init__(self, allowed_decisions: Collection[Decision]) -> None:
         self._allowed_decisions = allowed_decisions
         self._steps: dict[str, Step] = {}
 
-    def see(self, fact: SessionEvent) -> Step | None:
-        """The step after a fact of CALL_FACTS; None for a call whose beginning was not seen."""
-        payload, at = fact.payload, iso(datetime.fromtimestamp((fact.ts or 0) / 1000, UTC))
-        execution_id = payload["execution_id"]
-        if fact.type == TOOL_REQUESTED.name:
+    def see(self, event: SessionEvent) -> Step | None:
+        """Return the step after an event of STORED; None if its call was requested before the stream begins."""
+        at = iso(datetime.fromtimestamp((event.ts or 0) / 1000, UTC))
+        execution_id = event.payload["execution_id"]
+        if event.type == TOOL_REQUESTED.name:
+            requested = TOOL_REQUESTED.payload(event)
             self._steps[execution_id] = {
                 "id": execution_id,
-                "tool_call_id": payload["call_id"],
-                "name": payload["tool"],
+                "tool_call_id": requested["call_id"],
+                "name": requested["tool"],
                 "kind": "tool_call",
-                "args": payload["arguments"],
+                "args": requested["arguments"],
                 "detail": None,
                 "status": "running",
                 "start_time": at,
                 "end_time": None,
                 "duration_ms": None,
             }
-            return self._steps[execution_id]
-        step = self._steps.get(execution_id)
-        if step is None:
-            return None
-        changed = {name: value for name, value in step.items() if name != "approval"}
-        match fact.type:
+        elif execution_id in self._steps:
+            step = {name: value for name, value in self._steps[execution_id].items() if name != "approval"}
+            self._steps[execution_id] = {**step, **self._changes(event, at)}
+        return self._steps.get(execution_id)
+
+    def progress(self, event: SessionEvent) -> Step | None:
+        """Return the step with the message of a `tool.progress` event, which is not kept."""
+        progress = TOOL_PROGRESS.payload(event)
+        step = self._steps.get(progress["execution_id"])
+        return {**step, "detail": progress["text"]} if step else None
+
+    def _changes(self, event: SessionEvent, at: str | None) -> Step:
+        match event.type:
             case APPROVAL_REQUESTED.name:
-                told = {name: payload[name] for name in ("approval_id", "reason", "expires_at")}
-                choices = [choice for choice in payload["choices"] if choice in self._allowed_decisions]
-                changed |= {
-                    "detail": f"Waits for a person's approval: {payload['reason']}",
-                    "approval": {**told, "choices": choices},
+                requested = APPROVAL_REQUESTED.payload(event)
+                return {
+                    "detail": f"Waiting for approval: {requested['reason']}",
+                    "approval": {
+                        "approval_id": requested["approval_id"],
+                        "reason": requested["reason"],
+                        "expires_at": requested["expires_at"],
+                        "choices": [choice for choice in requested["choices"] if choice in self._allowed_decisions],
+                    },
                 }
             case APPROVAL_DECIDED.name:
-                changed["detail"] = f"Approval {payload['status']}." + (
-                    f" {payload['note']}" if payload["note"] else ""
-                )
+                decided = APPROVAL_DECIDED.payload(event)
+                note = f" {decided['note']}" if decided["note"] else ""
+                return {"detail": f"Approval {decided['status']}.{note}"}
             case INPUT_REQUESTED.name:
-                changed["detail"] = payload["question"]
-            case _:
-                changed |= {
-                    "detail": payload.get("output", payload.get("error")),
-                    "status": status_of(payload["status"]),
-                    "end_time": at,
-                    "duration_ms": payload["duration_ms"],
-                }
-        self._steps[execution_id] = changed
-        return changed
+                return {"detail": INPUT_REQUESTED.payload(event)["question"]}
+            case TOOL_COMPLETED.name:
+                completed = TOOL_COMPLETED.payload(event)
+                return _ended(completed["output"], completed["status"], at, completed["duration_ms"])
+        failed = TOOL_FAILED.payload(event)
+        return _ended(failed["error"], failed["status"], at, failed["duration_ms"])
 
-    def pass_by(self, fact: SessionEvent) -> Step | None:
-        """The step with what the tool says meanwhile."""
-        step = self._steps.get(fact.payload["execution_id"])
-        return {**step, "detail": fact.payload["text"]} if step else None
+
+def _ended(detail: str, status: str, at: str | None, duration_ms: int | None) -> Step:
+    return {"detail": detail, "status": status_of(status), "end_time": at, "duration_ms": duration_ms}

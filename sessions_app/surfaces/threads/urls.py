@@ -1,5 +1,4 @@
-"""Routes of plain requests of this protocol, beside those of live.py. The OpenAI protocol has names under /v1 too; they
-do not meet."""
+"""Routes of views, beside those of consumers.py. The OpenAI protocol has other names under /v1."""
 
 from django.urls import path
 
@@ -16,7 +15,7 @@ urlpatterns = [
         "v1/threads/<str:thread_id>/messages/<str:message_id>", messages.MessageDetail.as_view(), name="message-detail"
     ),
     path("v1/system-jobs/<str:workflow_id>", jobs.Job.as_view(), name="job"),
-    path("v1/workflows/<str:workflow_id>", jobs.Job.as_view(), name="workflow"),  # as older clients call it
+    path("v1/workflows/<str:workflow_id>", jobs.Job.as_view(), name="workflow"),  # the path of older clients
     path("v1/diagnostics/threads/<str:thread_id>", jobs.ThreadDiagnostics.as_view(), name="diagnostics"),
     path("v1/feedback", feedback.FeedbackList.as_view(), name="feedback-list"),
     path("v1/feedback/<uuid:feedback_id>", feedback.FeedbackDetail.as_view(), name="feedback-detail"),

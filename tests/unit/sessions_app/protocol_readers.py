@@ -20,7 +20,7 @@ from sessions_app.surfaces.chat.projection import DiscardText, Projection, ShowT
 from sessions_app.surfaces.openai.projection_responses import ResponseEvents
 from sessions_app.surfaces.openai.responses import ResponseContext, message_id
 from sessions_app.surfaces.signalr.projection import HubProjection
-from sessions_app.surfaces.threads.event_ids import parse_place
+from sessions_app.surfaces.threads.event_ids import parse_position
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.projection import ENDS, MessageEvents
 from tests.unit.sessions_app.test_frames_properties import Step
@@ -67,7 +67,7 @@ class ThreadClient:
         self._last_id = ""
 
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
-        self._message = MessageEvents(RUN, 1, lambda: datetime(2026, 3, 1, tzinfo=UTC), parse_place(self._last_id))
+        self._message = MessageEvents(RUN, 1, lambda: datetime(2026, 3, 1, tzinfo=UTC), parse_position(self._last_id))
         return world.watch("1", stream_is_there=stream_is_there)
 
     def see(self, fact: SessionEvent) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from sessions_app.live_view.cursor import SessionEvent
-from sessions_app.surfaces.threads.event_ids import LAST_STEP, EventPosition, parse_place
+from sessions_app.surfaces.threads.event_ids import LAST_STEP, EventPosition, parse_position
 from sessions_app.surfaces.threads.event_schemas import KINDS
-from sessions_app.surfaces.threads.projection import ENDS, Event, MessageEvents, lines_of
+from sessions_app.surfaces.threads.projection import ENDS, MessageEvents, ThreadEvent, lines_of
 
 RUN, SESSION, CALL = UUID(int=1), UUID(int=2), str(UUID(int=3))
 NOW = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
@@ -59,9 +59,9 @@ def whole_run(text: str, cuts: Sequence[int]) -> list[SessionEvent]:
     ]
 
 
-def told(facts: Sequence[SessionEvent], after: str = "") -> list[Event]:
-    message = MessageEvents(RUN, 1, lambda: NOW, parse_place(after))
-    events: list[Event] = []
+def told(facts: Sequence[SessionEvent], after: str = "") -> list[ThreadEvent]:
+    message = MessageEvents(RUN, 1, lambda: NOW, parse_position(after))
+    events: list[ThreadEvent] = []
     for each in facts:
         events += message.end(each) if each.type in ENDS else message.see(each)
     for event in events:
@@ -69,7 +69,7 @@ def told(facts: Sequence[SessionEvent], after: str = "") -> list[Event]:
     return events
 
 
-def shown(events: Sequence[Event]) -> dict[str, str]:
+def shown(events: Sequence[ThreadEvent]) -> dict[str, str]:
     """The texts by part, as a reader that goes by the rules has them."""
     parts: dict[str, str] = {}
     for event in events:
@@ -80,7 +80,7 @@ def shown(events: Sequence[Event]) -> dict[str, str]:
     return parts
 
 
-def structure(events: Sequence[Event]) -> list[str]:
+def structure(events: Sequence[ThreadEvent]) -> list[str]:
     return [event.name for event in events if not event.name.endswith("_delta")]
 
 
@@ -126,14 +126,14 @@ def test_other_text_after_a_crash_begins_its_part_anew_as_soon_as_it_differs() -
 
 
 def test_entry_ids_rise_and_read_like_those_of_redis() -> None:
-    places = [parse_place(event.entry_id) for event in told(whole_run("a long text", [3, 5]))]
+    places = [parse_position(event.entry_id) for event in told(whole_run("a long text", [3, 5]))]
     assert all(places) and places == sorted(places, key=lambda place: place or EventPosition(0))
-    assert parse_place(str(EventPosition(7, 3, 3, 1234, 99))) == EventPosition(7, 3, 3, 1234, 99)
+    assert parse_position(str(EventPosition(7, 3, 3, 1234, 99))) == EventPosition(7, 3, 3, 1234, 99)
 
 
 @pytest.mark.parametrize("odd", ["", "0", "0-0", "7", "a-b", "1-99999999999999999999", "1706000000000-5-5", "$", "٣-١"])
 def test_other_ids_name_no_place(odd: str) -> None:
-    assert parse_place(odd) is None
+    assert parse_position(odd) is None
 
 
 def test_a_failure_is_told_before_the_end() -> None:
@@ -145,7 +145,7 @@ def test_a_failure_is_told_before_the_end() -> None:
 def test_a_run_that_was_stopped_before_it_began_is_a_whole_message() -> None:
     events = told([ended("run.cancelled", "cancelled", "Stopped.")])
     assert [event.name for event in events] == ["message_start", "message_end"]
-    assert parse_place(events[-1].entry_id) == EventPosition(1, LAST_STEP, 6, 2)
+    assert parse_position(events[-1].entry_id) == EventPosition(1, LAST_STEP, 6, 2)
 
 
 def test_a_question_is_a_text_of_the_message_which_then_pauses() -> None:
@@ -157,7 +157,7 @@ def test_a_question_is_a_text_of_the_message_which_then_pauses() -> None:
     pause = message.pause()
     assert shown(events) == {events[-1].data["part_id"]: "Which one?"}
     assert [event.data["status"] for event in pause] == ["waiting"]
-    resumed = MessageEvents(RUN, 1, lambda: NOW, parse_place(pause[0].entry_id))
+    resumed = MessageEvents(RUN, 1, lambda: NOW, parse_position(pause[0].entry_id))
     assert [event for each in (started(), requested, asked) for event in resumed.see(each)] == []
     assert resumed.pause() == []
 
@@ -186,4 +186,4 @@ def test_an_approval_is_told_with_its_step_until_it_is_decided() -> None:
 def test_events_are_sent_with_their_place_name_and_data() -> None:
     [event] = told([started()])
     assert lines_of([event]).splitlines()[:2] == [f"id: {event.entry_id}", "event: message_start"]
-    assert lines_of([Event("thread_title", {"title": "ü"})]) == 'event: thread_title\ndata: {"title":"ü"}\n\n'
+    assert lines_of([ThreadEvent("thread_title", {"title": "ü"})]) == 'event: thread_title\ndata: {"title":"ü"}\n\n'

@@ -1,4 +1,4 @@
-"""The caller's API keys. A key cannot look after keys: a leaked one would outlive its end."""
+"""The caller's API keys. A key cannot manage keys: a leaked one could create others that outlive its revocation."""
 
 from uuid import UUID
 
@@ -17,7 +17,7 @@ class _ApiKeyView(ThreadsView):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         if self.principal.kind == "api_key":
-            raise Forbidden("Sign in to look after API keys; a key cannot.")
+            raise Forbidden("An API key cannot manage API keys. Sign in instead.")
 
     def keys(self) -> list[ApiKey]:
         return [key for key in api_keys.list_api_keys(self.principal.user) if key.revoked_at is None]
@@ -34,10 +34,10 @@ class ApiKeyList(_ApiKeyView):
         return Response([responses.api_key(key) for key in self.keys()])
 
     def post(self, request: Request) -> Response:
-        """Answers with the key itself, this once."""
+        """Create a key. Only this response contains the key itself."""
         fields = self.body(ApiKeyBody)
-        made = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
-        return Response({**responses.api_key(made.row), "key": made.key}, status=201)
+        created = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
+        return Response({**responses.api_key(created.row), "key": created.key}, status=201)
 
 
 class ApiKeyDetail(_ApiKeyView):

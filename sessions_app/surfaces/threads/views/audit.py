@@ -1,6 +1,5 @@
 """The audit log, for operators."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,7 +11,6 @@ from rest_framework.response import Response
 from audit_app import selectors
 from audit_app.admin.export import stream_csv
 from audit_app.kernel.errors import Forbidden
-from audit_app.models import AuditEntry
 from audit_app.selectors import EntryFilter
 from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import user_id_of
@@ -21,43 +19,40 @@ from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
 class _AuditView(ThreadsView):
-    def wanted(self) -> tuple[EntryFilter, dict[str, Any]]:
+    def filter_and_fields(self) -> tuple[EntryFilter, dict[str, Any]]:
+        """Return the filter of the query, and all fields of the query."""
         if not self.principal.user.is_staff:
-            raise Forbidden("Only operators read the audit log.")
-        asked = self.query(AuditQuery).validated_data
-        actor = asked["actor_user_id"]
-        wanted = EntryFilter(
-            action=asked["kind"],
+            raise Forbidden("Only operators can read the audit log.")
+        fields = self.query(AuditQuery).validated_data
+        actor = fields["actor_user_id"]
+        entry_filter = EntryFilter(
+            action=fields["kind"],
             actor=f"user:{user_id_of(actor) or 'nobody'}" if actor else "",
-            session_id=asked["subject_path_part_id"],
-            since=asked["since"],
-            until=asked["until"],
+            session_id=fields["subject_path_part_id"],
+            since=fields["since"],
+            until=fields["until"],
         )
-        return wanted, asked
+        return entry_filter, fields
 
 
 class AuditEventList(_AuditView):
-    """Newest first, or oldest first with `sort_dir=ASC`. `total` stops counting at `selectors.MOST_COUNTED`."""
+    """Lists entries, newest first or with `sort_dir=ASC` oldest first. `total` is at most `selectors.MOST_COUNTED`."""
 
     def get(self, request: Request) -> Response:
-        wanted, asked = self.wanted()
-        oldest_first = asked["sort_dir"] == "ASC"
-        rows = selectors.list_entries(wanted, limit=asked["limit"], offset=asked["offset"], oldest_first=oldest_first)
-        people = _people_of(rows)
-        items = [responses.audit_event(row, people) for row in rows]
-        return Response(responses.page(items, selectors.count_entries(wanted), asked))
+        entry_filter, fields = self.filter_and_fields()
+        oldest_first, limit = fields["sort_dir"] == "ASC", fields["limit"]
+        rows = selectors.list_entries(entry_filter, limit=limit, offset=fields["offset"], oldest_first=oldest_first)
+        user_ids = {int(number) for row in rows if (number := row.actor.removeprefix("user:")).isdecimal()}
+        users = User.objects.in_bulk(user_ids)
+        items = [responses.audit_event(row, users) for row in rows]
+        return Response(responses.page(items, selectors.count_entries(entry_filter), fields))
 
 
 class AuditEventExport(_AuditView):
-    """The same as CSV, all of it."""
+    """Exports all matching entries as CSV."""
 
     def get(self, request: Request) -> HttpResponseBase:
-        wanted, _ = self.wanted()
+        entry_filter, _ = self.filter_and_fields()
         headers = {"Content-Disposition": 'attachment; filename="audit-events.csv"'}
-        lines = stream_csv(selectors.matching(wanted))
+        lines = stream_csv(selectors.matching(entry_filter))
         return StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _people_of(rows: Sequence[AuditEntry]) -> dict[int, User]:
-    ids = {int(number) for row in rows if (number := row.actor.removeprefix("user:")).isdecimal()}
-    return User.objects.in_bulk(ids)

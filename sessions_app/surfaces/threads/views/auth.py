@@ -1,5 +1,6 @@
-"""Signing in and out with the cookie of this protocol, who one is, and whether the server is well."""
+"""Sign-in and sign-out with the cookie of this protocol, the current user, and the health check."""
 
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -30,30 +31,26 @@ class SignIn(ThreadsView):
 
 
 class SignOut(ThreadsView):
-    """Ends the login of the cookie, if it holds one."""
+    """Ends the login of the cookie, if there is one."""
 
     is_public = True
 
     def post(self, request: Request) -> Response:
-        token = admission.token_of(request._request)
-        try:
-            if token:
+        if token := admission.token_of(request._request):
+            with suppress(Unauthenticated):  # the login has ended already
                 access_tokens.close_login_of(token)
-        except Unauthenticated:
-            pass  # it was over already
         response = Response(status=204)
         admission.delete_cookie(response)
         return response
 
 
 class Refresh(ThreadsView):
-    """A fresh cookie in exchange for one that is still good, or for any other credential of the user but a key."""
+    """Issues a new cookie to a caller with a valid cookie or another credential that is not an API key."""
 
     def post(self, request: Request) -> Response:
         if self.principal.kind == "api_key":
-            raise Forbidden("Sign in for a cookie; an API key needs none.")
-        given = request.query_params.get("tenant_id")
-        _check_tenant(given)
+            raise Forbidden("An API key cannot get a cookie. Sign in with a password instead.")
+        _check_tenant(request.query_params.get("tenant_id"))
         return _signed_in(self.principal.user)
 
 
@@ -77,4 +74,4 @@ def _signed_in(user: User) -> Response:
 
 def _check_tenant(tenant: UUID | str | None) -> None:
     if tenant and str(tenant) != str(TENANT):
-        raise Forbidden("This installation is one tenant, and another was asked for.")
+        raise Forbidden(f"This installation has only the tenant {TENANT}.")

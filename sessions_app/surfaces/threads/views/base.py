@@ -1,4 +1,4 @@
-"""What all plain views of this surface share: who may come in, errors, bodies, queries, threads."""
+"""Base class of this surface's views: admission, bodies, queries, threads."""
 
 from typing import Any, TypeVar
 
@@ -24,19 +24,18 @@ class ThreadsView(PlainView):
         return admit(request, limit)
 
     def body(self, serializer_class: type[serializers.Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
-        fields: dict[str, Any] = errors.checked(
-            serializer_class(data=self.request.data, partial=partial)
-        ).validated_data
+        serializer = serializer_class(data=self.request.data, partial=partial)
+        fields: dict[str, Any] = errors.checked(serializer).validated_data
         return fields
 
     def query(self, serializer_class: type[S]) -> S:
         given = self.request.query_params
-        asked: dict[str, Any] = given.dict()  # of a QueryDict, DRF would read a missing boolean as false
+        data: dict[str, Any] = given.dict()  # in a QueryDict, DRF takes a missing boolean for false
         for name, field in serializer_class().fields.items():
             if isinstance(field, serializers.ListField) and name in given:
-                asked[name] = given.getlist(name)
-        return errors.checked(serializer_class(data=asked))
+                data[name] = given.getlist(name)
+        return errors.checked(serializer_class(data=data))
 
     def thread(self, thread_id: str) -> Session:
-        """Raises NotFound."""
+        """Return the session of a thread. Raises NotFound."""
         return access_session(self.principal.user, thread_id)

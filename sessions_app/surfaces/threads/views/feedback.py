@@ -13,16 +13,15 @@ from sessions_app.surfaces.threads.views.base import ThreadsView
 class FeedbackList(ThreadsView):
     def get(self, request: Request) -> Response:
         query = self.query(FeedbackQuery)
-        asked = query.validated_data
-        rows = feedback.list_feedback(self.principal.user, mine=bool(asked["mine"])).filter(**query.between())
-        if asked["target_id"]:
-            rows = rows.filter(target_id__in=asked["target_id"])
+        fields = query.validated_data
+        rows = feedback.list_feedback(self.principal.user, mine=bool(fields["mine"])).filter(**query.between())
+        if fields["target_id"]:
+            rows = rows.filter(target_id__in=fields["target_id"])
         for name in ("target_type", "rating"):
-            if asked[name]:
-                rows = rows.filter(**{name: asked[name]})
-        sign, start = "-" if asked["sort_dir"] == "DESC" else "", asked["offset"]
-        shown = rows.order_by(f"{sign}created_at", f"{sign}id")[start : start + asked["limit"]]
-        return Response(responses.page([responses.feedback(row) for row in shown], rows.count(), asked))
+            if fields[name]:
+                rows = rows.filter(**{name: fields[name]})
+        items = [responses.feedback(row) for row in query.page_of(rows, "created_at")]
+        return Response(responses.page(items, rows.count(), fields))
 
     def post(self, request: Request) -> Response:
         row, is_new = feedback.submit(self.principal.user, self.body(FeedbackBody))

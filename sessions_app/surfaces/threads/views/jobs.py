@@ -1,4 +1,4 @@
-"""Runs as the protocol's workflows and traces: status, cancel, what each turn took."""
+"""Runs as the protocol's workflows and traces: status, cancel, duration and usage."""
 
 from django.db.models import Count
 from rest_framework.request import Request
@@ -28,10 +28,10 @@ class Job(ThreadsView):
         return Response(responses.job(session.id, run))
 
     def delete(self, request: Request, workflow_id: str) -> Response:
-        """Asks the run to stop, keeping its text; of one that is over nothing changes."""
+        """Request the run's end, keeping its text. Idempotent."""
         session, run = self._run(workflow_id)
         was_open = runs.cancel_run(run.id, reason="Cancelled by the client.")
-        message = "The run is being cancelled." if was_open else "The run was over already."
+        message = "The run is being cancelled." if was_open else "The run had already ended."
         return Response({"workflow_id": responses.job(session.id, run)["workflow_id"], "message": message})
 
     def _run(self, workflow_id: str) -> tuple[Session, RunView]:
@@ -41,12 +41,12 @@ class Job(ThreadsView):
             raise NotFound("There is no such workflow.") from None
         run = latest_run(session.id)
         if run is None:
-            raise NotFound("Nothing has run in this thread yet.")
+            raise NotFound("This thread has no runs yet.")
         return session, run
 
 
 class ThreadDiagnostics(ThreadsView):
-    """What each turn took; the newest hundred, oldest first."""
+    """Traces of the newest hundred runs, oldest first."""
 
     def post(self, request: Request, thread_id: str) -> Response:
         session = self.thread(thread_id)

@@ -8,32 +8,32 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import NotFound
 from sessions_app.models import Session
 from sessions_app.surfaces.threads import commands, queries, responses
-from sessions_app.surfaces.threads.queries import Message, Wanted
+from sessions_app.surfaces.threads.queries import MessageFilter, ThreadMessage
 from sessions_app.surfaces.threads.requests import MessageBody, MessageQuery, OneMessageQuery
 from sessions_app.surfaces.threads.views.base import ThreadsView
 
 
 class _MessagesView(ThreadsView):
-    def shape(self, message: Message, session: Session) -> responses.Shape:
+    def shape(self, message: ThreadMessage, session: Session) -> responses.Shape:
         return responses.message(message, session, self.principal.user)
 
 
 class MessageList(_MessagesView):
     def get(self, request: Request, thread_id: str) -> Response:
-        session, asked = self.thread(thread_id), self.query(MessageQuery).validated_data
-        wanted = Wanted(
-            asked["limit"],
-            asked["offset"],
-            (asked["role"] or "").lower(),
-            asked["before"],
-            asked["sort_dir"] == "DESC",
-            asked["with_details"],
+        session, fields = self.thread(thread_id), self.query(MessageQuery).validated_data
+        wanted = MessageFilter(
+            limit=fields["limit"],
+            offset=fields["offset"],
+            role=(fields["role"] or "").lower(),
+            before=fields["before"],
+            newest_first=fields["sort_dir"] == "DESC",
+            with_details=fields["with_details"],
         )
         messages, total = queries.list_messages(session, wanted)
-        return Response(responses.page([self.shape(message, session) for message in messages], total, asked))
+        return Response(responses.page([self.shape(message, session) for message in messages], total, fields))
 
     def post(self, request: Request, thread_id: str) -> Response:
-        """Nobody answers it. Clients know no other status, also for a message that was there already."""
+        """Store a message that starts no run. Always 201, also for a repeated `message_id`: clients expect no other."""
         session = self.thread(thread_id)
         turn = commands.write_message(session, self.body(MessageBody))
         return Response(self.shape(queries.get_message(session, turn.pk), session), status=201)
@@ -41,9 +41,9 @@ class MessageList(_MessagesView):
 
 class MessageDetail(_MessagesView):
     def get(self, request: Request, thread_id: str, message_id: str) -> Response:
-        session, asked = self.thread(thread_id), self.query(OneMessageQuery).validated_data
+        session, fields = self.thread(thread_id), self.query(OneMessageQuery).validated_data
         try:
-            found = queries.get_message(session, UUID(message_id), with_details=asked["with_details"])
+            found = queries.get_message(session, UUID(message_id), with_details=fields["with_details"])
         except ValueError:
             raise NotFound("There is no such message in this thread.") from None
         return Response(self.shape(found, session))

@@ -19,19 +19,17 @@ _ORDER = {"CREATED_AT": "created_at", "UPDATED_AT": "last_active_at"}
 class ThreadList(ThreadsView):
     def get(self, request: Request) -> Response:
         query = self.query(ThreadQuery)
-        asked, user = query.validated_data, self.principal.user
+        fields, user = query.validated_data, self.principal.user
         bounds = {name.replace("updated_at", "last_active_at"): bound for name, bound in query.between().items()}
         rows = Session.objects.filter(owner=user, deleted_at=None, channel=WEB_CHAT, **bounds)
-        if asked["parent_path_part_id"] not in (None, user_uuid(user.pk)):
+        if fields["parent_path_part_id"] not in (None, user_uuid(user.pk)):
             rows = rows.none()  # there is no other folder
-        if asked["title_like"]:
-            rows = rows.filter(title__icontains=asked["title_like"])
-        sign, start = "-" if asked["sort_dir"] == "DESC" else "", asked["offset"]
-        ordered = rows.select_related("agent").order_by(f"{sign}{_ORDER[asked['sort_by']]}", f"{sign}id")
-        shown = list(ordered[start : start + asked["limit"]])
+        if fields["title_like"]:
+            rows = rows.filter(title__icontains=fields["title_like"])
+        shown = list(query.page_of(rows.select_related("agent"), _ORDER[fields["sort_by"]]))
         busy = agents.list_busy([session.id for session in shown])
         items = [responses.thread(session, user, is_busy=session.id in busy) for session in shown]
-        return Response(responses.page(items, rows.count(), asked))
+        return Response(responses.page(items, rows.count(), fields))
 
     def post(self, request: Request) -> Response:
         session = commands.open_thread(self.principal.user, self.body(ThreadBody))
@@ -47,7 +45,7 @@ class ThreadDetail(ThreadsView):
         return self._shown(commands.change_thread(self.principal.user, session, self.body(ThreadChanges)))
 
     def delete(self, request: Request, thread_id: str) -> Response:
-        """Stops what runs in it."""
+        """Delete the thread and stop its runs."""
         services.delete_session(self.thread(thread_id))
         return Response(status=204)
 
@@ -57,16 +55,12 @@ class ThreadDetail(ThreadsView):
 
 
 class UserMessage(ThreadsView):
-    """Takes a message in and answers at once; the agent's answer comes on the stream and into the thread."""
+    """Stores a message and answers at once; clients receive the agent's answer from the stream or the messages."""
 
     def post(self, request: Request, thread_id: str) -> Response:
         session, user = self.thread(thread_id), self.principal.user
         rate_limits.take(rate_limits.chat_limit(), self.principal.actor)
         key = request.headers.get("Idempotency-Key", "")
         accepted = commands.send_message(user, session, self.body(UserMessageBody), key)
-        told = {
-            "workflow_id": workflow_id(session.id),
-            "user_message_id": str(accepted.turn_id),
-            "message_id": str(accepted.run_id),
-        }
-        return Response(told, status=202)
+        ids = {"user_message_id": str(accepted.turn_id), "message_id": str(accepted.run_id)}
+        return Response({"workflow_id": workflow_id(session.id), **ids}, status=202)
