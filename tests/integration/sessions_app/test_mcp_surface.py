@@ -106,7 +106,8 @@ async def test_other_methods_and_bodies_are_refused(key: str) -> None:
 async def test_a_read_only_key_cannot_send_messages(alice: Any) -> None:
     key = (await in_db(create_api_key, alice, "reader", scopes=["read"])).key
     assert await call(key, "list_sessions") == {"sessions": []}
-    assert await call(key, "ask_agent", message="hello") == "This API key is read-only. Use a key without the scope `read`."
+    refusal = "This API key is read-only. Use a key without the scope `read`."
+    assert await call(key, "ask_agent", message="hello") == refusal
 
 
 async def test_invalid_arguments_are_explained(key: str) -> None:

@@ -1,4 +1,4 @@
-"""A client of each protocol, as far as text goes: what it shows, and where it says it stands when it comes back."""
+"""Models of a client of each protocol: the text that it shows, and the position from which it resumes."""
 
 from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
@@ -32,16 +32,16 @@ ANSWER = "turn-of-the-answer"
 
 class Reader(Protocol):
     def connect(self, world: World, *, stream_is_there: bool) -> tuple[SessionStream, list[SessionEvent]]:
-        """Come, or come back: a watch from where the client stands, and what is there at once."""
+        """Connect or reconnect. Return a watch from the client's position, and the events that it yields at once."""
 
-    def see(self, fact: SessionEvent) -> None: ...
+    def see(self, event: SessionEvent) -> None: ...
 
     def text(self, step: int) -> str:
-        """What is shown of a step at the end."""
+        """Return the text of a step that the client shows."""
 
 
 class HubClient:
-    """Puts tokens together; `tokens` is all that it was told."""
+    """Appends tokens. tokens: all that it received."""
 
     def __init__(self) -> None:
         self.tokens = ""
@@ -51,11 +51,11 @@ class HubClient:
         self._projection = HubProjection("key", "default")
         return world.watch(self._event_id, stream_is_there=stream_is_there, recall=self._projection.recall)
 
-    def see(self, fact: SessionEvent) -> None:
-        for target, arguments in self._projection.calls(fact):
+    def see(self, event: SessionEvent) -> None:
+        for target, arguments in self._projection.calls(event):
             if target == "ReceiveToken":
                 self.tokens += arguments[1] or ""
-            self._event_id = fact.cursor
+            self._event_id = event.cursor
 
     def text(self, step: int) -> str:
         return self.tokens
@@ -70,20 +70,20 @@ class ThreadClient:
         self._message = MessageEvents(RUN, 1, lambda: datetime(2026, 3, 1, tzinfo=UTC), parse_position(self._last_id))
         return world.watch("1", stream_is_there=stream_is_there)
 
-    def see(self, fact: SessionEvent) -> None:
-        for event in self._message.end(fact) if fact.type in ENDS else self._message.see(fact):
-            if event.name == "text_start":
-                self.parts[event.data["part_id"]] = ""
-            elif event.name == "text_delta":
-                self.parts[event.data["part_id"]] += event.data["delta"]
-            self._last_id = event.entry_id or self._last_id
+    def see(self, event: SessionEvent) -> None:
+        for sent in self._message.end(event) if event.type in ENDS else self._message.see(event):
+            if sent.name == "text_start":
+                self.parts[sent.data["part_id"]] = ""
+            elif sent.name == "text_delta":
+                self.parts[sent.data["part_id"]] += sent.data["delta"]
+            self._last_id = sent.entry_id or self._last_id
 
     def text(self, step: int) -> str:
         return self.parts.get(part_id(RUN, step, "text"), "")
 
 
 class ResponseClient:
-    """The text of a message that is done is what its end says."""
+    """Takes the text of a message from the event that ends it."""
 
     def __init__(self) -> None:
         self.done: dict[str, str] = {}
@@ -94,12 +94,12 @@ class ResponseClient:
         self._take(self._events.begin())
         return world.watch("1", stream_is_there=stream_is_there)
 
-    def see(self, fact: SessionEvent) -> None:
-        self._take(self._events.see(fact))
+    def see(self, event: SessionEvent) -> None:
+        self._take(self._events.see(event))
 
     def _take(self, events: Iterable[dict[str, Any]]) -> None:
         for event in events:
-            assert event["sequence_number"] > self._number, "a client would take it for one that it has"
+            assert event["sequence_number"] > self._number, "a client would discard it as one that it has"
             self._number = event["sequence_number"]
             if event["type"] == "response.output_text.done":
                 self.done[event["item_id"]] = event["text"]
@@ -109,7 +109,7 @@ class ResponseClient:
 
 
 class AgentClient:
-    """Chunks until a message with their id takes them away."""
+    """Shows chunks until a message with their id replaces them."""
 
     def __init__(self) -> None:
         self.chunks: dict[str, str] = {}
@@ -125,19 +125,19 @@ class AgentClient:
         self._take(messages)
         return world.watch(self._stream.cursor, stream_is_there=stream_is_there)
 
-    def see(self, fact: SessionEvent) -> None:
+    def see(self, event: SessionEvent) -> None:
         with (
-            mock.patch.object(message_stream, "in_db", _at_once),
+            mock.patch.object(message_stream, "in_db", _call),
             mock.patch.object(queries, "load_texts", self._texts),
         ):
-            self._take(_result(self._stream.messages([fact])))
+            self._take(_result(self._stream.messages([event])))
 
     def text(self, step: int) -> str:
         activity = activity_of(RUN, step)
         return self.chunks.get(activity) or self.messages.get(activity, "")
 
-    def _take(self, said: list[Compact]) -> None:
-        for message in said:
+    def _take(self, messages: list[Compact]) -> None:
+        for message in messages:
             self._ts = max(self._ts, message["ts"])
             if message["t"] == AgentMessageType.STREAMING_CHUNK:
                 self.chunks[message["i"]] = self.chunks.get(message["i"], "") + message.get("m", "")
@@ -145,14 +145,14 @@ class AgentClient:
                 self.chunks.pop(activity, None)
                 self.messages[activity] = message.get("m", "")
 
-    def _texts(self, facts: Iterable[SessionEvent]) -> StoredText:
+    def _texts(self, events: Iterable[SessionEvent]) -> StoredText:
         stored = self._world.stored
         steps = {place: StepTextRecord(text) for place, text in stored.items()}
         return StoredText({ANSWER: TurnText(stored[max(stored)])} if stored else {}, steps)
 
 
 class PageClient:
-    """The chat page: it comes back behind the last kept fact, and what is closed stays as it is."""
+    """The chat page: reconnects behind the last stored event, and leaves closed steps as they are."""
 
     def __init__(self) -> None:
         self._steps: dict[int, Step] = {}
@@ -164,18 +164,18 @@ class PageClient:
         self._projection = Projection(LiveTexts())
         return world.watch(self._cursor, stream_is_there=stream_is_there)
 
-    def see(self, fact: SessionEvent) -> None:
-        if "text_length" in fact.payload and fact.step is not None:
-            self._close(fact.step)
-        for act in self._projection.updates([fact]):
-            if isinstance(act, DiscardText) and act.step not in self._closed:
-                self._steps.pop(act.step, None)
-            elif isinstance(act, ShowText) and act.step not in self._closed:
-                self._steps.setdefault(act.step, Step()).take(act)
-        self._cursor = fact.cursor.partition(".")[0]
+    def see(self, event: SessionEvent) -> None:
+        if "text_length" in event.payload and event.step is not None:
+            self._close(event.step)
+        for update in self._projection.updates([event]):
+            if isinstance(update, DiscardText) and update.step not in self._closed:
+                self._steps.pop(update.step, None)
+            elif isinstance(update, ShowText) and update.step not in self._closed:
+                self._steps.setdefault(update.step, Step()).take(update)
+        self._cursor = event.cursor.partition(".")[0]
 
     def _close(self, index: int) -> None:
-        """Of blocks that are HTML by now only their length is known."""
+        """Close a step. Of blocks that are rendered, the model has the length only."""
         step = self._steps.get(index, Step())
         self._closed[index] = self._world.stored[RUN, index][: step.done] + step.open
 
@@ -197,14 +197,14 @@ class _Timeline:
         return self._kept[after:]
 
 
-async def _at_once(function: Any, *arguments: Any) -> Any:
+async def _call(function: Any, *arguments: Any) -> Any:
     return function(*arguments)
 
 
 def _result(work: Coroutine[Any, Any, list[Compact]]) -> list[Compact]:
-    """Of what never waits."""
+    """Return the result of a coroutine that never waits."""
     try:
         work.send(None)
     except StopIteration as end:
         return end.value
-    raise AssertionError("it waited")
+    raise AssertionError("the coroutine waited")
