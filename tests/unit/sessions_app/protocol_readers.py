@@ -126,10 +126,7 @@ class AgentClient:
         return world.watch(self._stream.cursor, stream_is_there=stream_is_there)
 
     def see(self, event: SessionEvent) -> None:
-        with (
-            mock.patch.object(message_stream, "in_db", _call),
-            mock.patch.object(queries, "load_texts", self._texts),
-        ):
+        with mock.patch.object(message_stream, "in_db", _call), mock.patch.object(queries, "load_texts", self._texts):
             self._take(_result(self._stream.messages([event])))
 
     def text(self, step: int) -> str:

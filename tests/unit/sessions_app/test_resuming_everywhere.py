@@ -65,7 +65,7 @@ class Author:
 
     def write(self) -> World:
         world, story = self.world, self._story
-        world.keep("message.received", RUN, turn_id="question")
+        world.keep("message.received", RUN, turn_id="question", message_id="question")
         world.keep("run.queued", RUN, ordinal=0, agent_id="default")
         world.keep("run.started", RUN, fence=1, agent_id="default")
         self._claim()
