@@ -7,7 +7,6 @@ family is revoked, and with it every access token that names the family.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,15 +20,14 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.kernel.ids import new_id
+from sessions_app.identity import signed_claims
 from sessions_app.identity.actor_names import display_name
 from sessions_app.identity.principal import Unauthenticated
 from sessions_app.models import RefreshToken
 
-_ALGORITHM = "HS256"
 _CLOCK_SKEW_SECONDS = 10
 _PREFIX = "rt_"
 _ID_LENGTH = 32
-_REQUIRED_CLAIMS = ["sub", "exp", "iat", "iss", "aud", "jti", "sid", "cred"]
 
 
 @dataclass(frozen=True)
@@ -92,16 +90,10 @@ def get_user(access_token: str) -> User:
     deactivated or has changed the password.
     """
     claims = _claims(access_token)
-    user = find_user(claims)
+    user = signed_claims.find_user(claims)
     if user is None or is_closed(UUID(claims["sid"])):
         raise TokenRefused
     return user
-
-
-def find_user(claims: Mapping[str, Any]) -> User | None:
-    """Return the user of verified claims, None if it was deactivated or has changed the password since."""
-    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
-    return user if user and hmac.compare_digest(credential_stamp(user), claims["cred"]) else None
 
 
 def is_closed(login: UUID) -> bool:
@@ -117,27 +109,14 @@ def find_login(access_token: str) -> UUID | None:
         return None
 
 
-def credential_stamp(user: User) -> str:
-    """Return a value that changes with the password and reveals nothing about it."""
-    return user.get_session_auth_hash()[:16]
-
-
-def _claims(access_token: str) -> dict[str, str]:
+def _claims(access_token: str) -> dict[str, Any]:
+    checks = {"issuer": settings.KOMAND_JWT_ISSUER, "leeway": _CLOCK_SKEW_SECONDS}
     try:
-        claims: dict[str, str] = jwt.decode(
-            access_token,
-            settings.KOMAND_JWT_KEY,
-            algorithms=[_ALGORITHM],
-            issuer=settings.KOMAND_JWT_ISSUER,
-            audience=settings.KOMAND_JWT_AUDIENCE,
-            leeway=_CLOCK_SKEW_SECONDS,
-            options={"require": _REQUIRED_CLAIMS},
-        )
+        return signed_claims.decode(access_token, settings.KOMAND_JWT_AUDIENCE, "iat", "iss", "jti", "sid", **checks)
     except jwt.ExpiredSignatureError:
         raise TokenRefused("The token has expired. Refresh it.", code="token_expired") from None
     except jwt.InvalidTokenError:
         raise TokenRefused from None
-    return claims
 
 
 def _next_pair(user: User, family: UUID) -> TokenPair:
@@ -150,18 +129,14 @@ def _next_pair(user: User, family: UUID) -> TokenPair:
 
 def _access_token(user: User, family: UUID, now: datetime) -> str:
     claims = {
-        "sub": str(user.pk),
         "email": user.email,
         "name": display_name(user),
-        "jti": secrets.token_hex(16),
         "sid": str(family),
-        "cred": credential_stamp(user),
         "iss": settings.KOMAND_JWT_ISSUER,
-        "aud": settings.KOMAND_JWT_AUDIENCE,
         "iat": now,
-        "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
     }
-    return jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+    lifetime = timedelta(minutes=settings.KOMAND_JWT_MINUTES)
+    return signed_claims.encode(user, settings.KOMAND_JWT_AUDIENCE, lifetime, claims)
 
 
 def _find(refresh_token: str) -> RefreshToken:

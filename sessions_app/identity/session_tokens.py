@@ -4,7 +4,6 @@ A token has the rights of the credential from which it was issued and ends with 
 changing the password voids it.
 """
 
-import secrets
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -14,12 +13,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.identity import access_tokens, api_keys
+from sessions_app.identity import access_tokens, api_keys, signed_claims
 from sessions_app.identity.principal import Principal, Unauthenticated
 
-_ALGORITHM = "HS256"
 _AUDIENCE = "komand:session"
-_REQUIRED = ["sub", "exp", "aud", "cred", "scopes", "of"]
 
 
 class SessionTokenRefused(Unauthenticated):
@@ -45,18 +42,8 @@ def issue_session_token(principal: Principal, credential: str, claims: dict[str,
             "Only an API key or the access token of a login can be exchanged for a session token.",
             code="not_exchangeable",
         )
-    now = timezone.now()
-    own_claims = {
-        "sub": str(principal.user.pk),
-        "scopes": sorted(principal.scopes),
-        "cred": access_tokens.credential_stamp(principal.user),
-        "of": of,
-        "aud": _AUDIENCE,
-        "jti": secrets.token_hex(16),
-        "iat": now,
-        "exp": now + timedelta(minutes=settings.KOMAND_JWT_MINUTES),
-    }
-    return jwt.encode({**claims, **own_claims}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+    claims = {**claims, "scopes": sorted(principal.scopes), "of": of, "iat": timezone.now()}
+    return signed_claims.encode(principal.user, _AUDIENCE, timedelta(minutes=settings.KOMAND_JWT_MINUTES), claims)
 
 
 def is_session_token(credential: str) -> bool:
@@ -67,16 +54,10 @@ def is_session_token(credential: str) -> bool:
 def authenticate_token(credential: str) -> Principal:
     """Return the principal of a valid session token. Raises SessionTokenRefused."""
     try:
-        claims: dict[str, Any] = jwt.decode(
-            credential,
-            settings.KOMAND_JWT_KEY,
-            algorithms=[_ALGORITHM],
-            audience=_AUDIENCE,
-            options={"require": _REQUIRED},
-        )
+        claims = signed_claims.decode(credential, _AUDIENCE, "scopes", "of")
     except jwt.InvalidTokenError:
         raise SessionTokenRefused from None
-    user = access_tokens.find_user(claims)
+    user = signed_claims.find_user(claims)
     kind, _, name = str(claims["of"]).partition(":")
     is_valid = api_keys.is_valid_key(UUID(name)) if kind == "key" else not access_tokens.is_closed(UUID(name))
     if user is None or not is_valid:

@@ -4,26 +4,22 @@ URLs are logged by proxies and browsers, so a ticket is valid for one minute and
 """
 
 import logging
-import secrets
 from datetime import timedelta
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import jwt
 from django.conf import settings
-from django.utils import timezone
 from redis.exceptions import RedisError
 
 from audit_app.kernel import valkey
-from sessions_app.identity import access_tokens
+from sessions_app.identity import signed_claims
 from sessions_app.identity.principal import Principal, Unauthenticated
 
 logger = logging.getLogger(__name__)
 
 SECONDS = 60
 MARK = "st_"
-_ALGORITHM = "HS256"
 _AUDIENCE = "komand:stream"
-_REQUIRED = ["sub", "exp", "aud", "jti", "cred", "kind", "scopes"]
 
 
 class TicketRefused(Unauthenticated):
@@ -34,16 +30,8 @@ class TicketRefused(Unauthenticated):
 
 def issue_ticket(principal: Principal) -> str:
     """Return a ticket with the rights of the principal."""
-    claims = {
-        "sub": str(principal.user.pk),
-        "kind": principal.kind,
-        "scopes": sorted(principal.scopes),
-        "cred": access_tokens.credential_stamp(principal.user),
-        "jti": secrets.token_hex(16),
-        "aud": _AUDIENCE,
-        "exp": timezone.now() + timedelta(seconds=SECONDS),
-    }
-    return MARK + jwt.encode(claims, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+    claims = {"kind": principal.kind, "scopes": sorted(principal.scopes)}
+    return MARK + signed_claims.encode(principal.user, _AUDIENCE, timedelta(seconds=SECONDS), claims)
 
 
 def redeem_ticket(ticket: str) -> Principal:
@@ -52,16 +40,10 @@ def redeem_ticket(ticket: str) -> Principal:
     While Valkey is unavailable, a ticket can be used several times within its minute.
     """
     try:
-        claims: dict[str, Any] = jwt.decode(
-            ticket.removeprefix(MARK),
-            settings.KOMAND_JWT_KEY,
-            algorithms=[_ALGORITHM],
-            audience=_AUDIENCE,
-            options={"require": _REQUIRED},
-        )
+        claims = signed_claims.decode(ticket.removeprefix(MARK), _AUDIENCE, "jti", "kind", "scopes")
     except jwt.InvalidTokenError:
         raise TicketRefused from None
-    user = access_tokens.find_user(claims)
+    user = signed_claims.find_user(claims)
     if user is None or not _is_first_use(claims["jti"]):
         raise TicketRefused
     kind = cast(Literal["jwt", "api_key", "session"], claims["kind"])

@@ -1,0 +1,52 @@
+"""Claims about a user, signed with the key of this installation: JWTs (RFC 7519) with HS256."""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import jwt
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+_ALGORITHM = "HS256"
+
+
+def encode(user: User, audience: str, lifetime: timedelta, claims: Mapping[str, Any]) -> str:
+    """Return a JWT with the claims, bound to the user's password."""
+    own = {
+        "sub": str(user.pk),
+        "aud": audience,
+        "cred": _credential_stamp(user),
+        "jti": secrets.token_hex(16),
+        "exp": timezone.now() + lifetime,
+    }
+    return jwt.encode({**claims, **own}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+
+
+def decode(token: str, audience: str, *required: str, **checks: Any) -> dict[str, Any]:
+    """Return the verified claims of a JWT. Raises jwt.InvalidTokenError.
+
+    required: claims that it must have besides those of `encode`; checks: further arguments of `jwt.decode`.
+    """
+    return jwt.decode(
+        token,
+        settings.KOMAND_JWT_KEY,
+        algorithms=[_ALGORITHM],
+        audience=audience,
+        options={"require": ["sub", "aud", "cred", "exp", *required]},
+        **checks,
+    )
+
+
+def find_user(claims: Mapping[str, Any]) -> User | None:
+    """Return the user of verified claims, None if it was deactivated or has changed the password since."""
+    user = User.objects.filter(pk=claims["sub"], is_active=True).first()
+    return user if user and hmac.compare_digest(_credential_stamp(user), claims["cred"]) else None
+
+
+def _credential_stamp(user: User) -> str:
+    """Return a value that changes with the password and reveals nothing about it."""
+    return user.get_session_auth_hash()[:16]
