@@ -1,6 +1,8 @@
-"""The gates: the only way a request obtains a session, run, execution or agent.
+"""Access checks of objects that a request names: sessions, runs, executions, artifacts, approvals and agents.
 
-A missing object and another's object are the same NotFound, so that nobody can tell them apart.
+Every function returns an object only if the user may see it. A missing object and one of another user raise the same
+NotFound, so that ids cannot be probed. Rows that belong to a session, such as its turns, are read after the session was
+checked; lists are read by owner (`sessions_app.selectors`). All functions only read; none needs a transaction.
 """
 
 from uuid import UUID
@@ -22,7 +24,11 @@ from tools_app.types import ApprovalView, ExecutionView
 
 
 def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session:
-    """The user's own session by UUID or public id (raw or percent-encoded), with its agent."""
+    """Return the user's session, loaded with its agent.
+
+    id_or_key: its UUID, or its public id, raw or percent-encoded.
+    Raises NotFound, also for a deleted session.
+    """
     if found := _uuid(id_or_key):
         session = hot_queries.FIND_ACCESSIBLE_SESSION.first(session_id=found)
     else:
@@ -35,28 +41,32 @@ def access_session(user: User | AnonymousUser, id_or_key: str | UUID) -> Session
 
 
 def access_run(user: User | AnonymousUser, run_id: str | UUID) -> RunView:
-    """A run of one of the user's sessions."""
+    """Return a run of one of the user's sessions. Raises NotFound."""
     run = agents.get_run(_uuid_or_404(run_id, "run"))
-    _gate_conversation(user, run.conversation_id, "run")
+    _check_session(user, run.conversation_id, "run")
     return run
 
 
 def access_execution(user: User | AnonymousUser, execution_id: str | UUID) -> ExecutionView:
-    """A tool execution in one of the user's sessions."""
+    """Return a tool execution of one of the user's sessions. Raises NotFound."""
     execution = tools.get_execution(_uuid_or_404(execution_id, "tool execution"))
-    _gate_conversation(user, execution.session_id, "tool execution")
+    _check_session(user, execution.session_id, "tool execution")
     return execution
 
 
 def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> ArtifactView:
-    """A file of one of the user's sessions."""
+    """Return an artifact of one of the user's sessions. Raises NotFound."""
     artifact = artifacts.get_artifact(_uuid_or_404(artifact_id, "file"))
-    _gate_conversation(user, artifact.session_id, "file")
+    _check_session(user, artifact.session_id, "file")
     return artifact
 
 
 def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_decide: bool = False) -> ApprovalView:
-    """A request for approval that the user may see; Forbidden when it takes somebody else to decide it."""
+    """Return an approval that the user may see: of a session of theirs, or any for operators.
+
+    to_decide: the user wants to decide it.
+    Raises NotFound, and Forbidden if they may see it but not decide it.
+    """
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
     if not permissions.may_see(user, owner_id):
@@ -67,7 +77,11 @@ def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_d
 
 
 def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool = False) -> Agent:
-    """Everyone may talk to an agent; only staff and its owner may change it (Forbidden)."""
+    """Return an agent by its public id. Every logged-in user may use every agent.
+
+    to_change: the user wants to configure it.
+    Raises NotFound (unknown_agent), and Forbidden if only operators and its owner may change it.
+    """
     if not user.is_authenticated:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
     agent = agents.get_agent(agent_id)
@@ -76,7 +90,7 @@ def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool =
     return agent
 
 
-def _gate_conversation(user: User | AnonymousUser, session_id: UUID, noun: str) -> None:
+def _check_session(user: User | AnonymousUser, session_id: UUID, noun: str) -> None:
     try:
         access_session(user, session_id)
     except NotFound:
@@ -93,15 +107,14 @@ def _uuid(text: str | UUID) -> UUID | None:
 
 
 def _uuid_or_404(text: str | UUID, noun: str) -> UUID:
-    found = _uuid(text)
-    if found is None:
-        raise NotFound(f"There is no such {noun}.")
-    return found
+    if found := _uuid(text):
+        return found
+    raise NotFound(f"There is no such {noun}.")
 
 
 def _spellings(text: str) -> list[str]:
-    """A public id as given, and in its stored spelling, whichever way its parts were encoded."""
+    """Return a public id as given and in its stored spelling, in which the parts are percent-encoded."""
     try:
         return [text, str(parse_key(text))]
-    except Exception:  # not of the form at all: then it names nothing
+    except Exception:  # not a public id
         return [text]

@@ -1,4 +1,4 @@
-"""Read sessions and their turns. For what a request may see, go through `access` first."""
+"""Queries of sessions and turns, without access checks: `sessions_app.access` checks what a request names."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -14,7 +14,10 @@ from sessions_app.models import Session, Turn
 def list_sessions(
     owner: User, *, limit: int = 50, offset: int = 0, before: datetime | None = None, query: str = ""
 ) -> tuple[Session, ...]:
-    """The user's sessions, the last active first. before: only those last active earlier; query: words of the title."""
+    """Return the user's sessions with their agents, the last active first.
+
+    before: only sessions last active before this time. query: only sessions whose title contains this text.
+    """
     rows = Session.objects.select_related("agent").filter(owner=owner, deleted_at=None)
     if before is not None:
         rows = rows.filter(last_active_at__lt=before)
@@ -24,29 +27,32 @@ def list_sessions(
 
 
 def count_sessions(owner: User) -> int:
+    """Return the number of the user's sessions."""
     return Session.objects.filter(owner=owner, deleted_at=None).count()
 
 
 def session_ids_of(owner: User) -> QuerySet[Session, UUID]:
-    """The ids of all the user's sessions. Not read yet: usable as a subquery."""
+    """Return the ids of the user's sessions, as a lazy query that can be a subquery."""
     return Session.objects.filter(owner=owner, deleted_at=None).order_by().values_list("id", flat=True)
 
 
 def sessions_by_id(session_ids: Collection[UUID]) -> dict[UUID, Session]:
-    """Those of the sessions that are not deleted."""
+    """Return the sessions by id, without those that are deleted."""
     return {session.pk: session for session in Session.objects.filter(pk__in=session_ids, deleted_at=None)}
 
 
 def find_owner_id(session_id: UUID) -> int | None:
-    """Whose session it is; None when it is deleted, or a channel's sender's."""
+    """Return the owner's id; None if the session is deleted or no local user owns it."""
     return Session.objects.filter(pk=session_id, deleted_at=None).values_list("owner_id", flat=True).first()
 
 
 def list_turns(
     session: Session, *, limit: int = 50, offset: int = 0, before: tuple[int, int] | None = None
 ) -> tuple[Turn, ...]:
-    """The newest `limit` turns, oldest first. before: only those placed before this (ordinal, part); offset: how many
-    of the newest to leave out."""
+    """Return the newest `limit` turns, the oldest first.
+
+    offset: the number of newest turns to skip. before: only turns before this (ordinal, part).
+    """
     rows = Turn.objects.filter(session=session)
     if before is not None:
         ordinal, part = before
@@ -55,20 +61,16 @@ def list_turns(
 
 
 def count_turns(session: Session) -> int:
+    """Return the number of turns in the session."""
     return Turn.objects.filter(session=session).count()
 
 
-def find_answer(session: Session, run_id: UUID) -> Turn | None:
-    """The turn that ended a run, once it is stored."""
-    return Turn.objects.filter(session=session, run_id=run_id, is_answer=True).first()
-
-
 def citations_of(turn: Turn) -> tuple[Citation, ...]:
-    """What the turn's text cites, in the order of its markers."""
+    """Return the citations of the turn, in the order of their markers in the text."""
     return tuple(Citation.from_dict(stored) for stored in turn.citations)
 
 
 def citations_by_step(run_id: UUID) -> dict[int, tuple[Citation, ...]]:
-    """What an ended run's texts cite, by the step that said them; steps that cite nothing are left out."""
+    """Return the citations of an ended run by step, without steps that cite nothing."""
     turns = Turn.objects.filter(run_id=run_id, role="assistant").only("citations").order_by("part")
     return {step: citations_of(turn) for step, turn in enumerate(turns) if turn.citations}

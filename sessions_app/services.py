@@ -1,4 +1,7 @@
-"""What people and channels do with sessions: send, open, bind, rename, delete, stop, retry."""
+"""Operations on sessions: receive a message, open, bind, limit, rename, delete, cancel runs, retry a run.
+
+The caller has checked access (`sessions_app.access`). Each operation owns its transaction, unless it says otherwise.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +36,7 @@ __all__ = [
     "bind_session",
     "cancel_session_runs",
     "delete_session",
+    "limit_session",
     "open_session",
     "receive",
     "rename_session",
@@ -53,23 +57,29 @@ def open_session(
     metadata: Mapping[str, Any] | None = None,
     history: Sequence[Message] = (),
 ) -> Session:
-    """A new session of the user, beside those there are. Raises NotFound for an unknown agent, IntegrityError when the
-    thread is taken.
+    """Create a session of the user. The user may have others on the same channel.
 
-    thread_id: the last part of its public id (empty: one of its own);
-    metadata: what the surface that opens it keeps about it, under its own name; history: what was said before, in
-    other places: the agent knows it, nobody answers it.
+    thread_id: the last part of the session's public id; empty: a new one.
+    metadata: data of the surface that opens the session, under the surface's name.
+    history: earlier turns from another system. They are context for the agent; no run answers them.
+
+    Raises NotFound if there is no such agent, IntegrityError if the thread id is taken.
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
     with transaction.atomic():
-        session, facts = open_new(key, owner, display_name(owner), agents.get_agent(agent_id), title, metadata=metadata)
+        session, created = open_new(
+            key, owner, display_name(owner), agents.get_agent(agent_id), title, metadata=metadata
+        )
         import_history(session, history)
-        audit.emit(facts)
+        audit.emit(created)
     return session
 
 
 def bind_session(session: Session, agent_id: str) -> Session:
-    """Route all later messages of the session to another agent. Raises NotFound for an unknown one."""
+    """Route all later messages of the session to another agent. Idempotent. Return the session as it is stored now.
+
+    Raises NotFound if there is no such agent.
+    """
     agent = agents.get_agent(agent_id)
     with transaction.atomic():
         session = lock(session.id)
@@ -82,8 +92,12 @@ def bind_session(session: Session, agent_id: str) -> Session:
 
 
 def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str]) -> Session:
-    """Take things away from whichever agent answers the session's later messages; it can give none. denied: patterns of
-    calls that are not made, already checked."""
+    """Restrict the later runs of the session, whichever agent answers. The stored restrictions are replaced.
+
+    A session cannot allow what the agent's own policy denies.
+
+    is_readonly: deny all calls that change something. denied: validated patterns of tool calls to deny.
+    """
     session.policy = {"readonly": is_readonly, "deniedTools": list(denied)}
     with transaction.atomic():
         Session.objects.filter(pk=session.id).update(policy=session.policy)
@@ -98,7 +112,7 @@ def limit_session(session: Session, *, is_readonly: bool, denied: Sequence[str])
 
 
 def rename_session(session: Session, title: str) -> None:
-    """Raises InvalidInput for an empty or over-long title."""
+    """Set the title of the session. Raises InvalidInput (title_length) if it is empty or too long."""
     title = title.strip()
     if not 1 <= len(title) <= LONGEST_TITLE:
         raise InvalidInput(f"A title has 1 to {LONGEST_TITLE} characters.", code="title_length")
@@ -109,7 +123,10 @@ def rename_session(session: Session, title: str) -> None:
 
 
 def delete_session(session: Session) -> None:
-    """Stop what runs in it and hide it from its owner; the record stays for the operator. Its key becomes free."""
+    """Cancel the open runs of the session and hide it from its owner. Operators still see it; its key becomes free.
+
+    Idempotent. Each run is cancelled in a transaction of its own, before the session is hidden.
+    """
     cancel_session_runs(session, reason="The session was deleted.")
     freed = SessionKey(session.channel, session.account_id, session.sender_id, f"deleted-{session.id}")
     with transaction.atomic():
@@ -118,15 +135,22 @@ def delete_session(session: Session) -> None:
 
 
 def cancel_session_runs(session: Session, *, reason: str, run_id: UUID | None = None) -> int:
-    """Stop the session's open runs, or just the given one. The count that was asked to stop; 0 for a stale run id."""
-    open_runs = agents.list_open_runs(session.id)
-    # From the last to the first: stopping the first would only start the second.
-    wanted = [run for run in reversed(open_runs) if run_id in (None, run.id)]
-    return sum(runs.cancel_run(run.id, reason=reason) for run in wanted)
+    """Cancel the open runs of the session, or the given one. Idempotent.
+
+    reason: shown to users. Each run is cancelled in a transaction of its own.
+    Return the number of runs that were open: 0 if `run_id` is not an open run of the session.
+    """
+    # From the last to the first: cancelling the first would start the second.
+    open_runs = reversed(agents.list_open_runs(session.id))
+    return sum(runs.cancel_run(run.id, reason=reason) for run in open_runs if run_id in (None, run.id))
 
 
 def retry_run(session: Session, run_id: UUID, *, actor: str) -> UUID:
-    """Answer the message of a failed or stopped run again. Raises NotFound when it is not of this session, Conflict."""
+    """Retry the message of a failed or cancelled run with a new run. Return its id, the same while that run is open.
+
+    actor: who retries it, for the audit log.
+    Raises NotFound if the run is not in this session, Conflict (not_retryable) if it is open or completed.
+    """
     if not Run.objects.filter(pk=run_id, conversation_id=session.id).exists():
         raise NotFound("There is no such run in this session.")
     return runs.retry_run(run_id, actor=actor)
