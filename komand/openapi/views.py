@@ -9,7 +9,7 @@ from django.utils.module_loading import import_string
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from sessions_app.surfaces.rest.views.base import KomandView
+from sessions_app.surfaces.rest.views.base import RestView
 
 _WRITTEN = "komand.openapi.serialization.written"
 _TYPES = {"json": "application/json", "yaml": "application/yaml"}
@@ -19,7 +19,7 @@ class FormatQuery(serializers.Serializer[Any]):
     format = serializers.ChoiceField(choices=sorted(_TYPES), default="json")
 
 
-class OpenApi(KomandView):
+class OpenApi(RestView):
     """The document of all surfaces. It needs no login, because it has no data of the installation."""
 
     is_public = True

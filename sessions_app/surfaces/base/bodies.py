@@ -1,4 +1,4 @@
-"""JSON request bodies, for Django views and consumers alike. Knows no surface."""
+"""JSON request bodies, for Django views and consumers."""
 
 import json
 import re
@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 from rest_framework.exceptions import APIException, ParseError
 
-# Deeper than anybody means it, and shallow enough for whatever walks through the value later.
+# Deep enough for any real request, shallow enough for recursive code that handles the value later.
 MOST_LEVELS = 100
-# May be half of a surrogate pair, which no database stores.
-_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+# May be a lone surrogate, which no database stores.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class BodyTooLarge(APIException):
@@ -19,11 +19,14 @@ class BodyTooLarge(APIException):
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON value of a UTF-8 body. Raises ParseError, also for NaN, half characters and more than MOST_LEVELS."""
+    """Return the JSON value of a UTF-8 body.
+
+    Raises ParseError (malformed_json), also for NaN, lone surrogates and more than MOST_LEVELS levels of nesting.
+    """
     try:
         text = body.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant)
-        if _HALF_CHARACTER.search(text):
+        if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         is_deep = text.count("[") + text.count("{") > MOST_LEVELS and _is_deep(value)
     except RecursionError:

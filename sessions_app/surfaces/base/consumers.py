@@ -1,8 +1,7 @@
-"""The wrapper of every consumer that answers HTTP: it gives them what Django's middleware gives views.
+"""The base class of HTTP consumers. It does for them what Django's middleware does for views.
 
-Request id, CORS, Host check, body cap, identity, rate limit, errors and access log. The surface declares the error
-body.
-No thread and no database connection waits here: synchronous code goes through `in_db`.
+Request id, CORS, Host check, body limit, authentication, rate limit, errors and access log. The surface declares the
+error body. Consumers hold no thread and no database connection while they wait: synchronous code runs in `in_db`.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_CLIENT_CLOSED = 499  # what the access log shows when the client left before the answer began
+_CLIENT_CLOSED = 499  # in the access log: the client disconnected before the answer began
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
@@ -46,31 +45,31 @@ class ClientGone(Exception):
 
 
 class LiveConsumer(AsyncHttpConsumer):
-    """One HTTP request that waits or streams. Subclasses set `methods`, write `respond` and `error_body`.
+    """One HTTP request that waits or streams. Subclasses set `methods` and implement `respond` and `error_body`.
 
-    When the client leaves, `respond` is cancelled; what it had begun in the database is finished there. It is
-    cancelled when the server ends, too: `has_left` tells the two apart.
+    `respond` is cancelled when the client disconnects or the server shuts down; `has_left` is true in the first case.
+    A database call that has begun is finished.
     """
 
     methods: ClassVar[tuple[str, ...]] = ("GET",)
-    media_types: ClassVar[tuple[str, ...]] = ("application/json",)  # of bodies; empty: any
+    media_types: ClassVar[tuple[str, ...]] = ("application/json",)  # accepted media types of bodies; empty: any
 
     request: HttpRequest
     principal: Principal
-    has_left = False  # the client, before it had its answer
-    _is_complete = False  # the answer
+    has_left = False  # the client disconnected before the answer was complete
+    _is_complete = False  # the answer was sent
 
     def limit(self) -> rate_limits.Limit:
-        """What requests are counted against, by user."""
+        """Return the rate limit by which requests are counted per user."""
         return rate_limits.api_limit()
 
     @staticmethod
     def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-        """Who may come in, as `admission.admit`. Synchronous."""
+        """Return the principal of the request, as `request_admission.admit`. Synchronous."""
         return admit(request, limit)
 
     async def respond(self, body: bytes) -> None:
-        """Answer the admitted request with `send_json`, or `send_headers` and `send_body`; may raise."""
+        """Answer the admitted request. Exceptions are answered as errors of the surface."""
         raise NotImplementedError
 
     @property
@@ -88,12 +87,12 @@ class LiveConsumer(AsyncHttpConsumer):
         return self.surface.error_body(error)
 
     async def break_off(self, failure: HttpError) -> None:
-        """End an answer that has begun and cannot go on."""
+        """End an answer after an error, when its headers have been sent."""
         await self.send({"type": "http.response.body", "body": b""})
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        # Instead of the dispatch loop of Channels: that would open a channel per request, and would not see
-        # a client leave while `respond` works.
+        # Instead of the dispatch loop of Channels, which opens a channel for each request and does not notice
+        # a disconnect while `respond` runs.
         self.scope, self.base_send, self._receive = scope, send, receive
         self._status = 0
         self._headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -109,7 +108,7 @@ class LiveConsumer(AsyncHttpConsumer):
                 access_log.info("%s %s %s %.0f ms", scope["method"], scope["path"], self._status, took_ms)
 
     async def send(self, message: Message) -> None:
-        """Adds the headers that every answer of ours carries."""
+        """Send an ASGI message. Adds the common headers to the first."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
             headers = [*_encoded(message.get("headers", ())), *_encoded(self._common_headers().items())]
@@ -140,7 +139,7 @@ class LiveConsumer(AsyncHttpConsumer):
             raise
         except asyncio.CancelledError:
             if not self._is_complete:
-                await self._fail(Unavailable("The server restarts. Ask again.", code="restarting"))
+                await self._fail(Unavailable("The server restarts. Send the request again.", code="restarting"))
             raise
         except Exception as error:
             await self._fail(error)
@@ -169,7 +168,7 @@ class LiveConsumer(AsyncHttpConsumer):
                 return bytes(body)
 
     async def _until_gone(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run to the end, or until the client closes the connection; then raises ClientGone."""
+        """Run the coroutine to its end. Raises ClientGone, and cancels it, if the client disconnects before."""
         working = asyncio.ensure_future(work)
         leaving = asyncio.ensure_future(self._wait_for_disconnect())
         try:
@@ -189,8 +188,8 @@ class LiveConsumer(AsyncHttpConsumer):
 
     async def _fail(self, error: Exception) -> None:
         failure = http_error_of(error)
-        if self._status:  # too late for another status
-            access_log.warning("the answer broke off: %s", failure.message)
+        if self._status:  # the headers have been sent
+            access_log.warning("the answer was aborted: %s", failure.message)
             await self.break_off(failure)
             return
         headers = dict(self.surface.error_headers(failure))

@@ -9,7 +9,7 @@ _EXPOSED_HEADERS = "Retry-After, X-RateLimit-Reason, X-RateLimit-Retry-Ms, X-Req
 
 
 def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> dict[str, str]:
-    """The response headers for a request of that Origin; empty when it has none or is not allowed.
+    """Return the CORS headers of the answer to a request of this Origin.
 
     allowed: origins spelled as browsers do (`https://app.example.com`), or `*` for every one.
     """

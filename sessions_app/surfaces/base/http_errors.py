@@ -1,4 +1,4 @@
-"""What an exception means to a client: status, stable code, readable message. Surfaces give it a shape."""
+"""HTTP errors for exceptions: status, stable code and readable message. Each surface has its own body for them."""
 
 import logging
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _STATUS: tuple[tuple[type[AppError], int], ...] = (
 )
 _RETRY_SOON = {"Retry-After": "1"}
 
-# How databases say that they cannot store: SQLite and PostgreSQL when the disk is full, SQLite when it is read-only.
+# Messages of database errors: SQLite and PostgreSQL if the disk is full, SQLite if it is read-only.
 _FULL = ("storage_full", "The disk of this installation is full. An operator must make room; nothing was stored.")
 _STORAGE = {
     "disk is full": _FULL,
@@ -45,7 +45,7 @@ _STORAGE = {
 
 @dataclass(frozen=True)
 class HttpError:
-    """extra: JSON facts about the case, safe for any client."""
+    """An error as a client may see it. extra: further JSON data about it."""
 
     status: int
     code: str
@@ -55,7 +55,10 @@ class HttpError:
 
 
 def http_error_of(error: Exception) -> HttpError:
-    """Never raises. What nobody expected becomes a 500 without details, and its traceback goes to the log."""
+    """Return the HTTP error for an exception. Never raises.
+
+    An unexpected exception becomes a 500 without details; its traceback is logged.
+    """
     if isinstance(error, AppError):
         return _of_app_error(error)
     if isinstance(error, ValidationError):
@@ -89,9 +92,9 @@ def _of_app_error(error: AppError) -> HttpError:
 
 
 def _of_database(error: Exception) -> HttpError:
-    """The disk is told apart from a server that is away: trying again mends only the latter."""
-    for words, (code, message) in _STORAGE.items():
-        if words in str(error):
+    """Distinguish a full disk from an unreachable server: only for the latter a retry helps."""
+    for text, (code, message) in _STORAGE.items():
+        if text in str(error):
             logger.error("nothing can be stored: %s", error)
             return HttpError(503, code, message)
     logger.warning("the database did not answer: %s", error)
@@ -108,7 +111,7 @@ def _of_validation(error: ValidationError) -> HttpError:
 
 
 def _flat(detail: Any, name: str = "") -> list[tuple[str, str]]:
-    """(dotted field name, what to fix), in order; the empty name for what concerns the whole body."""
+    """Return pairs of dotted field name and problem, in order. The name is empty for the whole body."""
     if isinstance(detail, Mapping):
         return [
             problem

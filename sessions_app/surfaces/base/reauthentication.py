@@ -1,4 +1,4 @@
-"""Whether whoever watches may go on watching: asked now and then, for as long as a connection is open."""
+"""Periodic checks that the credential of an open connection is still valid."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ CHECK_SECONDS = 30.0
 
 
 async def until_refused(check: Callable[[], object]) -> AppError:
-    """Why the client may not be told any longer, as soon as `check` says so by raising it. check: synchronous.
+    """Call `check` every CHECK_SECONDS until it raises an AppError, and return that. check: synchronous.
 
-    While nobody can tell, as when the database is away, the client stays.
+    Other exceptions are logged and ignored: an unreachable database does not end connections.
     """
     while True:
         await asyncio.sleep(CHECK_SECONDS)
@@ -24,4 +24,4 @@ async def until_refused(check: Callable[[], object]) -> AppError:
         except AppError as error:
             return error
         except Exception as error:
-            logger.warning("whether a client may go on watching could not be looked up: %r", error)
+            logger.warning("cannot check whether a connection is still allowed: %r", error)

@@ -1,4 +1,7 @@
-"""Server-sent events for every surface that streams: heads, events, signs of life, and watching a session meanwhile."""
+"""Server-sent events: the base class of consumers that stream a session, with keep-alive comments.
+
+The format: https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.
+"""
 
 import asyncio
 from asyncio import FIRST_COMPLETED
@@ -24,30 +27,30 @@ _HEADERS = [
 class EventStreamConsumer(LiveConsumer):
     """A LiveConsumer whose `respond` may open a stream and send events in it.
 
-    is_endless: it watches for as long as its client likes; whether that may go on watching is asked now and then.
+    is_endless: the stream has no end of its own. The credential is checked again while it is open.
     """
 
     is_endless: ClassVar[bool] = False
 
     def recheck(self) -> None:
-        """Raises why the client may not be told any longer. Synchronous."""
+        """Check the credential again. Synchronous. Raises AppError if it is no longer valid."""
         check_again(self.scope, self.principal, authorization=self.request.META.get("HTTP_AUTHORIZATION", ""))
 
     async def open_stream(self, headers: dict[str, str] | None = None) -> None:
         fields = [*_HEADERS, *(headers or {}).items()]
         await self.send({"type": "http.response.start", "status": 200, "headers": fields})
-        # A server may keep the head until the first of the body comes, and a client would not know that it is let in.
+        # A server may hold the headers back until the first part of the body; the client waits for them.
         await self.send({"type": "http.response.body", "body": b"", "more_body": True})
 
     async def send_event(self, data: str, *, event: str = "", entry_id: str = "") -> None:
-        """data: one line as a rule; each of several gets a field of its own."""
+        """Send an event. data: each line becomes a field of its own."""
         lines = [f"event: {event}"] if event else []
         lines += [f"id: {entry_id}"] if entry_id else []
         lines += [f"data: {line}" for line in data.split("\n")]
         await self.send_text("\n".join(lines) + "\n\n")
 
     async def send_text(self, text: str) -> None:
-        """Text that is framed already."""
+        """Send text that is framed already."""
         await self.send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
     async def close_stream(self) -> None:
@@ -56,9 +59,12 @@ class EventStreamConsumer(LiveConsumer):
     async def watch(
         self, session_id: UUID, cursor: str, *, marks_now: bool = False
     ) -> AsyncIterator[list[SessionEvent]]:
-        """What is to be seen after the cursor, for ever; in a stream, comments in between show that we are there. A
-        client that reads too slowly is resumed where it stands: its own connection holds it back. marks_now: as of
-        Viewer. Raises why an endless stream may not go on."""
+        """Yield the frames of a session after the cursor, without end.
+
+        An open stream gets keep-alive comments in between. If the client reads too slowly and the viewer overflows,
+        a new viewer resumes at the last cursor. marks_now: as for `Viewer`.
+        Raises AppError if the credential of an endless stream is no longer valid.
+        """
         while True:
             async with Viewer(session_id, cursor, marks_now=marks_now) as viewer:
                 async for frame in self._alive(viewer.frames()):
@@ -80,7 +86,7 @@ class EventStreamConsumer(LiveConsumer):
                 if refusal in done:
                     raise refusal.result()
                 if not done:
-                    if self._status:  # else the answer is no stream, or has not begun
+                    if self._status:  # the stream is open
                         await self.send_text(": ping\n\n")
                     continue
                 try:

@@ -1,17 +1,17 @@
-"""How this surface writes times and durations. Pure."""
+"""Text forms of times and durations. Pure."""
 
 from datetime import UTC, datetime
 
 
 def iso(moment: datetime | None) -> str | None:
-    """ISO 8601 in UTC with milliseconds and Z: `2026-03-01T09:30:00.000Z`."""
+    """Return ISO 8601 in UTC with milliseconds and Z: `2026-03-01T09:30:00.000Z`."""
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_span(seconds: float | None) -> str | None:
-    """`[days.]hh:mm:ss[.fff]`, the text form of a .NET TimeSpan: `00:00:01.234`, `00:05:00`, `1.02:00:00`."""
+    """Return the text form of a .NET TimeSpan, `[days.]hh:mm:ss[.fff]`: `00:00:01.234`, `00:05:00`, `1.02:00:00`."""
     if seconds is None:
         return None
     whole, milliseconds = divmod(round(seconds * 1000), 1000)

@@ -1,4 +1,4 @@
-"""Plain JSON requests through DRF, for every surface: admission, bodies with a cap, answers that are JSON.
+"""The base class of JSON views: admission, limited request bodies, JSON answers.
 
 Errors have the body that the surface at the path declares.
 """
@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Serializer[Any])
 
 
 class JsonBody(BaseParser):
-    """DRF's own parser knows no cap and answers endless nesting with a 500."""
+    """A JSON parser with a size limit and a nesting limit, which DRF's own does not have."""
 
     media_type = "application/json"
 
@@ -41,7 +41,7 @@ class JsonBody(BaseParser):
 
 
 class OnlyJson(BaseContentNegotiation):
-    """Answers are JSON whatever the client says it accepts."""
+    """Content negotiation that ignores `Accept`: answers are always JSON."""
 
     def select_parser(self, request: Request, parsers: Any) -> BaseParser | None:
         media_type = (request.content_type or "").partition(";")[0].strip().lower()
@@ -52,7 +52,10 @@ class OnlyJson(BaseContentNegotiation):
 
 
 class PlainView(APIView):
-    """One resource. Methods parse, pass a gate, call one service and shape the answer."""
+    """One resource. Methods parse the request, check access, call one service and build the answer.
+
+    is_public: no credential is needed; requests are counted by client address.
+    """
 
     authentication_classes = ()  # `initial` admits; see there
     permission_classes = ()
@@ -70,7 +73,7 @@ class PlainView(APIView):
 
     @staticmethod
     def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-        """Who may come in, as `admission.admit`."""
+        """Return the principal of the request, as `request_admission.admit`."""
         return admit(request, limit)
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -79,25 +82,26 @@ class PlainView(APIView):
         return response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """One way in for views and consumers: `identity.admission` instead of DRF's own policies."""
+        """Admit the request. Views and consumers share `identity.request_admission` instead of DRF's policies."""
         super().initial(request, *args, **kwargs)
-        if "\0" in request.path:  # names nothing, and PostgreSQL refuses to look
+        if "\0" in request.path:  # no object has such an id, and PostgreSQL rejects the query
             raise Http404
         if self.is_public:
             admit_anyone(request._request, rate_limits.api_limit())
             return
         self.principal = self.admit(request._request, rate_limits.api_limit())
         request.user = self.principal.user
-        context.actor.set(self.principal.actor)  # the middleware that bound the request restores it
+        context.actor.set(self.principal.actor)  # reset by the middleware
 
     def body(self, serializer_class: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
-        """The checked request body, in our own names. Raises ValidationError."""
+        """Return the validated fields of the request body. Raises ValidationError."""
         serializer = serializer_class(data=self.request.data, partial=partial)
         serializer.is_valid(raise_exception=True)
         fields: dict[str, Any] = serializer.validated_data
         return fields
 
     def query(self, serializer_class: type[S]) -> S:
+        """Return a serializer with the validated query parameters. Raises ValidationError."""
         serializer = serializer_class(data=self.request.query_params)
         serializer.is_valid(raise_exception=True)
         return serializer

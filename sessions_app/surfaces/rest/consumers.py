@@ -1,9 +1,9 @@
-"""POST /api/webchat/message: takes a message in and waits for its answer.
+"""POST /api/webchat/message: stores a message and waits for its answer.
 
-200: the answer. 504: the wait is over, or the server ends; the work goes on and its answer comes into the session.
-502: the model provider failed; 409: somebody stopped the run; 500: the run failed otherwise - each with the readable
-reason that the session keeps too. 202 with the run id for `?wait=0` or `Prefer: respond-async`. `meta.runId` names the
-run in every case once the message is stored. A client that leaves stops nothing.
+200: the answer. 202: `?wait=0` or `Prefer: respond-async` (RFC 7240, section 4.1). 409: the run was cancelled.
+502: the model provider failed. 500: the run failed otherwise. 504: the wait is over, or the server restarts; the run
+continues and its answer is stored in the session. `meta.runId` is the run in every case. If the client disconnects, the
+run continues.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class WebChatMessage(LiveConsumer):
                 await self._wait(accepted, seconds)
             except asyncio.CancelledError:
                 if not self.has_left:
-                    await self._tell_unfinished(accepted, "restarting", "The server restarts; the work goes on.")
+                    await self._send_unfinished(accepted, "restarting", "The server restarts; the run continues.")
                 raise
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
@@ -63,21 +63,21 @@ class WebChatMessage(LiveConsumer):
             outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
             await self.send_json(outcome.status, outcome.body)
         else:
-            await self._tell_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
+            await self._send_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
 
-    async def _tell_unfinished(self, accepted: Accepted, code: str, message: str) -> None:
+    async def _send_unfinished(self, accepted: Accepted, code: str, message: str) -> None:
         meta = {"runId": str(accepted.run_id), "sessionId": accepted.session_key, "code": code}
         await self.send_json(504, envelope.failure(message, meta))
 
     def _wait_seconds(self) -> int:
-        """How long the caller wants to wait, at most KOMAND_WAIT_SECONDS."""
+        """Return the seconds to wait, at most KOMAND_WAIT_SECONDS. Raises InvalidInput (invalid_wait)."""
         most: int = settings.KOMAND_WAIT_SECONDS
         wanted = self.request.GET.get("wait", "")
         preferences = {item.strip().lower() for item in self.request.headers.get("Prefer", "").split(",")}
         if not wanted:
             return 0 if "respond-async" in preferences else most
         if not (wanted.isdecimal() and wanted.isascii()) or int(wanted[:9]) > most:
-            raise InvalidInput(f"wait is a number of seconds from 0 to {most}.", code="invalid_wait")
+            raise InvalidInput(f"`wait` must be a number of seconds from 0 to {most}.", code="invalid_wait")
         return int(wanted)
 
 
@@ -88,12 +88,15 @@ class Outcome:
 
 
 def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Accepted:
-    """Check the body and the sender, and take the message in. Synchronous; raises what views raise."""
+    """Check the body and the sender, and receive the message. Synchronous. Raises what views raise."""
     serializer = MessageBody(data=body)
     serializer.is_valid(raise_exception=True)
     fields = serializer.validated_data
     if not principal.may_send_as(fields["sender_id"]):
-        raise Forbidden("senderId is another's. Writing for others needs the scope senders:any.", code="foreign_sender")
+        raise Forbidden(
+            "`senderId` is another user. Only API keys with the scope senders:any may write for other senders.",
+            code="foreign_sender",
+        )
     session = access_session(principal.user, fields["session_id"]) if fields["session_id"] else None
     if session is not None:
         _check_sender(principal, session, fields["sender_id"])
@@ -121,7 +124,7 @@ def _check_sender(principal: Principal, session: Session, sender_id: str) -> Non
 
 
 def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:
-    """What the ended run means to the waiting caller."""
+    """Return the answer for an ended run."""
     run, run_id = transcript.run, str(accepted.run_id)
     if run.status is RunStatus.COMPLETED:
         data = AnsweredOut.of(None, session_id=accepted.session_key, text=transcript.answer, timestamp=run.ended_at)

@@ -1,4 +1,4 @@
-"""The envelope of every answer under /api: {"success", "data", "error", "meta"}, and its pages. Pure."""
+"""The envelope of every answer under /api, {"success", "data", "error", "meta"}, and the pages of lists. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,5 +24,5 @@ def success(data: Any, meta: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def failure(message: str, meta: dict[str, Any] | None = None) -> dict[str, Any]:
-    """message: readable, says what to do; meta: the stable `code` and further facts."""
+    """Return an error. message: for people; meta: the stable `code` and further data."""
     return {"success": False, "data": None, "error": message, "meta": meta}

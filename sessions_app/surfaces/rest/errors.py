@@ -1,4 +1,4 @@
-"""The shape of errors under /api, for views and consumers alike."""
+"""The body of errors under /api."""
 
 from typing import Any
 

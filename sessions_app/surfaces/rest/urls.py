@@ -1,4 +1,4 @@
-"""Routes of plain requests under /api, without a trailing slash. What waits is in live.py."""
+"""Routes of the views under /api, without a trailing slash. The waiting one is in `consumers`."""
 
 from django.urls import include, path, re_path, register_converter
 from django.urls.converters import StringConverter
@@ -23,7 +23,7 @@ app_name = "rest"
 
 
 class SessionIdConverter(StringConverter):
-    """A session id of any spelling. It may hold slashes: the server has decoded a part's %2F by now."""
+    """A session id, raw or percent-encoded. It may contain slashes: the server has decoded %2F already."""
 
     regex = ".+"
 

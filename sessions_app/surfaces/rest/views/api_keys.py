@@ -1,4 +1,4 @@
-"""The caller's API keys: list, make, revoke."""
+"""The caller's API keys: list, create, revoke."""
 
 from uuid import UUID
 
@@ -10,27 +10,25 @@ from sessions_app.identity import api_keys
 from sessions_app.identity.principal import SENDERS_ANY
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApiKeyBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
-class ApiKeyList(KomandView):
+class ApiKeyList(RestView):
     def get(self, request: Request) -> Response:
-        page, rows = self.page(), api_keys.list_api_keys(self.principal.user)
-        shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.ApiKeyOut.of(row) for row in shown], page.meta(len(rows)))
+        return self.page_of(api_keys.list_api_keys(self.principal.user), responses.ApiKeyOut.of)
 
     def post(self, request: Request) -> Response:
-        """Answers with the key itself, this once. A key cannot make keys: a leaked one would outlive its end."""
+        """Return the key itself, only this once. A key cannot create keys, so that revoking a leaked one is enough."""
         fields = self.body(ApiKeyBody)
         if self.principal.kind == "api_key":
-            raise Forbidden("Log in to make an API key; a key cannot make another.", code="key_makes_key")
+            raise Forbidden("An API key cannot create another. Log in with a password.", code="key_makes_key")
         if SENDERS_ANY in fields["scopes"] and not self.principal.user.is_staff:
             raise Forbidden(f"Only an operator may grant the scope {SENDERS_ANY}.", code="scope_not_allowed")
         made = api_keys.create_api_key(self.principal.user, **fields)
         return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
 
 
-class ApiKeyDetail(KomandView):
+class ApiKeyDetail(RestView):
     def delete(self, request: Request, key_id: UUID) -> Response:
         api_keys.revoke_api_key(self.principal.user, key_id)
         return ok(None)

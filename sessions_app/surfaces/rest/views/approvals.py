@@ -1,6 +1,6 @@
-"""Requests for approval: people see those of their own sessions, operators may see and decide more of them."""
+"""Approvals: users see those of their own sessions, operators see and decide more."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from rest_framework.request import Request
@@ -9,34 +9,30 @@ from rest_framework.response import Response
 from sessions_app import selectors
 from sessions_app.access import access_approval
 from sessions_app.approvals import decisions, permissions
+from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApprovalQuery, DecideBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import selectors as tools
 from tools_app.types import ApprovalView
 
 
-class OfApprovals(KomandView):
-    """What the views of requests share: how one is shown to the caller."""
+class ApprovalsView(RestView):
+    """The base class of the approval views."""
 
-    def shown(self, found: Iterable[ApprovalView]) -> list[dict[str, Any]]:
-        views, user = list(found), self.principal.user
+    def shown(self, views: Sequence[ApprovalView]) -> list[dict[str, Any]]:
+        """Return the approvals with the decisions that the caller may make."""
         sessions = selectors.sessions_by_id({view.session_id for view in views})
-        shown = []
-        for view in views:
-            session = sessions.get(view.session_id)
-            owner_id = session.owner_id if session else None
-            allowed_decisions = permissions.allowed_decisions(user, owner_id) if self.principal.can_write else ()
-            shown.append(
-                responses.approval(
-                    view, session_key=session.key if session else "", allowed_decisions=allowed_decisions
-                )
-            )
-        return shown
+        return [self._shown(view, sessions.get(view.session_id)) for view in views]
+
+    def _shown(self, view: ApprovalView, session: Session | None) -> dict[str, Any]:
+        owner_id = session.owner_id if session else None
+        allowed = permissions.allowed_decisions(self.principal.user, owner_id) if self.principal.can_write else ()
+        return responses.approval(view, session_key=session.key if session else "", allowed_decisions=allowed)
 
 
-class ApprovalList(OfApprovals):
-    """Newest first; `?status=pending` for those that wait. `meta.total` is absent: the list is for working through."""
+class ApprovalList(ApprovalsView):
+    """The newest first; `?status=pending` for the open ones. `meta.total` is absent."""
 
     def get(self, request: Request) -> Response:
         user, query = self.principal.user, self.query(ApprovalQuery)
@@ -47,18 +43,15 @@ class ApprovalList(OfApprovals):
         return ok(self.shown(rows), {"page": page.number, "pageSize": page.size})
 
 
-class ApprovalDetail(OfApprovals):
+class ApprovalDetail(ApprovalsView):
     def get(self, request: Request, approval_id: str) -> Response:
         return ok(*self.shown([access_approval(self.principal.user, approval_id)]))
 
 
-class ApprovalDecide(OfApprovals):
-    """Decides once: 409 names the first decision, 410 says that the time was over, 403 that it takes an operator."""
+class ApprovalDecide(ApprovalsView):
+    """Decide an approval. 409 if it is decided already, 410 if it has expired, 403 if only operators may decide it."""
 
     def post(self, request: Request, approval_id: str) -> Response:
         approval = access_approval(self.principal.user, approval_id, to_decide=True)
-        asked = self.body(DecideBody)
-        decided = decisions.decide(
-            approval.id, decision=asked["decision"], actor=self.principal.actor, note=asked["note"]
-        )
+        decided = decisions.decide(approval.id, actor=self.principal.actor, **self.body(DecideBody))
         return ok(*self.shown([decided]))

@@ -1,4 +1,4 @@
-"""Files of the caller's sessions: list, put, download, delete. What is in them is never shown in a page of ours."""
+"""Artifacts of the caller's sessions: list, upload, download, delete. Browsers are never wanted to render them."""
 
 from pathlib import PurePosixPath
 
@@ -12,7 +12,7 @@ from sessions_app.access import access_artifact, access_session
 from sessions_app.surfaces.base.bodies import BodyTooLarge
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import UploadQuery
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import conf
 from tools_app.storage import artifacts
 
@@ -20,41 +20,42 @@ _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 _NO_TYPE = "application/octet-stream"
 
 
-class SessionArtifacts(KomandView):
+class SessionArtifacts(RestView):
     """The files of a session, by path."""
 
     def get(self, request: Request, session_id: str) -> Response:
-        session, page = access_session(self.principal.user, session_id), self.page()
+        session = access_session(self.principal.user, session_id)
         rows = artifacts.list_artifacts(session.id)
-        shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.artifact(row, session.key) for row in shown], page.meta(len(rows)))
+        return self.page_of(rows, lambda row: responses.artifact(row, session.key))
 
     def post(self, request: Request, session_id: str) -> Response:
-        """The body is the file; Content-Type says of what kind it is. Agents read it with `read_artifact`. The answer
-        tells its path, which is another one than was asked for when a file is in the way."""
+        """Store the body as a file of the type that Content-Type names. Agents read it with `read_artifact`.
+
+        If the path is taken and `replace` is not set, the file gets another path; see the answer.
+        """
         session = access_session(self.principal.user, session_id)
-        asked = self.query(UploadQuery).validated_data
+        wanted = self.query(UploadQuery).validated_data
         kind = (request.content_type or "").partition(";")[0].strip().lower()
-        if kind in _FORMS:  # the file is the body, not a part of it
+        if kind in _FORMS:  # the body is the file itself, not a form with it
             raise UnsupportedMediaType(kind)
         media_type = "" if kind == _NO_TYPE else kind
         stored = artifacts.write_artifact(
             session.id,
-            asked["path"],
+            wanted["path"],
             _body(request),
             run_id=None,
             agent_id="",
             media_type=media_type,
-            keep_existing=not asked["replace"],
+            keep_existing=not wanted["replace"],
         )
         return ok(responses.artifact(stored, session.key))
 
 
-class ArtifactDetail(KomandView):
+class ArtifactDetail(RestView):
     """One file."""
 
     def get(self, request: Request, artifact_id: str) -> HttpResponse:
-        """Its bytes. Browsers store them and neither show nor run them."""
+        """The content, as an attachment: browsers save it and do not render it."""
         artifact = access_artifact(self.principal.user, artifact_id)
         artifact, data = artifacts.read_artifact(artifact.session_id, artifact.path)
         name = PurePosixPath(artifact.path).name
@@ -71,7 +72,7 @@ class ArtifactDetail(KomandView):
 
 
 def _body(request: Request) -> bytes:
-    """The bytes as they come, up to the size a file may have."""
+    """Return the raw body. Raises BodyTooLarge if it exceeds the limit of an artifact."""
     most, _ = conf.artifact_limits()
     body: bytes = request._request.read(most + 1)
     if len(body) > most:

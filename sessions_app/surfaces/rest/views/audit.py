@@ -10,11 +10,11 @@ from audit_app.kernel.errors import Forbidden, NotFound
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import AuditQuery
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
-class AuditList(KomandView):
-    """Newest first. `meta.total` stops counting at `selectors.MOST_COUNTED`."""
+class AuditList(RestView):
+    """The newest first. `meta.total` is at most `selectors.MOST_COUNTED`."""
 
     def get(self, request: Request) -> Response:
         if not self.principal.user.is_staff:
@@ -34,7 +34,7 @@ class AuditList(KomandView):
 
 
 def _session_uuid(id_or_key: str) -> UUID:
-    """Operators see every session, so no gate; a deleted one has lost its public id and goes by its UUID."""
+    """Return the id of any session: operators may see all. A deleted session has no public id, only its UUID."""
     try:
         return UUID(id_or_key)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Login with a password, refresh and logout of API clients. Sets no cookie: pages have their own login."""
+"""Login with a password, refresh and logout of API clients. No cookie is set: pages have a login of their own."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -6,10 +6,10 @@ from rest_framework.response import Response
 from sessions_app.identity import access_tokens, login, stream_tickets
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import LoginBody, LogoutBody, RefreshBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 
 
-class Login(KomandView):
+class Login(RestView):
     is_public = True
 
     def post(self, request: Request) -> Response:
@@ -19,15 +19,15 @@ class Login(KomandView):
         return ok(responses.LoginOut.of(access_tokens.open_login(user), user=user))
 
 
-class Refresh(KomandView):
+class Refresh(RestView):
     is_public = True
 
     def post(self, request: Request) -> Response:
         return ok(responses.TokensOut.of(access_tokens.rotate(self.body(RefreshBody)["refresh_token"])))
 
 
-class Ticket(KomandView):
-    """A stand-in for the caller's credential, for one connection whose address has to carry it."""
+class Ticket(RestView):
+    """A short-lived credential for one connection that has to carry it in its URL."""
 
     def post(self, request: Request) -> Response:
         return ok(
@@ -37,8 +37,8 @@ class Ticket(KomandView):
         )
 
 
-class Logout(KomandView):
-    """Ends the login of the refresh token in the body, else that of the JWT sent as Bearer."""
+class Logout(RestView):
+    """End the login of the refresh token in the body, or else of the JWT that is sent as Bearer."""
 
     is_public = True
 

@@ -1,4 +1,4 @@
-"""The emergency stop: operators stop and resume all agents, or one; everybody sees whether it is on."""
+"""The emergency stop: operators stop and resume all agents, or one; every user can read its state."""
 
 from typing import Any
 
@@ -9,34 +9,34 @@ from agents_app import services
 from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import ControlBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import emergency_stop
 
 
-class ControlStatus(KomandView):
+class ControlStatus(RestView):
     def get(self, request: Request) -> Response:
         return ok(_status())
 
 
-class ControlStop(KomandView):
-    """Nothing is accepted, claimed or called any more; what runs ends as `stopped`. Twice does no harm."""
+class ControlStop(RestView):
+    """Stop agents: no message, run or tool call starts, and running ones end as `stopped`. Idempotent."""
 
     def post(self, request: Request) -> Response:
-        asked = _operator(self).body(ControlBody)
-        services.stop_agents(asked["agent_id"], reason=asked["reason"])
+        body = _operator(self).body(ControlBody)
+        services.stop_agents(body["agent_id"], reason=body["reason"])
         return ok(_status())
 
 
-class ControlResume(KomandView):
-    """What was queued goes on."""
+class ControlResume(RestView):
+    """Resume agents. Queued runs start."""
 
     def post(self, request: Request) -> Response:
-        asked = _operator(self).body(ControlBody)
-        services.resume_agents(asked["agent_id"], reason=asked["reason"])
+        body = _operator(self).body(ControlBody)
+        services.resume_agents(body["agent_id"], reason=body["reason"])
         return ok(_status())
 
 
-def _operator(view: KomandView) -> KomandView:
+def _operator(view: RestView) -> RestView:
     if not view.principal.user.is_staff:
         raise Forbidden("Only an operator may stop and resume agents.")
     return view

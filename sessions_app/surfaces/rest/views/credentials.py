@@ -1,28 +1,26 @@
-"""The caller's own credentials: stored, listed and deleted by name. No answer holds a value, nor a part of one."""
+"""The caller's credentials: store, list and delete by name. No answer contains a value or a part of it."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import CredentialBody, NewCredentialBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.secrets import credentials
 
 
-class CredentialList(KomandView):
+class CredentialList(RestView):
     def get(self, request: Request) -> Response:
-        page, rows = self.page(), credentials.list_credentials(self.principal.user.pk)
-        shown = rows[page.offset : page.offset + page.size]
-        return ok([responses.CredentialOut.of(row) for row in shown], page.meta(len(rows)))
+        return self.page_of(credentials.list_credentials(self.principal.user.pk), responses.CredentialOut.of)
 
     def post(self, request: Request) -> Response:
-        asked = self.body(NewCredentialBody)
-        row, _ = credentials.store_credential(asked["name"], asked["value"], owner_id=self.principal.user.pk)
+        fields = self.body(NewCredentialBody)
+        row, _ = credentials.store_credential(fields["name"], fields["value"], owner_id=self.principal.user.pk)
         return ok(responses.CredentialOut.of(row))
 
 
-class CredentialDetail(KomandView):
-    """A name is looked up among the caller's own: another's is not there, and may be stored under the same name."""
+class CredentialDetail(RestView):
+    """One credential. Names are per user: credentials of other users are not found and do not conflict."""
 
     def get(self, request: Request, name: str) -> Response:
         return ok(responses.CredentialOut.of(credentials.get_credential(name, owner_id=self.principal.user.pk)))

@@ -1,4 +1,4 @@
-"""Sessions and their runs: list, read, history, bind, stop, retry, delete. Only the caller's own."""
+"""The caller's sessions and their runs: list, read, history, bind, restrict, cancel, retry, delete."""
 
 from typing import Any
 
@@ -10,20 +10,20 @@ from sessions_app import selectors, services
 from sessions_app.access import access_run, access_session
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
-from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, SessionPolicyBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.requests import BindBody, CancelBody, HistoryQuery, PageQuery, SessionPolicyBody
+from sessions_app.surfaces.rest.views.base import RestView, ok
 
 _STOPPED = "Stopped by its user."
 
 
-class SessionList(KomandView):
+class SessionList(RestView):
     def get(self, request: Request) -> Response:
-        page, owner = self.page(), self.principal.user
+        page, owner = self.query(PageQuery).wanted, self.principal.user
         rows = selectors.list_sessions(owner, limit=page.size, offset=page.offset)
         return ok([responses.SessionOut.of(row) for row in rows], page.meta(selectors.count_sessions(owner)))
 
 
-class SessionDetail(KomandView):
+class SessionDetail(RestView):
     def get(self, request: Request, session_id: str) -> Response:
         return ok(responses.SessionOut.of(access_session(self.principal.user, session_id)))
 
@@ -32,8 +32,8 @@ class SessionDetail(KomandView):
         return ok(None)
 
 
-class SessionHistory(KomandView):
-    """The turns, oldest first. Page 1 holds the newest, page 2 those before them; `maxTurns` takes the newest N."""
+class SessionHistory(RestView):
+    """The turns, the oldest first. Page 1 has the newest, page 2 those before; `maxTurns` returns the newest N."""
 
     def get(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
@@ -42,33 +42,33 @@ class SessionHistory(KomandView):
         return ok([responses.TurnOut.of(turn) for turn in turns], page.meta(selectors.count_turns(session)))
 
 
-class SessionBind(KomandView):
+class SessionBind(RestView):
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
         return ok(responses.SessionOut.of(services.bind_session(session, self.body(BindBody)["agent_id"])))
 
 
-class SessionPolicy(KomandView):
-    """What the session takes away from whichever agent answers it: it can only narrow what the agent may do."""
+class SessionPolicy(RestView):
+    """The restrictions of the session, whichever agent answers. They cannot allow what the agent's policy denies."""
 
     def get(self, request: Request, session_id: str) -> Response:
-        return ok(_limits(access_session(self.principal.user, session_id)))
+        return ok(_restrictions(access_session(self.principal.user, session_id)))
 
     def put(self, request: Request, session_id: str) -> Response:
-        session, asked = access_session(self.principal.user, session_id), self.body(SessionPolicyBody)
-        denied = asked.get("denied_tools", ())
-        return ok(_limits(services.limit_session(session, is_readonly=asked["readonly"], denied=denied)))
+        session, fields = access_session(self.principal.user, session_id), self.body(SessionPolicyBody)
+        denied = fields.get("denied_tools", ())
+        return ok(_restrictions(services.limit_session(session, is_readonly=fields["readonly"], denied=denied)))
 
 
-def _limits(session: Session) -> dict[str, Any]:
-    kept = session.policy
+def _restrictions(session: Session) -> dict[str, Any]:
+    policy = session.policy
     return responses.SessionPolicyOut.of(
-        None, readonly=kept.get("readonly", False), denied_tools=kept.get("deniedTools", ())
+        None, readonly=policy.get("readonly", False), denied_tools=policy.get("deniedTools", ())
     )
 
 
-class SessionCancel(KomandView):
-    """Stops what runs and waits in the session, or just `runId`. Asking again, or too late, counts 0."""
+class SessionCancel(RestView):
+    """Cancel the open runs of the session, or only `runId`. Returns the number of runs that were open."""
 
     def post(self, request: Request, session_id: str) -> Response:
         session = access_session(self.principal.user, session_id)
@@ -76,15 +76,15 @@ class SessionCancel(KomandView):
         return ok({"cancelled": services.cancel_session_runs(session, reason=_STOPPED, run_id=run_id)})
 
 
-class RunDetail(KomandView):
+class RunDetail(RestView):
     def get(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)
         session = access_session(self.principal.user, view.conversation_id)
         return ok(responses.run(agents.get_transcript(view.id), session))
 
 
-class RunRetry(KomandView):
-    """Answers the message of a failed or stopped run again: 202 with the new run."""
+class RunRetry(RestView):
+    """Retry the message of a failed or cancelled run with a new run."""
 
     def post(self, request: Request, run_id: str) -> Response:
         view = access_run(self.principal.user, run_id)

@@ -1,4 +1,4 @@
-"""Skills: everybody reads the registry, operators publish; whoever may change an agent gives it skills."""
+"""Skills: users read the registry, operators publish; users who may change an agent install skills for it."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -8,17 +8,17 @@ from audit_app.kernel.errors import Forbidden, InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.skills import registry
 
 
-class SkillList(KomandView):
-    """The newest version of each; `?publisherId= &category= &verifiedOnly=true`. POST publishes a manifest."""
+class SkillList(RestView):
+    """The newest version of each skill. POST publishes a manifest."""
 
     def get(self, request: Request) -> Response:
         query = self.query(SkillQuery)
-        page, asked = query.wanted, dict(query.validated_data)
-        wanted = {name: asked[name] for name in ("publisher_id", "category", "verified_only")}
+        page, fields = query.wanted, query.validated_data
+        wanted = {name: fields[name] for name in ("publisher_id", "category", "verified_only")}
         rows, total = registry.list_skills(**wanted, limit=page.size, offset=page.offset)
         return ok([agent_responses.SkillOut.of(row) for row in rows], page.meta(total))
 
@@ -26,13 +26,13 @@ class SkillList(KomandView):
         return _publish(self, request)
 
 
-class SkillDetail(KomandView):
+class SkillDetail(RestView):
     def get(self, request: Request, skill_id: str) -> Response:
         version = self.query(VersionQuery).validated_data["version"]
         return ok(agent_responses.SkillOut.of(registry.get_skill(skill_id, version)))
 
     def put(self, request: Request, skill_id: str) -> Response:
-        """Publishes a further version; one that is there never changes (409)."""
+        """Publish a version. Published versions never change (409)."""
         return _publish(self, request, skill_id)
 
     def delete(self, request: Request, skill_id: str) -> Response:
@@ -41,27 +41,27 @@ class SkillDetail(KomandView):
         return ok(None)
 
 
-class AgentSkillList(KomandView):
+class AgentSkillList(RestView):
     def get(self, request: Request, agent_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id)
         return ok([agent_responses.SkillInstallOut.of(row) for row in registry.list_installs(agent.agent_id)])
 
 
-class AgentSkill(KomandView):
-    """A skill of an agent. It uses the credentials of whoever installs it."""
+class AgentSkill(RestView):
+    """A skill of an agent. It uses the credentials of the user who installed it."""
 
     def get(self, request: Request, agent_id: str, skill_id: str) -> Response:
         agent = access_agent(self.principal.user, agent_id)
         return ok(agent_responses.SkillInstallOut.of(registry.get_install(agent.agent_id, skill_id)))
 
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
-        """403 `permission_missing` when what is granted does not cover what the skill requires."""
+        """Install the skill. 403 `permission_missing` if the granted permissions do not cover the required ones."""
         agent = access_agent(self.principal.user, agent_id, to_change=True)
         installed = skills.install_skill(agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody))
         return ok(agent_responses.SkillInstallOut.of(installed))
 
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
-        """Grants it more or less; with less than it requires its calls are refused."""
+        """Change the granted permissions. Without the required ones, calls of the skill are refused."""
         agent = access_agent(self.principal.user, agent_id, to_change=True)
         granted = self.body(GrantBody)["granted"]
         return ok(agent_responses.SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
@@ -71,16 +71,16 @@ class AgentSkill(KomandView):
         return ok(None)
 
 
-def _publish(view: KomandView, request: Request, skill_id: str = "") -> Response:
+def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
     _check_operator(view)
     if not isinstance(request.data, dict):
         raise InvalidInput("A manifest is a JSON object.", code="bad_manifest")
     if skill_id and request.data.get("skillId", skill_id) != skill_id:
-        raise InvalidInput("The manifest is another skill's.", code="bad_manifest")
+        raise InvalidInput("`skillId` of the manifest is not the skill of the URL.", code="bad_manifest")
     published, _ = registry.register({**request.data, "skillId": skill_id} if skill_id else request.data)
     return ok(agent_responses.SkillOut.of(published))
 
 
-def _check_operator(view: KomandView) -> None:
+def _check_operator(view: RestView) -> None:
     if not view.principal.user.is_staff:
-        raise Forbidden("Only an operator publishes and removes skills.")
+        raise Forbidden("Only operators may publish and remove skills.")

@@ -7,18 +7,18 @@ from audit_app.kernel.errors import NotFound
 from sessions_app.access import access_execution
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ReceiptBody
-from sessions_app.surfaces.rest.views.base import KomandView, ok
+from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import services as tools
 from tools_app.receipts import receipts
 
 
-class ExecutionDetail(KomandView):
+class ExecutionDetail(RestView):
     def get(self, request: Request, execution_id: str) -> Response:
         return ok(responses.ExecutionOut.of(access_execution(self.principal.user, execution_id)))
 
 
-class ReceiptVerify(KomandView):
-    """Is the receipt ours, and is the call that it names still recorded as it was? Operators may ask of any call."""
+class ReceiptVerify(RestView):
+    """Verify that a receipt was issued here and that its call is unchanged. Operators may verify any call."""
 
     def post(self, request: Request) -> Response:
         verdict = receipts.verify_receipt(self.body(ReceiptBody)["receipt"])
@@ -30,8 +30,8 @@ class ReceiptVerify(KomandView):
         return ok(responses.ReceiptVerdictOut.of(verdict))
 
 
-class ExecutionCancel(KomandView):
-    """Stops an open execution. One that has ended stays as it is; either way the answer is its present state."""
+class ExecutionCancel(RestView):
+    """Cancel an open execution. Idempotent; returns its present state."""
 
     def post(self, request: Request, execution_id: str) -> Response:
         tools.cancel_execution(access_execution(self.principal.user, execution_id).id)
