@@ -13,52 +13,51 @@ from sessions_app.surfaces.agent_messages.wire_format import Compact, create
 from tools_app import events as tools
 
 # Events that no part of this server emits yet.
-LAUNCHED, ENDED, PLANNED = "workstream.launched", "workstream.ended", "plan.updated"
-BATCH, CITED = "batch.progress", "citations.added"
+LAUNCHED, ENDED, PLANNED, BATCH = "workstream.launched", "workstream.ended", "plan.updated", "batch.progress"
 _LONGEST_LINE = 160
 
 
 def tool_started(event: SessionEvent) -> Compact:
-    payload = event.payload
-    arguments = payload.get("arguments")
+    payload = tools.TOOL_REQUESTED.payload(event)
+    arguments = payload["arguments"]
     line = f": {one_line(json.dumps(arguments, ensure_ascii=False), _LONGEST_LINE)}" if arguments else ""
-    return _tool("started", event, f"Using {payload['tool']}{line}", input=arguments)
+    return _tool("started", event, payload, f"Using {payload['tool']}{line}", input=arguments)
 
 
 def tool_progress(event: SessionEvent, requested: SessionEvent) -> Compact:
     """Return the progress of a running call, which is not stored. requested: the event with which the call began."""
-    fraction = event.payload.get("fraction")
-    percent = round(fraction * 100) if isinstance(fraction, int | float) else None
-    return _tool("progress", requested, str(event.payload.get("text") or "Working"), percent=percent)
+    payload, call = tools.TOOL_PROGRESS.payload(event), tools.TOOL_REQUESTED.payload(requested)
+    percent = None if payload["fraction"] is None else round(payload["fraction"] * 100)
+    return _tool("progress", requested, call, payload["text"] or "Working", percent=percent)
 
 
 def _tool_completed(event: SessionEvent) -> Compact:
-    payload = event.payload
+    payload = tools.TOOL_COMPLETED.payload(event)
     return _tool(
         "completed",
         event,
+        payload,
         f"{payload['tool']} is done",
-        output=payload.get("output"),
-        duration_ms=payload.get("duration_ms"),
-        outputFiles=_written_files(payload["tool"], payload.get("output")) or None,
+        output=payload["output"],
+        duration_ms=payload["duration_ms"],
+        outputFiles=_written_files(payload["tool"], payload["output"]) or None,
     )
 
 
 def _tool_failed(event: SessionEvent) -> Compact:
-    payload = event.payload
-    reason = one_line(payload.get("error") or payload.get("status") or "failed", _LONGEST_LINE)
-    details = {key: payload.get(key) for key in ("error", "status", "duration_ms")}
-    return _tool("failed", event, f"{payload['tool']}: {reason}", **details)
+    payload = tools.TOOL_FAILED.payload(event)
+    text = f"{payload['tool']}: {one_line(payload['error'] or payload['status'], _LONGEST_LINE)}"
+    details = {"error": payload["error"], "status": payload["status"], "duration_ms": payload["duration_ms"]}
+    return _tool("failed", event, payload, text, **details)
 
 
-def _tool(phase: str, event: SessionEvent, text: str, **details: Any) -> Compact:
-    payload = event.payload
+def _tool(phase: str, event: SessionEvent, payload: tools.ExecutionPayload, text: str, **details: Any) -> Compact:
     return message_types.tool(
         phase,
-        payload.get("tool", ""),
+        payload["tool"],
         text,
         tool_run_id=payload["execution_id"],
-        tool_use_id=payload.get("call_id") or payload["execution_id"],
+        tool_use_id=payload["call_id"] or payload["execution_id"],
         tool_iteration=event.step or 0,
         activity_group_id=activity_of(event.run_id, event.step),
         **details,
@@ -66,9 +65,9 @@ def _tool(phase: str, event: SessionEvent, text: str, **details: Any) -> Compact
 
 
 def _warning(event: SessionEvent) -> Compact:
-    payload = event.payload
-    text = f"What {payload.get('tool', 'a tool')} returned looks like orders to the agent."
-    return message_types.warning(text, **{key: payload[key] for key in ("kind", "tool", "action") if key in payload})
+    payload = tools.WARNING_RAISED.payload(event)
+    text = f"What {payload['tool']} returned looks like orders to the agent."
+    return message_types.warning(text, kind=payload["kind"], tool=payload["tool"], action=payload["action"])
 
 
 def _plan(event: SessionEvent) -> Compact:
@@ -107,13 +106,14 @@ def _workstream(phase: str, event: SessionEvent, text: str, status: str) -> Comp
 
 
 def _citations(event: SessionEvent) -> Compact:
-    sources = list(event.payload.get("citations") or event.payload.get("sources") or ())
-    return message_types.update(f"{len(sources)} sources", "citations", citations=sources)
+    citations = sessions.CITATIONS_ADDED.payload(event)["citations"]
+    return message_types.update(f"{len(citations)} sources", "citations", citations=citations)
 
 
 def _posted(event: SessionEvent) -> Compact:
-    kind, text, workstream = event.payload["kind"], event.payload.get("text", ""), event.payload.get("workstream", "")
-    return create(kind, message=text, workstream=workstream, details=event.payload.get("details"))
+    payload = sessions.UPDATE_POSTED.payload(event)
+    text, workstream = payload["text"], payload["workstream"]
+    return create(payload["kind"], message=text, workstream=workstream, details=payload["details"])
 
 
 # Events whose message depends on nothing else.
@@ -121,14 +121,14 @@ MESSAGES: dict[str, Callable[[SessionEvent], Compact]] = {
     tools.TOOL_COMPLETED.name: _tool_completed,
     tools.TOOL_FAILED.name: _tool_failed,
     tools.WARNING_RAISED.name: _warning,
-    tools.APPROVAL_DECIDED.name: lambda event: input_requests.approval_outcome(event.payload),
-    tools.INPUT_REQUESTED.name: lambda event: input_requests.question(event.payload),
+    tools.APPROVAL_DECIDED.name: lambda event: input_requests.approval_outcome(tools.APPROVAL_DECIDED.payload(event)),
+    tools.INPUT_REQUESTED.name: lambda event: input_requests.question(tools.INPUT_REQUESTED.payload(event)),
     sessions.UPDATE_POSTED.name: _posted,
     PLANNED: _plan,
     BATCH: _batch_progress,
     LAUNCHED: _workstream_launched,
     ENDED: _workstream_ended,
-    CITED: _citations,
+    sessions.CITATIONS_ADDED.name: _citations,
 }
 
 

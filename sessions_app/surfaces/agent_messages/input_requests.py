@@ -7,6 +7,7 @@ from typing import Any
 from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.agent_messages import message_types
 from sessions_app.surfaces.agent_messages.wire_format import Compact
+from tools_app.events import ApprovalDecided, ApprovalRequested, InputRequested
 from tools_app.types import Decision
 
 _LONGEST_TARGET = 160
@@ -36,18 +37,18 @@ _DECISION_LABELS = {
 _OUTCOMES = {"approved": "auto_approved", "expired": "timeout", "cancelled": "cancelled_after_denial"}
 
 
-def approval_request(payload: Mapping[str, Any], *, allowed_decisions: Collection[Decision]) -> Compact:
+def approval_request(payload: ApprovalRequested, *, allowed_decisions: Collection[Decision]) -> Compact:
     """Return the message of `approval.requested`: without options if the viewer has no allowed decision."""
     request = _request(payload["tool"], payload["arguments"], payload["approval_id"])
     request_id = payload["approval_id"]
-    reason = f" {payload['reason']}" if payload.get("reason") else ""
+    reason = f" {payload['reason']}" if payload["reason"] else ""
     if not allowed_decisions:
         text = f"Waiting for an operator to allow {payload['tool']}.{reason}"
         return message_types.update(text, message_types.ACTIVITY, approval_request=request, request_id=request_id)
     options = [
         {"id": name, "label": label}
         for name, label in _OPTION_LABELS.items()
-        if DECISIONS[name] in allowed_decisions and DECISIONS[name].value in payload.get("choices", list(Decision))
+        if DECISIONS[name] in allowed_decisions and DECISIONS[name].value in payload["choices"]
     ]
     response = {"decision": WITH_FEEDBACK, "approval_key": request["approval_key"]}
     return message_types.request_input(
@@ -64,28 +65,28 @@ def approval_request(payload: Mapping[str, Any], *, allowed_decisions: Collectio
     )
 
 
-def approval_outcome(payload: Mapping[str, Any]) -> Compact:
+def approval_outcome(payload: ApprovalDecided) -> Compact:
     """Return the message of `approval.decided`."""
     tool, status, request_id = payload["tool"], payload["status"], payload["approval_id"]
-    is_with_feedback = status == "denied" and payload.get("note")
-    decided = {key: payload[key] for key in ("decided_by", "decision") if payload.get(key)}
+    is_with_feedback = status == "denied" and payload["note"]
+    decided = {"decided_by": payload["decided_by"], "decision": payload["decision"]}
     return message_types.update(
-        f"{tool}: {_DECISION_LABELS.get(payload.get('decision', ''), status)}",
+        f"{tool}: {_DECISION_LABELS.get(payload['decision'], status)}",
         message_types.ACTIVITY,
         approval_decision="denied_with_feedback" if is_with_feedback else _OUTCOMES.get(status, "denied"),
         approval_request=_request(tool, {}, request_id),
         request_id=request_id,
-        **decided,
+        **{key: value for key, value in decided.items() if value},
     )
 
 
-def question(payload: Mapping[str, Any]) -> Compact:
+def question(payload: InputRequested) -> Compact:
     """Return the message of `input.requested`. An option's id is its text: clients send it back as the answer."""
     return message_types.request_input(
         payload["question"],
         payload["request_id"],
-        options=[{"id": option, "label": option} for option in payload.get("options", ())],
-        free_response={"placeholder": "Your answer"} if payload.get("allows_text", True) else None,
+        options=[{"id": option, "label": option} for option in payload["options"]],
+        free_response={"placeholder": "Your answer"} if payload["allows_text"] else None,
         tool_use_id=payload["execution_id"],
     )
 

@@ -7,7 +7,6 @@ conclude that the agent is not working. The caller loads the texts of turns and 
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from agents_app import events as runs
@@ -68,7 +67,7 @@ class Projection:
         self._is_interactive = is_interactive
         self._allowed_decisions = allowed_decisions
         self._open: set[UUID] = set()
-        self._signals: dict[UUID, Mapping[str, Any]] = {}
+        self._signals: dict[UUID, sessions.SignalReceived] = {}
         self._workstreams: dict[str, str] = {}
         self._calls: dict[str, SessionEvent] = {}
 
@@ -81,7 +80,7 @@ class Projection:
         elif event.type == runs.RUN_QUEUED.name:
             self._open.add(event.run_id)
         elif event.type == sessions.SIGNAL_RECEIVED.name:
-            self._signals[event.run_id] = event.payload
+            self._signals[event.run_id] = sessions.SIGNAL_RECEIVED.payload(event)
         elif event.type in runs.RUN_ENDS:
             self._open.discard(event.run_id)
 
@@ -105,7 +104,7 @@ class Projection:
 
     def progress(self, event: SessionEvent) -> Compact | None:
         """Return the message of `tool.progress`, without its time; None if the start of the call was not seen."""
-        requested = self._calls.get(event.payload["execution_id"])
+        requested = self._calls.get(tools.TOOL_PROGRESS.payload(event)["execution_id"])
         if requested is None:
             return None
         message, workstream = event_messages.tool_progress(event, requested), self.workstream_of(requested.run_id)
@@ -125,19 +124,19 @@ class Projection:
         return timed
 
     def _question(self, event: SessionEvent, texts: StoredText) -> _Messages:
-        turn_id, ack = event.payload["turn_id"], event.payload.get("message_id", "")
-        turn, note = texts.turns.get(turn_id), event.payload.get("note") or {}
+        payload = sessions.MESSAGE_RECEIVED.payload(event)
+        turn, note = texts.turns.get(payload["turn_id"]), payload.get("note") or {}
         if turn is None:
             return []
         more = {key: note[key] for key in ("tool_approval_response", "editing_action") if key in note}
-        ack = "" if ack == turn_id else ack
+        ack = "" if payload["message_id"] == payload["turn_id"] else payload["message_id"]
         metadata = note.get("metadata")
         return [message_types.question(turn.content, ack=ack, metadata=metadata, request_id=turn.answers, more=more)]
 
     def _tool_requested(self, event: SessionEvent, texts: StoredText) -> _Messages:
-        self._calls[event.payload["execution_id"]] = event
-        is_first = event.payload.get("call_index", 0) == 0
-        return [*(self._step(event, texts) if is_first else []), event_messages.tool_started(event)]
+        payload = tools.TOOL_REQUESTED.payload(event)
+        self._calls[payload["execution_id"]] = event
+        return [*(self._step(event, texts) if payload["call_index"] == 0 else []), event_messages.tool_started(event)]
 
     def _step(self, event: SessionEvent, texts: StoredText) -> _Messages:
         """Return the reasoning and text of a step, where the text of a step with tool calls is a preamble."""
@@ -151,7 +150,8 @@ class Projection:
 
     def _answer(self, event: SessionEvent, texts: StoredText) -> _Messages:
         """Return the answer of a run, and its error if it failed."""
-        turn, state = texts.turns.get(event.payload["turn_id"]), event.payload.get("state")
+        payload = sessions.MESSAGE_COMPLETED.payload(event)
+        turn, state = texts.turns.get(payload["turn_id"]), payload["state"]
         activity = activity_of(event.run_id, event.step)
         found = _reasoning(_step_of(event, texts), activity)
         if turn and turn.content.strip():
@@ -163,29 +163,32 @@ class Projection:
     def _turn_end(self, event: SessionEvent, texts: StoredText) -> _Messages:
         """Return the message that ends a turn of the main agent; nothing while another turn is open."""
         run_id = event.run_id
-        signal = self._signals.pop(run_id, {}) if run_id else {}
+        signal = self._signals.pop(run_id, None) if run_id else None
         others = [other for other in self._open if not self.workstream_of(other)]
         if run_id is None or others or self.workstream_of(run_id):
             return []
-        if signal.get("signal") == TERMINATE:
-            return [message_types.terminated(signal.get("reason", ""))]
-        if signal.get("signal") == COMPLETE:
+        if signal and signal["signal"] == TERMINATE:
+            return [message_types.terminated(signal["reason"])]
+        if signal and signal["signal"] == COMPLETE:
             return [message_types.complete("")]
         if event.type == runs.RUN_CANCELLED.name:
-            return [message_types.stopped(event.payload.get("message", ""), ack=signal.get("ack", ""))]
-        usage = _token_usage(event.payload.get("usage") or {})
+            message = runs.RUN_CANCELLED.payload(event)["message"]
+            return [message_types.stopped(message, ack=signal["ack"] if signal else "")]
+        usage = _token_usage(runs.RUN_COMPLETED.payload(event)["usage"]) if event.type in runs.RUN_ENDS else {}
         if self._is_interactive:
             return [message_types.idle(token_usage=usage)]
         return [message_types.complete(texts.answers.get(run_id, ""), token_usage=usage)]
 
     def _waiting(self, event: SessionEvent, texts: StoredText) -> _Messages:
-        if event.payload.get("waiting_on") != "retry":
+        payload = runs.RUN_WAITING.payload(event)
+        if payload["waiting_on"] != "retry":
             return []
-        text = f"{event.payload.get('reason') or 'The model did not answer.'} Trying again."
-        return [message_types.warning(text, until=event.payload.get("until"))]
+        text = f"{payload['reason'] or 'The model did not answer.'} Trying again."
+        return [message_types.warning(text, until=payload["until"])]
 
     def _approval_request(self, event: SessionEvent, texts: StoredText) -> _Messages:
-        return [input_requests.approval_request(event.payload, allowed_decisions=self._allowed_decisions)]
+        payload = tools.APPROVAL_REQUESTED.payload(event)
+        return [input_requests.approval_request(payload, allowed_decisions=self._allowed_decisions)]
 
 
 _BUILDERS: dict[str, Callable[[Projection, SessionEvent, StoredText], _Messages]] = {
@@ -206,6 +209,6 @@ def _reasoning(step: StepTextRecord, activity: str) -> _Messages:
     return [message_types.thinking(step.reasoning, reasoning_of(activity))] if step.reasoning.strip() else []
 
 
-def _token_usage(usage: Mapping[str, int]) -> dict[str, int]:
-    read, written = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+def _token_usage(usage: runs.RunUsage) -> dict[str, int]:
+    read, written = usage["input_tokens"], usage["output_tokens"]
     return {"prompt": read, "result": written, "total": read + written} if read or written else {}

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents_app import selectors as agents
+from agents_app.events import RUN_FAILED, RUN_TIMED_OUT
 from agents_app.models import Run
 from agents_app.types import StepView
 from audit_app import timeline
@@ -87,8 +88,9 @@ def history_event(event: KeptEvent | SessionEvent) -> dict[str, Any]:
         shown["task_id"] = payload.get("execution_id", "")
     if payload.get("error"):
         shown["error"] = {"message": payload["error"]}
-    elif event.type in ("run.failed", "run.timed_out"):
-        shown["error"] = {"message": payload.get("message", ""), "type": payload.get("code", "")}
+    elif event.type in (RUN_FAILED.name, RUN_TIMED_OUT.name):
+        end = RUN_FAILED.payload(event)
+        shown["error"] = {"message": end["message"], "type": end["code"]}
     return shown
 
 

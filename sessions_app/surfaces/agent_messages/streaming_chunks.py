@@ -83,14 +83,16 @@ class _StepText:
             self._fence = _fence_of(event)
         match event.type:
             case TEXT_DELTA.name:
-                return self._add(event.payload["offset"], event.payload["text"], after)
+                delta = TEXT_DELTA.payload(event)
+                return self._add(delta["offset"], delta["text"], after)
             case SNAPSHOT.name:
-                text = event.payload["text"]
+                text = SNAPSHOT.payload(event)["text"]
                 reset = [] if text.startswith(self._text) else self._reset(after, "")
                 return [*reset, *self._add(0, text, after)]
             case REASONING_DELTA.name:
-                return self._add_reasoning(event.payload["offset"], event.payload["text"], after)
-        return self._reset(after, str(event.payload.get("reason", "")))
+                delta = REASONING_DELTA.payload(event)
+                return self._add_reasoning(delta["offset"], delta["text"], after)
+        return self._reset(after, MESSAGE_RESET.payload(event)["reason"])
 
     def close(self, after: int) -> list[Compact]:
         if not self._has_sent:

@@ -12,6 +12,7 @@ from sessions_app.surfaces.agent_messages import message_types, projection
 from sessions_app.surfaces.agent_messages.projection import Projection, StepTextRecord, StoredText, TurnText
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
+from tests.support.event_payloads import sample_payload
 from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -83,7 +84,10 @@ class Timeline:
 
     def see(self, kind: str, run: UUID = RUN, texts: StoredText = TEXTS, **payload: Any) -> list[Compact]:
         self.ts += 1
-        event = SessionEvent(kind, SESSION, run, 0, {**SAMPLES.get(kind, {}), **payload}, "", self.ts, self.ts)
+        payload = {**SAMPLES.get(kind, {}), **payload}
+        if event_type := event_types.find(kind):
+            payload = sample_payload(event_type, **payload)
+        event = SessionEvent(kind, SESSION, run, 0, payload, "", self.ts, self.ts)
         found = self.projection.messages(event, texts)
         self.said += found
         return found
