@@ -79,7 +79,7 @@ class Author:
             text = self._stream(LAST)
         world.stored[RUN, self._step] = text
         world.keep("message.completed", RUN, self._step, turn_id=ANSWER, state="complete", text_length=len(text))
-        world.keep("run.completed", RUN, code="", message="", usage={})
+        world.keep("run.completed", RUN, code="", message="", usage={"input_tokens": 0, "output_tokens": 0})
         return world
 
     def _stream(self, pieces: tuple[str, ...]) -> str:
