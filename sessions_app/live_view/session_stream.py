@@ -1,4 +1,4 @@
-"""Merges stored events and live entries of one session into the events of one viewer. Does no I/O, reads no clock.
+"""The merge of stored events and live entries of one session for one viewer. It does no I/O and reads no clock.
 
 Feed it items in the order in which they are found; it returns the events to show. When it needs the stored text of a
 step, it names the step in `wanted` and holds everything else back until `supply`.

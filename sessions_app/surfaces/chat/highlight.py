@@ -22,7 +22,10 @@ def highlighted(source: str, language: str) -> str:
     lexer = _lexer(language.lower())
     if lexer is None or len(source) > _LONGEST_SOURCE or max(map(len, source.split("\n"))) > _LONGEST_LINE:
         return escape(source)
-    return "".join(_span(kind, text) for kind, text in lex(source, lexer))
+    return "".join(
+        f'<span class="{name}">{escape(text)}</span>' if (name := class_of(kind)) else escape(text)
+        for kind, text in lex(source, lexer)
+    )
 
 
 def class_of(kind: _TokenType) -> str:
@@ -31,11 +34,6 @@ def class_of(kind: _TokenType) -> str:
         kind = kind.parent
     name = STANDARD_TYPES.get(kind, "")
     return PREFIX + name if name else ""
-
-
-def _span(kind: _TokenType, text: str) -> str:
-    name = class_of(kind)
-    return f'<span class="{name}">{escape(text)}</span>' if name else escape(text)
 
 
 @lru_cache(maxsize=64)

@@ -152,12 +152,9 @@ def _with_links(tokens: Sequence[Token]) -> Iterator[Token]:
             yield token
             continue
         for piece, is_address in pieces(token.content):
-            yield from _link(piece) if is_address else [Token("text", "", 0, content=piece)]
-
-
-def _link(address: str) -> list[Token]:
-    opening = Token("link_open", "a", 1, attrs={"href": address})
-    return [opening, Token("text", "", 0, content=address), Token("link_close", "a", -1)]
+            text = Token("text", "", 0, content=piece)
+            link = [Token("link_open", "a", 1, attrs={"href": piece}), text, Token("link_close", "a", -1)]
+            yield from link if is_address else [text]
 
 
 parser = _parser()

@@ -106,7 +106,8 @@ def _turn_views(
     allowed_decisions: Collection[Decision] = (),
 ) -> tuple[TurnView, ...]:
     groups = {ordinal: list(group) for ordinal, group in groupby(turns, key=lambda turn: turn.ordinal)}
-    executions = _executions(turns)
+    ids = {UUID(name) for turn in turns if turn.role == "assistant" for name in turn.tool_call_ids or []}
+    executions = {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
     under_way = {run.id: agents.get_transcript(run.id) for run in open_runs if run.status is not RunStatus.QUEUED}
     shown = [*executions.values(), *(item for transcript in under_way.values() for item in transcript.executions)]
     approvals = _approvals(shown, allowed_decisions)
@@ -139,11 +140,6 @@ def _unstored_turn_view(run_id: UUID, turns: Sequence[Turn]) -> TurnView:
     """Return a run that has ended, but whose answer is not stored yet, as it was at its last step."""
     transcript = agents.get_transcript(run_id)
     return open_turn_view(transcript.run, turns, transcript, markdown.render)
-
-
-def _executions(turns: Sequence[Turn]) -> dict[str, ExecutionView]:
-    ids = {UUID(name) for turn in turns if turn.role == "assistant" for name in turn.tool_call_ids or []}
-    return {str(view.id): view for view in tools.list_executions_of(ids)} if ids else {}
 
 
 def _approvals(

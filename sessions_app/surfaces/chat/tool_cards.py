@@ -6,7 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.redact import masked
-from audit_app.kernel.shorten import one_line
 from sessions_app.surfaces.chat import labels
 from sessions_app.surfaces.chat.approval_cards import ApprovalCard
 from sessions_app.surfaces.chat.collapse import Folded, parsed, pretty
@@ -53,21 +52,42 @@ class ToolCard:
     """One tool call on the page.
 
     step: the run's step that requested it.
+    arguments: as the model sent them, perhaps invalid, but masked.
     result: None until the call has ended.
-    brief: the arguments in one line.
-    input_request: set if the call waits for the user's next message, or did.
+    output: the stored output, in which a question finds its answer.
     approval: set if the call needs an approval, or did.
     """
 
     id: UUID
     step: int
     tool: str
-    arguments: Folded
+    arguments: dict[str, Any]
     state: CallState
     result: CallResult | None = None
-    brief: str = ""
-    input_request: InputRequest | None = None
+    output: str | None = None
     approval: ApprovalCard | None = None
+
+    @property
+    def arguments_text(self) -> Folded:
+        return pretty(self.arguments)
+
+    @property
+    def brief(self) -> str:
+        """Return the values of the arguments in one line."""
+        texts = [value if isinstance(value, str) else json.dumps(value) for value in self.arguments.values()]
+        line = " ".join(" · ".join(texts).split())
+        return line if len(line) <= _LONGEST_BRIEF else line[: _LONGEST_BRIEF - 1] + "…"
+
+    @property
+    def input_request(self) -> InputRequest | None:
+        """Return the question of an `ask_user` call."""
+        question, options = self.arguments.get("question"), self.arguments.get("options")
+        if self.tool != labels.ASK_USER or not isinstance(question, str):
+            return None
+        result = parsed(self.output) if self.output else None
+        answer = result.get("answer") if isinstance(result, dict) else None
+        texts = tuple(str(option) for option in options) if isinstance(options, list) else ()
+        return InputRequest(question, texts, str(masked(answer)) if answer else "")
 
     @property
     def is_unfolded(self) -> bool:
@@ -87,33 +107,14 @@ def tool_card_of(execution: ExecutionView, approval: ApprovalCard | None = None)
     elif execution.status.is_terminal:
         result = _result(execution.id, execution.output, execution.error)
     arguments = masked(execution.arguments)
-    return ToolCard(
-        execution.id,
-        execution.step,
-        execution.tool,
-        pretty(arguments),
-        state,
-        result,
-        _brief(arguments),
-        _input_request(execution.tool, arguments, execution.output),
-        approval,
-    )
+    return ToolCard(execution.id, execution.step, execution.tool, arguments, state, result, execution.output, approval)
 
 
 def requested_card(step: int, payload: ToolRequested) -> ToolCard:
     """Return the card for a `tool.requested` event."""
     execution_id = UUID(payload["execution_id"])
     state = _state(execution_id, ExecutionStatus.PENDING, None)
-    arguments = masked(payload["arguments"])
-    return ToolCard(
-        execution_id,
-        step,
-        payload["tool"],
-        pretty(arguments),
-        state,
-        brief=_brief(arguments),
-        input_request=_input_request(payload["tool"], arguments, None),
-    )
+    return ToolCard(execution_id, step, payload["tool"], masked(payload["arguments"]), state)
 
 
 def approved_state(state: CallState, approval: ApprovalCard) -> CallState:
@@ -141,23 +142,6 @@ def ended_state(payload: ToolCompleted | ToolFailed, *, is_refused: bool = False
     if is_refused and payload["status"] == ExecutionStatus.FAILED:
         return CallState(execution_id, *labels.DENIED), CallResult(execution_id)  # the approval card shows the reason
     return state, _result(execution_id, payload.get("output"), payload.get("error"))
-
-
-def _input_request(tool: str, arguments: dict[str, Any], output: str | None) -> InputRequest | None:
-    """Return the question of an `ask_user` call. arguments: as the model sent them, perhaps invalid."""
-    question, options = arguments.get("question"), arguments.get("options")
-    if tool != labels.ASK_USER or not isinstance(question, str):
-        return None
-    result = parsed(output) if output else None
-    answer = result.get("answer") if isinstance(result, dict) else None
-    texts = tuple(str(option) for option in options) if isinstance(options, list) else ()
-    return InputRequest(question, texts, str(masked(answer)) if answer else "")
-
-
-def _brief(arguments: dict[str, Any]) -> str:
-    """Return the values of the arguments in one line."""
-    texts = [value if isinstance(value, str) else json.dumps(value) for value in arguments.values()]
-    return one_line(" · ".join(texts), _LONGEST_BRIEF)
 
 
 def _state(execution_id: UUID, status: str, seconds: float | None) -> CallState:

@@ -138,7 +138,9 @@ def test_a_card_is_the_same_from_events_and_from_the_record() -> None:
     state, result = ended_state(
         {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
     )
-    assert tool_card_of(_execution()) == ToolCard(CALL, 0, "echo", requested.arguments, state, result, "a")
+    card = tool_card_of(_execution())
+    assert card == ToolCard(CALL, 0, "echo", requested.arguments, state, result, '{"text":"a"}')
+    assert (card.brief, card.arguments_text) == (requested.brief, requested.arguments_text) and card.brief == "a"
 
 
 @pytest.mark.parametrize("status", list(ExecutionStatus))
@@ -150,7 +152,7 @@ def test_secrets_in_arguments_and_results_are_masked() -> None:
     call = tool_card_of(
         _execution(arguments={"password": "hunter2"}, output='{"token":"abc","text":"sk-0123456789abcdef0123"}')
     )
-    shown = call.arguments.head + call.brief + (call.result.output.head if call.result else "")
+    shown = call.arguments_text.head + call.brief + (call.result.output.head if call.result else "")
     assert not any(secret in shown for secret in ("hunter2", "abc", "sk-0123"))
 
 
