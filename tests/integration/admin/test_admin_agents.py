@@ -10,6 +10,8 @@ from audit_app.models import AuditEntry
 from tools_app.registry import tools
 from tools_app.secrets import vault
 
+pytestmark = pytest.mark.one_database
+
 AGENTS = "/admin/agents_app/agent/"
 PROVIDERS = "/admin/agents_app/modelprovider/"
 KEY = "sk-proj-THIS-IS-A-SECRET-0123456789"

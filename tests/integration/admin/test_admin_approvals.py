@@ -10,6 +10,8 @@ from audit_app.models import AuditEntry
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, ToolExecution
 
+pytestmark = pytest.mark.one_database
+
 LIST = "/admin/tools_app/approval/"
 SURE = {"_form_submitted": "True"}
 

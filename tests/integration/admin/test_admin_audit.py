@@ -17,6 +17,8 @@ from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
 from audit_app.pagination import first_id_at
 
+pytestmark = pytest.mark.one_database
+
 LIST = "/admin/audit_app/auditentry/"
 BIG_TABLES = [
     "audit_app/auditentry",

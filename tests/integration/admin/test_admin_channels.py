@@ -11,7 +11,7 @@ from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Pairing
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 ACCOUNTS = "/admin/sessions_app/channelaccount/"
 DELIVERIES = "/admin/sessions_app/delivery/"

@@ -9,6 +9,8 @@ from django.test import Client
 from audit_app.liveness import ProcessView
 from komand import dashboard
 
+pytestmark = pytest.mark.one_database
+
 KINDS = ["running", "queued", "failed", "failed", "completed", "timed_out", "cancelled"]
 
 

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from sessions_app.models import Feedback, Session, Turn
+
+pytestmark = pytest.mark.one_database
 
 PAGES = "/admin/sessions_app/feedback/"
 

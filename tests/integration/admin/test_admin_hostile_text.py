@@ -19,6 +19,8 @@ from tools_app.models import (
     ToolExecution,
 )
 
+pytestmark = pytest.mark.one_database
+
 SCRIPT = "\"><script>alert(1)</script><img src=x onerror=alert(2)>'{{7*7}}"
 BIDI = "\u202egnp.exe\u200b"
 TEXT = SCRIPT + BIDI

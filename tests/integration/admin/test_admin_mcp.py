@@ -10,7 +10,7 @@ from tests.support.mcp import BAD
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 SERVERS = "/admin/tools_app/mcpserver/"
 YES = {"_form_submitted": "True"}

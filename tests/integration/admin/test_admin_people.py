@@ -2,11 +2,14 @@
 
 import re
 
+import pytest
 from django.contrib.auth.models import Permission, User
 
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import authenticate_key, create_api_key
 from sessions_app.models import ApiKey
+
+pytestmark = pytest.mark.one_database
 
 KEYS = "/admin/sessions_app/apikey/"
 USERS = "/admin/auth/user/"

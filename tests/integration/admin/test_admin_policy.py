@@ -12,7 +12,7 @@ from tools_app.policy import emergency_stop, grants
 
 AGENTS = "/admin/agents_app/agent/"
 CONTROL = "/admin/tools_app/control/"
-pytestmark = pytest.mark.usefixtures("valkey")
+pytestmark = [pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 def test_rules_are_typed_one_a_line(pages, agent):

@@ -7,6 +7,8 @@ from agents_app.models import Run
 from audit_app.models import AuditEntry
 from sessions_app.models import Session
 
+pytestmark = pytest.mark.one_database
+
 LIST = "/admin/agents_app/run/"
 
 

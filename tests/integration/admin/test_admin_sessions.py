@@ -1,9 +1,12 @@
 """Sessions and tool executions in the admin: the conversation as it went."""
 
+import pytest
 from django.utils import timezone
 
 from sessions_app.models import Session, Turn
 from tools_app.models import ToolExecution
+
+pytestmark = pytest.mark.one_database
 
 SESSIONS = "/admin/sessions_app/session/"
 EXECUTIONS = "/admin/tools_app/toolexecution/"

@@ -12,7 +12,7 @@ from tools_app.models import Memory, ToolExecution
 from tools_app.storage import artifacts
 from tools_app.types import Question
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 

@@ -8,7 +8,7 @@ from tools_app.receipts import receipts
 from tools_app.secrets.credentials import use_credential
 from tools_app.skills import registry
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 CREDENTIALS, SKILLS = "/admin/tools_app/credential/", "/admin/tools_app/skill/"
 EXECUTIONS = "/admin/tools_app/toolexecution/"

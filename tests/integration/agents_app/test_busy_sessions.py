@@ -16,7 +16,7 @@ from sessions_app.models import Session, Turn
 from sessions_app.services import open_session, rename_session
 from tests.support.engine import EngineRig, until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 MANY = 50
 

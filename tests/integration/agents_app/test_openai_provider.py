@@ -15,6 +15,8 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import Streamed, collect, request_of
 from tools_app.types import ToolCall, ToolSpec
 
+pytestmark = pytest.mark.one_database
+
 KEY = "sk-test-0123456789abcdef"
 
 

@@ -12,6 +12,8 @@ from agents_app.providers.kinds.openai import OpenAIProvider
 from tests.fakes.model_server import ModelServer
 from tests.fakes.streams import collect, request_of
 
+pytestmark = pytest.mark.one_database
+
 KEY = "sk-test-0123456789abcdef"
 
 

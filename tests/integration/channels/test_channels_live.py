@@ -12,6 +12,8 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram, private_update
 from tests.support.live_server import LiveKomand, wait_for
 
+pytestmark = pytest.mark.one_database
+
 SECRET = "live-secret-0123456789"
 
 

@@ -20,7 +20,7 @@ from tests.support.channels import add_telegram, add_webhook, settle, telegram, 
 from tests.support.engine import EngineRig, until
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 PIECES = tuple(f"piece {number} " for number in range(20))
 WHOLE = "".join(PIECES).strip()

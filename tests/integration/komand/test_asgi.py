@@ -11,7 +11,7 @@ from audit_app import liveness
 from audit_app.kernel.database import in_db
 from komand import asgi, background
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,8 @@ import pytest
 from tests.support.live_server import LiveKomand, wait_for
 from tests.support.mcp import BAD
 
+pytestmark = pytest.mark.one_database
+
 CALL = "[[tool=mcp__{}__act args={{}}]]"
 
 

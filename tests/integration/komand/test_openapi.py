@@ -20,7 +20,7 @@ from tests.support.rest import RestCaller, make_agent, make_execution, make_run,
 from tools_app.models import Approval
 from tools_app.storage.artifacts import write_artifact
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture(scope="module")

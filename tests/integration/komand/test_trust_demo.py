@@ -1,6 +1,10 @@
 """A high-risk tool call through every process: approval, receipt, and forgeries that fail."""
 
+import pytest
+
 from tests.support.live_server import LiveKomand
+
+pytestmark = pytest.mark.one_database
 
 
 def test_a_call_is_asked_for_approved_made_proved_and_a_forgery_fails(live_komand: LiveKomand) -> None:

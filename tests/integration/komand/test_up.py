@@ -16,7 +16,7 @@ import pytest
 from komand.supervisor import embedded, supervisor
 from tests.support.live_server import ROOT, LiveKomand, clean_environment, start_komand, wait_for
 
-pytestmark = pytest.mark.whole
+pytestmark = [pytest.mark.whole, pytest.mark.one_database]
 
 
 def alive(komand: LiveKomand) -> set[int]:

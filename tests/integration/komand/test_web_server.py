@@ -18,6 +18,8 @@ from komand.server import most_bytes, too_large
 from tests.integration.komand.flooding import LARGE_PIECES, PIECE
 from tests.support.live_server import ROOT, clean_environment, wait_for
 
+pytestmark = pytest.mark.one_database
+
 STALL_SECONDS = 1.0
 
 

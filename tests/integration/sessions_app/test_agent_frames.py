@@ -26,7 +26,7 @@ from tests.support.engine import EngineRig
 from tools_app.registry import tools
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 FOLDER = Path(__file__).parents[2] / "surfaces" / "agents" / "golden"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -15,7 +15,7 @@ from sessions_app.surfaces.agent_messages import signed_urls, urls
 from tests.support.agents import AgentCaller
 from tests.support.rest import make_agent, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 # Every route that names a run, with the methods that it has.
 OF_RUNS = {

@@ -17,7 +17,7 @@ from tests.support.engine import EngineRig, until
 from tools_app.registry import tools
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 CHUNK = AgentMessageType.STREAMING_CHUNK
 

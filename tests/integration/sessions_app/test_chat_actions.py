@@ -11,7 +11,7 @@ from agents_app.types import RunStatus
 from sessions_app.models import Session, Turn
 from tests.support.rest import make_agent, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 HTMX = {"HX-Request": "true"}
 

@@ -17,7 +17,7 @@ from tests.support.rest import RestCaller, make_session, make_user
 from tools_app.storage.artifacts import write_artifact
 from tools_app.types import ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture(autouse=True)

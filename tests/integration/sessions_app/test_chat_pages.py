@@ -18,7 +18,7 @@ from sessions_app.models import Session, Turn
 from sessions_app.surfaces.chat import markdown
 from tests.support.rest import make_agent, make_execution, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 HTMX = {"HX-Request": "true"}
 

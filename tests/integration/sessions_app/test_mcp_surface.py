@@ -21,7 +21,7 @@ from tests.support.engine import EngineRig
 from tests.support.live_server import LiveKomand
 from tests.support.rest import make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 APPLICATION = McpEndpoint.as_asgi()
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

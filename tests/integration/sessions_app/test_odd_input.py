@@ -11,7 +11,7 @@ from tests.support.agents import AgentCaller
 from tests.support.rest import make_agent, make_user
 from tools_app.storage import artifacts
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from tests.support.engine import EngineRig
 from tests.support.rest import LiveCaller
 from tools_app.types import ToolCall
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 FOLDER = Path(__file__).parents[2] / "surfaces" / "golden"
 Frame = dict[str, Any]

@@ -11,7 +11,7 @@ from tests.support.rest import RestCaller, make_execution, make_run, make_sessio
 from tools_app.secrets.credentials import store_credential
 from tools_app.storage.artifacts import write_artifact
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 # Every route with an id of something that has an owner. A new one must be listed here or in OPEN.
 OWNED = {

@@ -11,7 +11,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
 from tests.support.rest import RestCaller, make_agent, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
 
 

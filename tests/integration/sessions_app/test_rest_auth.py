@@ -16,7 +16,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import RefreshToken
 from tests.support.rest import RestCaller, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 NOBODY = RestCaller()
 
 

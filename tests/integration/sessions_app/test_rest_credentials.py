@@ -5,7 +5,7 @@ import pytest
 from tests.support.rest import RestCaller, make_user
 from tools_app.secrets.credentials import use_credential
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 VALUE = "value-that-nobody-sees"
 

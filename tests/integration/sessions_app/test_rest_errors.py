@@ -6,7 +6,7 @@ from django.db import OperationalError
 from sessions_app import selectors
 from tests.support.rest import RestCaller, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture

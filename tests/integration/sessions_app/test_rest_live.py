@@ -13,7 +13,7 @@ from sessions_app.surfaces.base.consumers import LiveConsumer
 from sessions_app.surfaces.rest import envelope
 from tests.support.rest import LiveCaller, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 class Sample(LiveConsumer):

@@ -9,7 +9,7 @@ from tests.support.mcp import BAD
 from tests.support.rest import RestCaller, make_agent, make_user
 from tools_app.models import McpServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 SERVER = {
     "name": "srv",

@@ -10,7 +10,7 @@ from sessions_app.services import NewMessage, receive
 from tests.support.rest import RestCaller, make_agent, make_session, make_user
 from tools_app.policy import grants
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 RULES = {
     "autonomy": "supervised",
     "allowedTools": ["echo", "http_request(url=https://example.com/*)"],

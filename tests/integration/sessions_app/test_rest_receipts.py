@@ -7,7 +7,7 @@ from tests.support.rest import RestCaller, make_execution, make_run, make_sessio
 from tools_app.models import ToolExecution
 from tools_app.receipts import receipts
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture

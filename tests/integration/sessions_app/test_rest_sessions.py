@@ -9,7 +9,7 @@ from sessions_app.models import Session, Turn
 from sessions_app.services import open_session
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from agents_app.models import Agent
 from tests.support.rest import RestCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 MANIFEST = {
     "skillId": "crm-lookup",

@@ -30,7 +30,7 @@ from sessions_app.surfaces.threads import consumers as threads
 from sessions_app.surfaces.threads.event_stream import ThreadStream
 from tests.support.rest import LiveCaller, make_agent, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 ROUTES = [*agents.routes, *threads.routes, *signalr.routes]
 SOCKETS = [route for route in ROUTES if issubclass(route.callback.consumer_class, AsyncWebsocketConsumer)]

@@ -29,7 +29,7 @@ from sessions_app.surfaces.signalr.hub import Hub
 from tests.support.rest import LiveCaller, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 # Where the access of each surface is tested. A new surface must be listed.
 TESTED = {

@@ -13,7 +13,7 @@ from sessions_app.models import Feedback
 from sessions_app.surfaces.threads import urls
 from tests.support.rest import make_run, make_session, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 # Every route with an id of something that has an owner.
 OWNED = {

@@ -27,7 +27,11 @@ from sessions_app.surfaces.threads.consumers import routes
 from sessions_app.surfaces.threads.foreign_ids import TENANT, user_uuid
 from tests.support.rest import make_session, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey", "layer")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("valkey", "layer"),
+    pytest.mark.one_database,
+]
 
 APPLICATION = OriginCheck(
     URLRouter([route for route in routes if route.callback.consumer_class is notification_socket.Notifications])

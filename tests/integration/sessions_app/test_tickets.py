@@ -10,7 +10,7 @@ from sessions_app.identity.principal import READ, Principal
 from sessions_app.identity.stream_tickets import TicketRefused, issue_ticket, redeem_ticket
 from tests.support.rest import RestCaller, make_user
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 def _request(query: str):

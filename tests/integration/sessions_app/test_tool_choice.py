@@ -18,7 +18,7 @@ from tools_app import services as tools
 from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import ExecutionStatus, ToolCall
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 NONE = Scope(ScopeMode.NONE)
 PATH = "/api/webchat/message?wait=0"

@@ -10,7 +10,7 @@ from komand import wiring
 from tools_app import conf, selectors, services
 from tools_app.types import ExecutionStatus
 
-pytestmark = pytest.mark.usefixtures("world")
+pytestmark = [pytest.mark.usefixtures("world"), pytest.mark.one_database]
 
 FAULT = "The tool act failed unexpectedly. It may be faulty."
 

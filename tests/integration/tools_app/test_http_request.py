@@ -12,7 +12,7 @@ from tools_app.network.http_request import MAX_BYTES, allows
 from tools_app.secrets import credentials
 from tools_app.types import Effect, Risk, ToolContext, ToolError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 TOOL = HttpRequest()
 SECRET = "sk-very-secret-value-1234567890"

@@ -13,6 +13,8 @@ from tools_app.mcp_client.config import ServerConfig
 from tools_app.mcp_client.errors import ServerFault
 from tools_app.types import ToolError
 
+pytestmark = pytest.mark.one_database
+
 
 @pytest.fixture(scope="module")
 def loop() -> Iterator[LoopThread]:

@@ -29,7 +29,7 @@ from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.secrets import credentials
 from tools_app.types import ExecutionStatus, ToolCall, ToolContext
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def add(how: str = "fine", **settings: Any) -> McpServer:

@@ -13,6 +13,8 @@ from tools_app.builtin.python import Python
 from tools_app.sandbox import python_process
 from tools_app.types import Effect, Risk
 
+pytestmark = pytest.mark.one_database
+
 SECONDS = 1.0
 
 

@@ -24,7 +24,7 @@ from tools_app.skills.manifest import digest_of
 from tools_app.skills.skill_tools import SkillSource
 from tools_app.types import AsyncTool, Effect, Risk, ToolContext, ToolError, ToolSpec
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 SECRET = "a-secret/that must&stay"
 

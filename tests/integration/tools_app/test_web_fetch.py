@@ -16,6 +16,8 @@ from tools_app.network import page_cache, transport
 from tools_app.network.fetch import MAX_BYTES
 from tools_app.types import ToolContext, ToolError
 
+pytestmark = pytest.mark.one_database
+
 HTML = {"content_type": "text/html; charset=utf-8"}
 
 

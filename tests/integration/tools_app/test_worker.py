@@ -19,7 +19,7 @@ from tools_app import conf, selectors, services
 from tools_app.registry import tools
 from tools_app.types import ExecutionStatus
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 @pytest.fixture(scope="module")
