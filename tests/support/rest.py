@@ -1,4 +1,4 @@
-"""A caller of the REST surface: every answer is checked to be the envelope."""
+"""Clients of the REST API for tests. They check that every answer has the envelope."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class Answer:
 
 
 def read_envelope(status: int, body: bytes, headers: dict[str, str]) -> Answer:
-    """Checks the promise of every answer: JSON, the four fields, success or an error text, never both."""
+    """Return the answer. Check that it is JSON with the four fields, and has either success or an error text."""
     assert headers["Content-Type"] == "application/json"
     found = json.loads(body)
     assert list(found) == ["success", "data", "error", "meta"]
@@ -36,7 +36,7 @@ def read_envelope(status: int, body: bytes, headers: dict[str, str]) -> Answer:
 
 
 class RestCaller:
-    """Calls /api as a user with a JWT, with another bearer token, or as nobody."""
+    """A client of /api with the JWT of a user, with another bearer token, or without a credential."""
 
     def __init__(self, user: User | None = None, *, bearer: str = "") -> None:
         self.user = user
@@ -44,7 +44,7 @@ class RestCaller:
         self._bearer = bearer or (access_tokens.open_login(user).access if user else "")
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """body: a JSON value, or bytes as they are; headers: `X_Request_Id="a"` and the like."""
+        """Send a request. body: a JSON value or raw bytes; headers: as keywords, such as `X_Request_Id="a"`."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self._bearer:
@@ -69,7 +69,7 @@ class RestCaller:
 
 
 class LiveCaller:
-    """Calls a consumer or the whole ASGI application. `leave()` closes the connection from the client's side."""
+    """A client of a consumer or of the ASGI application. `leave()` disconnects."""
 
     def __init__(self, application: Any, *, bearer: str = "") -> None:
         self._application = application
@@ -83,7 +83,7 @@ class LiveCaller:
     async def __call__(
         self, method: str, path: str, body: Any = None, *, parts: list[bytes] | None = None, **headers: str
     ) -> Answer:
-        """parts: the raw body in pieces. The answer may have no status when the client left before it came."""
+        """Send a request. parts: the raw body in parts. The answer has no status if the client disconnected before."""
         data = parts if parts is not None else [b"" if body is None else json.dumps(body).encode()]
         await self._send_request(method, path, data, headers)
         status, found, body_bytes = self._received()
@@ -92,7 +92,7 @@ class LiveCaller:
         return read_envelope(status, body_bytes, {"Content-Type": found["content-type"], **found})
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
-        """Status and body of a protocol that has no envelope."""
+        """Send a request. Return status and body, for protocols without the envelope."""
         await self._send_request(method, path, [b"" if body is None else json.dumps(body).encode()], headers)
         status, _, data = self._received()
         return status, data.decode()
@@ -156,7 +156,7 @@ def make_agent(agent_id: str = "default", **fields: Any) -> Agent:
 
 
 def make_session(owner: User, *, turns: int = 0, key: str = "") -> Session:
-    """A web chat session of the owner with so many stored turns, the first one a user's."""
+    """Return a web chat session of the owner with this number of turns; the first is a user turn."""
     now = timezone.now()
     sender = str(owner.pk)
     session = Session.objects.create(

@@ -66,17 +66,17 @@ def http_error_of(error: Exception) -> HttpError:
     if isinstance(error, APIException):
         return HttpError(error.status_code, _code_of(error), str(error.detail))
     if isinstance(error, Http404):
-        return HttpError(404, "not_found", "There is nothing at this address.")
+        return HttpError(404, "not_found", "No resource has this URL.")
     if isinstance(error, PermissionDenied):
         return HttpError(403, "forbidden", "You are not allowed to do this.")
     if isinstance(error, RequestDataTooBig):
         return HttpError(413, "body_too_large", "The request body is too large.")
     if isinstance(error, SuspiciousOperation | UnicodeDecodeError):
-        return HttpError(400, "bad_request", "The request cannot be understood.")
+        return HttpError(400, "bad_request", "The request is malformed.")
     if is_away(error):
         return _of_database(error)
     logger.error("unexpected error", exc_info=error)
-    return HttpError(500, "internal_error", "Something went wrong here. The log has it under the request id.")
+    return HttpError(500, "internal_error", "An unexpected error occurred. It is logged under the id of this request.")
 
 
 def _of_app_error(error: AppError) -> HttpError:
@@ -95,10 +95,10 @@ def _of_database(error: Exception) -> HttpError:
     """Distinguish a full disk from an unreachable server: only for the latter a retry helps."""
     for text, (code, message) in _STORAGE.items():
         if text in str(error):
-            logger.error("nothing can be stored: %s", error)
+            logger.error("the database cannot store data: %s", error)
             return HttpError(503, code, message)
-    logger.warning("the database did not answer: %s", error)
-    return HttpError(503, "unavailable", "The database is not reachable just now. Try again.", _RETRY_SOON)
+    logger.warning("the database is not reachable: %s", error)
+    return HttpError(503, "unavailable", "The database is not reachable. Try again.", _RETRY_SOON)
 
 
 def _of_validation(error: ValidationError) -> HttpError:
