@@ -1,4 +1,4 @@
-"""Nobody reaches another's objects: every route that names one, with every kind of foreign and odd id."""
+"""Access over REST: each route that names an object, with foreign, unknown and malformed ids."""
 
 from uuid import uuid4
 
@@ -48,7 +48,7 @@ CASES = [(name, method) for name, (_, _, methods) in OWNED.items() for method in
 
 @pytest.fixture
 def alices():
-    """Something of everything that alice owns, by kind."""
+    """Return one object of each kind that alice owns, by kind."""
     alice = make_user("alice")
     session = make_session(alice, turns=2)
     run = make_run(session)
@@ -79,7 +79,7 @@ def test_every_route_with_an_id_is_covered_here():
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_anothers_object_is_404_for_everybody_else(alices, name, method):
+def test_an_object_of_another_user_is_404(alices, name, method):
     object_id = alices[OWNED[name][0]]
     for stranger in (RestCaller(make_user("bob")), RestCaller(make_user("carol", is_staff=True))):
         foreign = _call(stranger, name, method, object_id)
@@ -89,12 +89,12 @@ def test_anothers_object_is_404_for_everybody_else(alices, name, method):
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_nobody_without_a_credential_reaches_anything(alices, name, method):
+def test_requests_without_a_credential_are_401(alices, name, method):
     assert _call(RestCaller(), name, method, alices[OWNED[name][0]]).status == 401
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_the_owner_is_let_in(alices, name, method):
+def test_the_owner_has_access(alices, name, method):
     assert _call(RestCaller(alices["user"]), name, method, alices[OWNED[name][0]]).status != 404
 
 
@@ -104,13 +104,13 @@ def test_odd_ids_are_404(alices, name, method, odd):
     assert _call(RestCaller(alices["user"]), name, method, odd).status == 404
 
 
-def test_a_session_by_uuid_is_as_closed_as_by_its_public_id(alices):
+def test_a_foreign_session_is_404_by_uuid_and_by_public_id(alices):
     session = make_session(alices["user"], key="WebChat:default:second")
     assert RestCaller(alices["user"]).get(f"sessions/{session.pk}").status == 200
     assert RestCaller(make_user("bob")).get(f"sessions/{session.pk}").status == 404
 
 
-def test_a_deleted_session_takes_its_runs_along(alices):
+def test_runs_of_a_deleted_session_are_404(alices):
     caller = RestCaller(alices["user"])
     assert caller.delete(f"sessions/{alices['session']}").status == 200
     assert caller.get(f"sessions/{alices['session']}").status == 404
@@ -118,7 +118,7 @@ def test_a_deleted_session_takes_its_runs_along(alices):
     assert caller.get(f"tools/executions/{alices['execution']}").status == 404
 
 
-def test_lists_show_ones_own_only(alices):
+def test_lists_contain_only_the_callers_objects(alices):
     bob = RestCaller(make_user("bob"))
     for path in ("sessions", "api-keys"):
         assert bob.get(path).data == []

@@ -35,7 +35,7 @@ def staff():
     return RestCaller(make_user("carol", is_staff=True))
 
 
-def test_a_created_agent_is_answered_with_its_defaults(alice):
+def test_a_created_agent_is_returned_with_its_defaults(alice):
     answer = alice.post("agents", SALES)
     assert answer.status == 200
     assert answer.data["systemPrompt"] == "You are a helpful enterprise AI assistant."
@@ -44,7 +44,7 @@ def test_a_created_agent_is_answered_with_its_defaults(alice):
     assert alice.get("agents/sales-bot").data == answer.data
 
 
-def test_the_id_of_an_agent_is_taken_once_and_for_ever(alice, bob):
+def test_an_agent_id_is_never_reused(alice, bob):
     alice.post("agents", SALES)
     assert bob.post("agents", SALES).status == 409
     assert alice.delete("agents/sales-bot").status == 200
@@ -67,14 +67,14 @@ def test_the_id_of_an_agent_is_taken_once_and_for_ever(alice, bob):
         ({"systemPrompt": "a\0b"}, "systemPrompt:"),
     ],
 )
-def test_a_wrong_field_is_400_and_named(alice, change, complaint):
+def test_an_invalid_field_is_400_and_named(alice, change, complaint):
     answer = alice.post("agents", {**SALES, **change})
     assert answer.status == 400
     assert complaint in answer.error
     assert Agent.objects.count() == 1
 
 
-def test_update_changes_what_is_sent_and_nothing_else(alice):
+def test_an_update_changes_only_the_fields_sent(alice):
     alice.post("agents", {**SALES, "description": "sells"})
     answer = alice.put("agents/sales-bot", {"name": "Shop", "maxToolRounds": 3})
     assert (answer.data["name"], answer.data["maxToolRounds"], answer.data["description"]) == ("Shop", 3, "sells")
@@ -82,7 +82,7 @@ def test_update_changes_what_is_sent_and_nothing_else(alice):
     assert alice.put("agents/sales-bot", {"agentId": "other"}).status == 400
 
 
-def test_everybody_reads_but_only_owner_and_staff_change(alice, bob, staff):
+def test_all_users_read_but_only_owner_and_staff_change(alice, bob, staff):
     alice.post("agents", SALES)
     assert bob.get("agents/sales-bot").status == 200
     assert bob.put("agents/sales-bot", {"name": "Mine"}).status == 403
@@ -91,14 +91,14 @@ def test_everybody_reads_but_only_owner_and_staff_change(alice, bob, staff):
     assert staff.put("agents/sales-bot", {"name": "Ours"}).status == 200
 
 
-def test_only_staff_give_full_autonomy(alice, staff):
+def test_only_staff_grant_full_autonomy(alice, staff):
     assert alice.post("agents", {**SALES, "autonomy": "full"}).status == 403
     alice.post("agents", SALES)
     assert alice.put("agents/sales-bot", {"autonomy": "full"}).status == 403
     assert staff.put("agents/sales-bot", {"autonomy": "full"}).data["autonomy"] == "full"
 
 
-def test_the_default_agent_stays(staff):
+def test_the_default_agent_cannot_be_deleted(staff):
     assert staff.delete("agents/default").status == 409
 
 
@@ -123,14 +123,14 @@ def test_a_new_api_key_is_shown_once_and_works(alice):
     assert ApiKey.objects.get().expires_at.date() == (datetime.now(UTC) + timedelta(days=7)).date()
 
 
-def test_a_revoked_api_key_stops_at_once(alice):
+def test_a_revoked_api_key_is_refused_at_once(alice):
     made = alice.post("api-keys", {"name": "script"}).data
     assert alice.delete(f"api-keys/{made['id']}").status == 200
     assert RestCaller(bearer=made["key"]).get("sessions").status == 401
     assert alice.get("api-keys").data[0]["revokedAt"] is not None
 
 
-def test_a_key_makes_no_keys_and_only_staff_grant_foreign_senders(alice, staff):
+def test_a_key_cannot_create_keys_and_only_staff_grant_foreign_senders(alice, staff):
     key = RestCaller(bearer=create_api_key(alice.user, "script").key)
     assert key.post("api-keys", {"name": "another"}).status == 403
     wide = {"name": "gateway", "scopes": ["senders:any"]}
@@ -141,7 +141,7 @@ def test_a_key_makes_no_keys_and_only_staff_grant_foreign_senders(alice, staff):
 @pytest.mark.parametrize(
     "body", [{}, {"name": ""}, {"name": "x", "scopes": ["root"]}, {"name": "x", "expiresInDays": 0}]
 )
-def test_a_wrong_api_key_request_is_400(alice, body):
+def test_an_invalid_api_key_request_is_400(alice, body):
     assert alice.post("api-keys", body).status == 400
 
 
@@ -151,7 +151,7 @@ def test_the_audit_log_is_for_staff(alice, staff):
     assert staff.get("audit").status == 200
 
 
-def test_the_audit_log_is_filtered_by_what_was_asked(staff):
+def test_the_audit_log_is_filtered(staff):
     session = make_session(staff.user)
     audit.record(
         "Tested", actor="user:7", agent_id="a", session_id=session.pk, session_key=session.key, details={"n": 1}
@@ -164,7 +164,7 @@ def test_the_audit_log_is_filtered_by_what_was_asked(staff):
     assert staff.get("audit?sessionId=WebChat:default:nobody").status == 404
 
 
-def test_the_audit_log_is_cut_by_time(staff):
+def test_the_audit_log_is_filtered_by_time(staff):
     audit.record("Tested")
     at = AuditEntry.objects.get(action="Tested").at
     before, after = ((at + timedelta(seconds=s)).strftime("%Y-%m-%dT%H:%M:%SZ") for s in (-2, 2))

@@ -1,4 +1,4 @@
-"""Logging in and out over REST, and every way a credential may be wrong."""
+"""Login, refresh and logout over REST, and invalid credentials of every kind."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ def _login(name: str, password: str = "secret-enough", **headers: str):
 
 
 @pytest.mark.parametrize("name", ["alice@example.org", "ALICE@example.org", "alice"])
-def test_login_by_address_or_name_gives_a_working_token(alice, name):
+def test_login_by_email_or_name_returns_a_valid_token(alice, name):
     answer = _login(name)
     assert answer.status == 200
     assert answer.data["user"] == {
@@ -42,7 +42,7 @@ def test_login_by_address_or_name_gives_a_working_token(alice, name):
     assert RestCaller(bearer=answer.data["token"]).get("sessions").status == 200
 
 
-def test_login_is_audited_and_noted_on_the_user(alice):
+def test_login_is_audited_and_stored_on_the_user(alice):
     _login("alice")
     alice.refresh_from_db()
     assert alice.last_login is not None
@@ -50,7 +50,7 @@ def test_login_is_audited_and_noted_on_the_user(alice):
 
 
 def test_login_opens_no_session_and_sets_no_cookie(alice):
-    """The tokens are the login. A cookie would be a second one, which nobody asked for and logout does not end."""
+    """The tokens are the login. A cookie would be a second one that the logout does not end."""
     body = {"email": "alice", "password": "secret-enough"}
     answer = Client().post("/api/auth/login", body, content_type="application/json")
     assert answer.status_code == 200 and not answer.cookies and not Session.objects.exists()
@@ -66,7 +66,7 @@ def test_wrong_password_unknown_user_and_deactivated_user_get_the_same_answer(al
     }
 
 
-def test_an_address_of_two_users_logs_in_nobody(alice):
+def test_an_email_of_two_users_logs_in_neither(alice):
     User.objects.create_user("twin", "alice@example.org", "secret-enough")
     assert _login("alice@example.org").status == 401
 
@@ -108,7 +108,7 @@ def test_refresh_rotates_and_reuse_ends_the_login(alice):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_refresh_token_sent_twice_at_once_gives_at_most_one_pair(alice):
+def test_concurrent_refreshes_with_one_token_return_at_most_one_pair(alice):
     token = access_tokens.open_login(alice).refresh
     both_ready = threading.Barrier(2)
 
@@ -126,7 +126,7 @@ def test_one_refresh_token_sent_twice_at_once_gives_at_most_one_pair(alice):
     assert not RefreshToken.objects.filter(revoked_at=None).exists()
 
 
-def test_a_password_is_written_nowhere(alice, caplog):
+def test_a_password_is_not_logged_or_stored(alice, caplog):
     caplog.set_level("DEBUG")
     _login("alice", "canary-password")
     stored = [str(vars(row)) for row in AccessAttempt.objects.all()]
@@ -156,7 +156,7 @@ def test_no_or_bad_credentials_are_401(header):
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_tokens_in_the_query_are_not_looked_at(alice):
+def test_tokens_in_the_query_are_ignored(alice):
     token = access_tokens.open_login(alice).access
     for name in ("access_token", "token", "api_key", "key"):
         assert NOBODY.get(f"sessions?{name}={token}").status == 401
@@ -181,7 +181,7 @@ def test_a_page_session_reads_and_changes_only_with_its_csrf_token(alice):
     assert browser.post("/api/api-keys", body, content_type="application/json", headers=proof).status_code == 200
 
 
-def test_a_cookie_beside_a_bad_token_does_not_help(alice):
+def test_a_valid_cookie_does_not_replace_an_invalid_token(alice):
     browser = Client()
     browser.force_login(alice)
     assert browser.get("/api/sessions", headers={"Authorization": "Bearer x"}).status_code == 401

@@ -1,4 +1,4 @@
-"""Credentials over REST: names and times come out, values only go in."""
+"""Credentials over REST: values are stored and never returned."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_credential_is_stored_listed_and_deleted(alice):
     assert use_credential("weather", owner_id=alice.user.pk, purpose="test") == VALUE
 
 
-def test_no_answer_holds_the_value(alice):
+def test_no_answer_contains_the_value(alice):
     answers = [
         alice.put("credentials/weather", {"value": VALUE}),
         alice.get("credentials"),
@@ -38,7 +38,7 @@ def test_no_answer_holds_the_value(alice):
     assert not any(VALUE in repr(answer) for answer in answers)
 
 
-def test_storing_under_a_name_of_somebody_elses_touches_only_ones_own(alice):
+def test_credential_names_are_per_user(alice):
     alice.put("credentials/weather", {"value": VALUE})
     bob = RestCaller(make_user("bob"))
     assert bob.put("credentials/weather", {"value": "bobs-own-value"}).status == 200
@@ -47,7 +47,7 @@ def test_storing_under_a_name_of_somebody_elses_touches_only_ones_own(alice):
 
 
 @pytest.mark.parametrize("body", [{}, {"value": ""}, {"value": "short"}, {"value": "x" * 70_000}, {"value": None}, []])
-def test_a_value_that_cannot_be_used_is_400(alice, body):
+def test_an_invalid_value_is_400(alice, body):
     answer = alice.put("credentials/weather", body)
     assert answer.status == 400
     assert alice.get("credentials").data == []

@@ -1,4 +1,4 @@
-"""Whatever goes wrong under /api is answered in the envelope, with the right status, and tells no secrets."""
+"""Errors under /api: each has the envelope, its status, and no internal details."""
 
 import pytest
 from django.db import OperationalError
@@ -16,12 +16,12 @@ def alice():
 
 @pytest.mark.parametrize("path", ["", "nothing", "sessions/", "agents/a/b", "auth/login/x", "webchat", "%00"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_unknown_addresses_are_404_for_everybody(method, path):
+def test_unknown_urls_are_404_without_login(method, path):
     assert RestCaller()(method, path).status == 404
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "sessions"), ("PATCH", "agents/default"), ("GET", "auth/login")])
-def test_a_wrong_method_is_405_and_names_the_right_ones(alice, method, path):
+def test_a_wrong_method_is_405_with_the_allowed_methods(alice, method, path):
     answer = alice(method, path)
     assert answer.status == 405
     assert method not in answer.headers["Allow"]
@@ -30,7 +30,7 @@ def test_a_wrong_method_is_405_and_names_the_right_ones(alice, method, path):
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_a_body_that_does_not_call_itself_json_is_415(alice, content_type):
+def test_a_body_of_another_media_type_is_415(alice, content_type):
     assert alice("POST", "agents", b'{"agentId": "x"}', Content_Type=content_type).status == 415
 
 
@@ -50,7 +50,7 @@ def test_any_accept_header_gets_json(alice):
     assert alice.get("sessions?format=xml").status == 200
 
 
-def test_more_requests_than_allowed_are_429_for_that_user_alone(alice, settings):
+def test_requests_over_the_limit_are_429_for_that_user_only(alice, settings):
     settings.KOMAND_API_LIMIT = 2
     answers = [alice.get("sessions") for _ in range(3)]
     assert [a.status for a in answers] == [200, 200, 429]
@@ -69,7 +69,7 @@ def test_an_unexpected_error_is_a_500_without_details(alice, monkeypatch, caplog
     assert "RuntimeError" in caplog.text
 
 
-def test_an_absent_database_is_a_503(alice, monkeypatch):
+def test_an_unreachable_database_is_a_503(alice, monkeypatch):
     def away(*args, **kwargs):
         raise OperationalError("could not connect to server at 10.0.0.7")
 
@@ -79,7 +79,7 @@ def test_an_absent_database_is_a_503(alice, monkeypatch):
     assert "10.0.0.7" not in answer.error
 
 
-def test_answers_are_not_cached_and_carry_the_request_id(alice):
+def test_answers_are_not_cached_and_have_the_request_id(alice):
     answer = alice.get("sessions", X_Request_Id="my-request.1")
     assert answer.headers["X-Request-Id"] == "my-request.1"
     assert answer.headers["Cache-Control"] == "no-store"

@@ -1,4 +1,4 @@
-"""What the wrapper of consumers gives each of them: the same as Django's middleware and views have."""
+"""The base class of HTTP consumers: it behaves like Django's middleware and the views."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 class Sample(LiveConsumer):
-    """Echoes; `fail` raises, `wait` waits for ever."""
+    """A consumer that echoes; `fail` raises, `wait` never ends."""
 
     methods = ("POST", "GET")
     waiting = asyncio.Event()
@@ -57,7 +57,7 @@ def caller(alice):
     return LiveCaller(APPLICATION, bearer=access_tokens.open_login(alice).access)
 
 
-async def test_an_admitted_request_is_answered_with_who_and_which_request_bound(caller, alice):
+async def test_an_admitted_request_has_its_principal_and_request_id_bound(caller, alice):
     answer = await caller("POST", "/api/x", {"a": 1}, X_Request_Id="req-7")
     assert answer.status == 200
     assert answer.data == {"body": '{"a": 1}', "request_id": "req-7", "actor": f"user:{alice.pk}"}
@@ -72,7 +72,7 @@ async def test_a_bad_request_id_is_replaced(caller):
 
 
 @pytest.mark.parametrize("bearer", ["", "x", "sk-user-x"])
-async def test_nobody_is_401(bearer):
+async def test_a_request_without_credential_is_401(bearer):
     answer = await LiveCaller(APPLICATION, bearer=bearer)("POST", "/api/x", 1)
     assert answer.status == 401
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -88,16 +88,16 @@ async def test_a_foreign_host_is_400(caller):
     assert (await caller("POST", "/api/x", 1, Host="evil.example.org")).status == 400
 
 
-async def test_a_body_over_the_cap_is_413_before_it_has_come_whole(caller, settings):
+async def test_a_body_over_the_limit_is_413_before_it_is_complete(caller, settings):
     settings.KOMAND_MAX_BODY_BYTES = 100
     assert (await caller("POST", "/api/x", parts=[b"x" * 60, b"x" * 60, b"never read"])).status == 413
 
 
-async def test_a_body_in_pieces_is_put_together(caller):
+async def test_a_body_in_parts_is_joined(caller):
     assert (await caller("POST", "/api/x", parts=[b'"a', b"b", b'c"'])).data["body"] == '"abc"'
 
 
-async def test_errors_have_the_surfaces_shape_and_no_details(caller, caplog):
+async def test_errors_have_the_body_of_the_surface_and_no_details(caller, caplog):
     answer = await caller("POST", "/api/x", "not found")
     assert (answer.status, answer.error) == (404, "There is no such thing.")
     broken = await caller("POST", "/api/x", "broken")
@@ -121,7 +121,7 @@ async def test_requests_are_limited_by_user(caller, settings):
     assert int(refused.headers["retry-after"]) >= 1
 
 
-async def test_a_client_that_leaves_cancels_the_work(caller, alice):
+async def test_a_disconnect_cancels_the_response(caller, alice):
     Sample.waiting, Sample.cancelled = asyncio.Event(), []
     asking = asyncio.ensure_future(caller("POST", "/api/x", "wait"))
     await Sample.waiting.wait()

@@ -1,4 +1,4 @@
-"""MCP servers over REST: for operators with the right alone, and without showing what is secret."""
+"""MCP servers over REST: only for operators with the permission, with secrets masked."""
 
 import sys
 
@@ -38,7 +38,7 @@ def operator() -> RestCaller:
         ("POST", "mcp/servers/srv/approve"),
     ],
 )
-def test_nobody_else_may_look_or_change(operator: RestCaller, method: str, path: str) -> None:
+def test_users_without_the_permission_are_refused(operator: RestCaller, method: str, path: str) -> None:
     operator.post("mcp/servers", SERVER)
     for stranger in (make_user("bob"), make_user("carol", is_staff=True)):
         answer = RestCaller(stranger)(method, path, SERVER if method in ("POST", "PUT") else None)
@@ -46,7 +46,7 @@ def test_nobody_else_may_look_or_change(operator: RestCaller, method: str, path:
     assert McpServer.objects.count() == 1
 
 
-def test_a_server_is_made_refreshed_approved_changed_and_removed(operator: RestCaller) -> None:
+def test_a_server_is_added_refreshed_approved_changed_and_removed(operator: RestCaller) -> None:
     made = operator.post("mcp/servers", {**SERVER, "environment": {}})
     assert (made.status, made.data["state"], made.data["tools"]) == (200, "unknown", [])
     refreshed = operator.post("mcp/servers/srv/refresh")
@@ -60,19 +60,19 @@ def test_a_server_is_made_refreshed_approved_changed_and_removed(operator: RestC
     assert operator.get("mcp/servers/srv").status == 404
 
 
-def test_what_is_secret_is_not_shown(operator: RestCaller) -> None:
+def test_secrets_are_masked(operator: RestCaller) -> None:
     made = operator.post("mcp/servers", SERVER)
     assert made.data["environment"] == {"PLAIN": "***", "KEY": "{{credential:SRV}}"}
 
 
-def test_a_server_that_cannot_be_reached_is_503_with_the_reason(operator: RestCaller) -> None:
+def test_an_unreachable_server_is_503_with_the_reason(operator: RestCaller) -> None:
     operator.post("mcp/servers", {**SERVER, "environment": {}, "arguments": ["-S", BAD, "dies"]})
     answer = operator.post("mcp/servers/srv/refresh")
     assert (answer.status, answer.meta["code"]) == (503, "server_unreachable")
     assert "its process ended" in answer.error
 
 
-def test_settings_that_cannot_work_are_400(operator: RestCaller) -> None:
+def test_invalid_settings_are_400(operator: RestCaller) -> None:
     assert operator.post("mcp/servers", {"name": "Bad Name", "command": "x"}).status == 400
     assert operator.post("mcp/servers", {"name": "srv"}).error == "command: required for a stdio server."
     operator.post("mcp/servers", SERVER)
@@ -80,7 +80,7 @@ def test_settings_that_cannot_work_are_400(operator: RestCaller) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["none", "inherit", [], ["srv", "other"]])
-def test_an_agent_says_whose_tools_it_has(operator: RestCaller, wanted: object) -> None:
+def test_an_agent_lists_its_mcp_servers(operator: RestCaller, wanted: object) -> None:
     make_agent()
     changed = operator.put("agents/default", {"mcpServers": wanted})
     assert (changed.status, changed.data["mcpServers"]) == (200, wanted)
@@ -88,6 +88,6 @@ def test_an_agent_says_whose_tools_it_has(operator: RestCaller, wanted: object) 
 
 
 @pytest.mark.parametrize("wanted", ["all", None, 7, [7], {"mode": "none"}])
-def test_what_says_nothing_about_servers_is_refused(operator: RestCaller, wanted: object) -> None:
+def test_invalid_mcp_servers_are_refused(operator: RestCaller, wanted: object) -> None:
     make_agent()
     assert operator.put("agents/default", {"mcpServers": wanted}).status == 400

@@ -1,4 +1,4 @@
-"""What an agent may do, over REST: rules and budgets, standing permissions, the emergency stop."""
+"""The policy of agents over REST: rules, budgets, standing grants, session restrictions and the emergency stop."""
 
 from uuid import uuid4
 
@@ -68,14 +68,14 @@ def test_rules_are_stored_and_shown(staff):
         ({"budgets": 5}, "budgets"),
     ],
 )
-def test_a_rule_that_cannot_be_used_is_400_and_told(staff, change, complaint):
+def test_an_invalid_rule_is_400_with_the_reason(staff, change, complaint):
     answer = staff.put("agents/default", change)
     assert answer.status == 400
     assert complaint in answer.error
     assert Agent.objects.get().denied_tools == []
 
 
-def test_only_operators_approve_calls_in_advance(alice, staff):
+def test_only_operators_configure_calls_to_skip_approval(alice, staff):
     bot = {"agentId": "bot", "name": "Bot"}
     assert alice.post("agents", {**bot, "autoApprove": ["*"]}).status == 403
     alice.post("agents", bot)
@@ -85,7 +85,7 @@ def test_only_operators_approve_calls_in_advance(alice, staff):
     assert alice.put("agents/bot", {"autoApprove": []}).status == 200
 
 
-def test_a_standing_permission_is_shown_and_taken_back(alice, staff):
+def test_a_standing_grant_is_shown_and_revoked(alice, staff):
     session = make_session(alice.user)
     grants.make_grant(
         "launch(target=moon)",
@@ -127,7 +127,7 @@ def test_one_agent_is_stopped_by_its_id(staff):
     assert staff.post("control/stop", {"reason": "x" * 301}).status == 400
 
 
-def test_while_stopped_nothing_is_tried_again(alice, staff):
+def test_runs_are_not_retried_while_agents_are_stopped(alice, staff):
     session = make_session(alice.user, turns=1)
     run = Run.objects.create(
         conversation_id=session.pk,
@@ -144,7 +144,7 @@ def test_while_stopped_nothing_is_tried_again(alice, staff):
     assert Run.objects.count() == 1
 
 
-def test_a_session_is_limited_by_its_owner_for_what_comes_later(alice):
+def test_restrictions_of_a_session_apply_to_later_runs(alice):
     session = make_session(alice.user)
     path = f"sessions/{session.pk}/policy"
     assert alice.get(path).data == {"readonly": False, "deniedTools": []}
@@ -159,6 +159,6 @@ def test_a_session_is_limited_by_its_owner_for_what_comes_later(alice):
     assert alice.put(path, {}).data == {"readonly": False, "deniedTools": []}
 
 
-def test_a_limit_that_cannot_be_read_is_refused(alice):
+def test_an_invalid_restriction_is_refused(alice):
     refused = alice.put(f"sessions/{make_session(alice.user).pk}/policy", {"deniedTools": ["echo("]})
     assert refused.status == 400 and "is not a pattern" in (refused.error or "")

@@ -1,4 +1,4 @@
-"""Receipts over REST: shown with the execution, checked for whoever may see it."""
+"""Receipts over REST: returned with the execution, verified for users who may see it."""
 
 import pytest
 from django.utils import timezone
@@ -37,14 +37,14 @@ def test_an_execution_shows_its_receipt_and_the_receipt_is_verified(alice, execu
     assert verify(alice, f"[receipt: {shown}]").data["valid"]
 
 
-def test_a_changed_record_is_told(alice, execution):
+def test_a_changed_record_makes_the_receipt_invalid(alice, execution):
     ToolExecution.objects.update(output='{"text": "ho"}')
     data = verify(alice, execution.receipt).data
     assert (data["valid"], data["executionId"]) == (False, str(execution.pk))
     assert "changed" in data["reason"]
 
 
-def test_others_learn_nothing_of_an_execution(execution):
+def test_receipts_of_foreign_executions_look_unknown(execution):
     bob = make_user("bob")
     assert verify(bob, execution.receipt).data == verify(bob, execution.receipt[:-3] + "AAA").data
     missing = execution.receipt.replace(str(execution.pk), str(execution.run_id))
@@ -61,6 +61,6 @@ def test_a_request_without_a_receipt_is_400(alice, body):
 
 
 @pytest.mark.parametrize("text", ["nonsense", "kr1.00000000.x.y", "kr1\n"])
-def test_what_is_no_receipt_is_a_plain_no(alice, text):
+def test_text_that_is_no_receipt_is_not_valid(alice, text):
     answer = verify(alice, text)
     assert (answer.status, answer.data["valid"], answer.data["executionId"]) == (200, False, None)

@@ -36,13 +36,13 @@ def test_a_sender_with_a_slash_is_found(api, alice, url):
     assert api.get(f"sessions/WebChat:default:{url}").data["sessionId"] == "WebChat:default:a%2Fb"
 
 
-def test_a_person_with_the_longest_names_may_have_a_session():
+def test_a_user_with_the_longest_names_may_have_a_session():
     make_agent()
     session = open_session(owner=make_user("bob", first_name="B" * 150, last_name="o" * 150))
     assert session.sender_name == ("B" * 150 + " " + "o" * 49)
 
 
-def test_a_session_shows_what_it_is(api, alice):
+def test_a_session_has_exactly_its_fields(api, alice):
     data = api.get(f"sessions/{make_session(alice, turns=3).key}").data
     assert (data["channel"], data["accountId"], data["senderId"]) == ("WebChat", "default", str(alice.pk))
     assert (data["agentId"], data["messageCount"]) == ("default", 3)
@@ -60,7 +60,7 @@ def test_lists_come_in_pages_with_a_total(api, alice):
 
 
 @pytest.mark.parametrize("query", ["page=0", "page=x", "pageSize=0", "pageSize=201", "page=99999999999999999999"])
-def test_impossible_pages_are_400(api, query):
+def test_invalid_pages_are_400(api, query):
     assert api.get(f"sessions?{query}").status == 400
 
 
@@ -73,7 +73,7 @@ def test_history_pages_go_back_in_time_and_read_forward(api, alice):
     assert api.get(f"sessions/{key}/history").meta["total"] == 5
 
 
-def test_max_turns_takes_the_newest(api, alice):
+def test_max_turns_returns_the_newest(api, alice):
     key = make_session(alice, turns=60).key
     assert [turn["content"] for turn in api.get(f"sessions/{key}/history?maxTurns=2").data] == ["turn 58", "turn 59"]
     assert len(api.get(f"sessions/{key}/history?maxTurns=60").data) == 60
@@ -108,7 +108,7 @@ def test_bind_to_an_unknown_agent_is_404_and_to_none_is_400(api, alice):
     assert api.post(f"sessions/{key}/bind", {}).status == 400
 
 
-def test_cancel_stops_what_waits_and_says_how_much(api, alice):
+def test_cancel_stops_queued_runs_and_returns_their_number(api, alice):
     session = make_session(alice)
     make_run(session, RunStatus.QUEUED)
     assert api.post(f"sessions/{session.key}/cancel").data == {"cancelled": 1}
@@ -146,7 +146,7 @@ def test_an_open_run_has_no_text_yet(api, alice):
     assert (data["status"], data["text"], data["endedAt"]) == ("queued", None, None)
 
 
-def test_a_failed_run_is_retried_as_a_new_one_and_a_good_one_is_not(api, alice):
+def test_a_failed_run_is_retried_and_a_completed_one_is_not(api, alice):
     session = make_session(alice)
     failed, good = make_run(session, RunStatus.FAILED), make_run(session)
     answer = api.post(f"runs/{failed.pk}/retry")
@@ -155,7 +155,7 @@ def test_a_failed_run_is_retried_as_a_new_one_and_a_good_one_is_not(api, alice):
     assert api.post(f"runs/{good.pk}/retry").status == 409
 
 
-def test_a_tool_execution_has_exactly_the_promised_fields(api, alice):
+def test_a_tool_execution_has_exactly_its_fields(api, alice):
     session = make_session(alice)
     done = make_execution(
         make_run(session),

@@ -1,4 +1,4 @@
-"""Skills over REST: published by operators, read by everybody, given to agents by whoever may change them."""
+"""Skills over REST: published by operators, read by all users, installed by users who may change the agent."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def alice():
     return RestCaller(make_user("alice"))
 
 
-def test_a_skill_is_published_once_and_read_by_everybody(operator, alice):
+def test_a_skill_is_published_once_and_read_by_all_users(operator, alice):
     published = operator.post("skills", MANIFEST)
     assert published.status == 200
     assert operator.post("skills", MANIFEST).status == 200
@@ -66,7 +66,7 @@ def test_only_operators_publish_and_remove(operator, alice):
     assert operator.get("skills/crm-lookup").status == 404
 
 
-def test_a_further_version_is_put(operator):
+def test_another_version_is_published_with_put(operator):
     operator.post("skills", MANIFEST)
     assert operator.put("skills/crm-lookup", {**MANIFEST, "version": "1.1.0"}).data["versions"] == ["1.1.0", "1.0.0"]
     assert operator.put("skills/other", MANIFEST).status == 400
@@ -81,7 +81,7 @@ def test_a_bad_manifest_is_400(operator, body):
     assert operator.post("skills", body).status == 400
 
 
-def test_a_skill_is_installed_with_what_is_granted_and_refused_without(operator):
+def test_a_skill_is_installed_only_with_its_required_permissions(operator):
     operator.post("skills", MANIFEST)
     refused = operator.post("agents/default/skills/crm-lookup", {"grantedPermissions": ["crm:read"]})
     assert (refused.status, refused.meta["code"], refused.meta["missing"]) == (403, "permission_missing", ["crm:write"])
@@ -101,7 +101,7 @@ def test_a_skill_is_installed_with_what_is_granted_and_refused_without(operator)
     assert operator.get("agents/default/skills/crm-lookup").status == 404
 
 
-def test_only_who_may_change_the_agent_gives_it_skills(operator, alice):
+def test_only_users_who_may_change_the_agent_install_skills(operator, alice):
     operator.post("skills", MANIFEST)
     assert alice.post("agents/default/skills/crm-lookup", {}).status == 403
     assert alice.get("agents/default/skills").status == 200
@@ -111,7 +111,7 @@ def test_only_who_may_change_the_agent_gives_it_skills(operator, alice):
     assert alice.post("agents/none/skills/crm-lookup", {}).status == 404
 
 
-def test_the_list_of_an_agents_skills_is_what_it_has(operator):
+def test_the_skills_of_an_agent_are_listed(operator):
     operator.post("skills", MANIFEST)
     operator.post("skills", {**MANIFEST, "skillId": "second"})
     made = operator.post("agents", {"agentId": "a", "name": "A", "enabledSkillIds": ["crm-lookup"]})

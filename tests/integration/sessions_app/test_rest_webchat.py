@@ -1,4 +1,4 @@
-"""POST /api/webchat/message: a message in, its answer out, whatever the run comes to."""
+"""POST /api/webchat/message: the answer for each end of the run, and refused messages."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def rig(monkeypatch):
 
 @pytest.fixture
 def idle(monkeypatch):
-    """A gateway whose engine is not there: messages wait."""
+    """Return a gateway without an engine: runs stay queued."""
     rig = EngineRig(monkeypatch)
     rig.agent(Reply(("Hello there.",)))
     yield rig
@@ -55,7 +55,7 @@ def _message(rig: EngineRig, text: str = "hi", **fields):
     return {"senderId": str(rig.owner.pk), "text": text, **fields}
 
 
-async def test_the_answer_comes_back_whole(rig):
+async def test_the_answer_is_returned(rig):
     answer = await _post(rig, _message(rig))
     assert answer.status == 200
     assert set(answer.data) == {"sessionId", "text", "timestamp"}
@@ -67,11 +67,11 @@ async def test_the_answer_comes_back_whole(rig):
 
 
 @pytest.mark.parametrize("sender_id", ["alice", "ALICE@example.org"])
-async def test_a_caller_may_go_by_name_or_address(rig, sender_id):
+async def test_a_caller_may_send_as_their_name_or_email(rig, sender_id):
     assert (await _post(rig, _message(rig, senderId=sender_id))).status == 200
 
 
-async def test_a_second_message_goes_on_in_the_same_session(rig):
+async def test_a_second_message_continues_the_session(rig):
     first = await _post(rig, _message(rig))
     by_key = await _post(rig, _message(rig, sessionId=first.data["sessionId"]))
     assert by_key.data["sessionId"] == first.data["sessionId"]
@@ -79,7 +79,7 @@ async def test_a_second_message_goes_on_in_the_same_session(rig):
     assert await in_db(Turn.objects.count) == 4
 
 
-async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
+async def test_after_the_wait_the_run_continues(idle, settings):
     settings.KOMAND_WAIT_SECONDS = 1
     answer = await _post(idle, _message(idle))
     assert answer.status == 504
@@ -91,7 +91,7 @@ async def test_when_the_wait_is_over_the_work_goes_on(idle, settings):
     assert late.content == "Hello there."
 
 
-async def test_a_server_that_ends_says_that_the_work_goes_on(idle, monkeypatch):
+async def test_a_shutdown_is_a_504_and_the_run_continues(idle, monkeypatch):
     waits = asyncio.Event()
 
     async def wait(*_):
@@ -111,7 +111,7 @@ async def test_a_server_that_ends_says_that_the_work_goes_on(idle, monkeypatch):
 
 
 @pytest.mark.parametrize(("path", "headers"), [("?wait=0", {}), ("", {"Prefer": "respond-async"})])
-async def test_who_does_not_wait_gets_the_run_id_at_once(idle, path, headers):
+async def test_without_waiting_the_run_id_is_returned_at_once(idle, path, headers):
     answer = await _post(idle, _message(idle), PATH + path, **headers)
     run = await in_db(Run.objects.get)
     assert answer.status == 202
@@ -119,7 +119,7 @@ async def test_who_does_not_wait_gets_the_run_id_at_once(idle, path, headers):
 
 
 @pytest.mark.parametrize("wait", ["-1", "x", "31", "9" * 30, "1.5", "٣"])
-async def test_an_impossible_wait_is_400(idle, wait):
+async def test_an_invalid_wait_is_400(idle, wait):
     assert (await _post(idle, _message(idle), f"{PATH}?wait={wait}")).status == 400
 
 
@@ -137,7 +137,7 @@ async def test_an_impossible_wait_is_400(idle, wait):
         {"accountId": ""},
     ],
 )
-async def test_a_wrong_field_is_400_and_stores_nothing(idle, change):
+async def test_an_invalid_field_is_400_and_nothing_is_stored(idle, change):
     answer = await _post(idle, {**_message(idle), **change})
     assert answer.status == 400
     assert not await in_db(Session.objects.exists)
@@ -153,7 +153,7 @@ async def test_an_unknown_agent_is_404(idle):
     assert (await _post(idle, _message(idle, agentId="nobody"))).status == 404
 
 
-async def test_a_text_at_the_limit_is_taken(idle):
+async def test_a_text_at_the_limit_is_accepted(idle):
     assert (await _post(idle, _message(idle, "ä" * 10_000), f"{PATH}?wait=0")).status == 202
 
 
@@ -180,7 +180,7 @@ async def test_a_session_of_another_sender_is_400_and_of_another_owner_404(idle)
     assert (await _post(idle, _message(idle, sessionId=bobs.key))).status == 404
 
 
-async def test_the_same_idempotency_key_gives_the_same_run_and_another_text_is_422(rig):
+async def test_a_repeated_idempotency_key_returns_the_same_run_and_another_text_is_422(rig):
     first = await _post(rig, _message(rig), Idempotency_Key="k1")
     again = await _post(rig, _message(rig), Idempotency_Key="k1")
     assert again.data == first.data
@@ -189,7 +189,7 @@ async def test_the_same_idempotency_key_gives_the_same_run_and_another_text_is_4
     assert await in_db(Run.objects.count) == 1
 
 
-async def test_a_full_queue_is_429_with_the_time_to_wait(idle):
+async def test_a_full_queue_is_429_with_retry_after(idle):
     await in_db(idle.agent, Reply(("x",)), queue_limit=0)
     assert (await _post(idle, _message(idle), f"{PATH}?wait=0")).status == 202
     answer = await _post(idle, _message(idle), f"{PATH}?wait=0")
@@ -197,13 +197,13 @@ async def test_a_full_queue_is_429_with_the_time_to_wait(idle):
     assert int(answer.headers["retry-after"]) > 0
 
 
-async def test_messages_have_a_limit_of_their_own(idle, settings):
+async def test_messages_have_their_own_rate_limit(idle, settings):
     settings.KOMAND_CHAT_LIMIT, settings.KOMAND_API_LIMIT = 1, 100
     statuses = [(await _post(idle, _message(idle), f"{PATH}?wait=0")).status for _ in range(2)]
     assert statuses == [202, 429]
 
 
-async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
+async def test_a_failed_model_call_is_a_502_with_the_reason(rig):
     await in_db(rig.agent, Reply(error="model_auth"))
     answer = await _post(rig, _message(rig))
     assert (answer.status, answer.meta["code"]) == (502, "model_auth")
@@ -215,14 +215,14 @@ async def test_a_model_that_fails_is_a_502_with_the_readable_reason(rig):
 
 
 async def _seen(look):
-    """The first true value of a query, asked again and again."""
+    """Poll a query until it returns a true value, and return that."""
     async with asyncio.timeout(20):
         while not (value := await in_db(look)):
             await asyncio.sleep(0.01)
     return value
 
 
-async def test_a_run_that_is_stopped_is_a_409(idle):
+async def test_a_cancelled_run_is_a_409(idle):
     asking = asyncio.ensure_future(_post(idle, _message(idle)))
     await _seen(Run.objects.exists)
     session = await in_db(Session.objects.select_related("agent").get)
@@ -231,7 +231,7 @@ async def test_a_run_that_is_stopped_is_a_409(idle):
     assert (answer.status, answer.meta["code"]) == (409, "cancelled")
 
 
-async def test_a_client_that_leaves_stops_nothing(idle):
+async def test_a_disconnect_does_not_stop_the_run(idle):
     caller = await in_db(_caller, idle)
     asking = asyncio.ensure_future(caller("POST", PATH, _message(idle)))
     await _seen(Run.objects.exists)
@@ -241,7 +241,7 @@ async def test_a_client_that_leaves_stops_nothing(idle):
     assert (run.status, run.cancel_requested_at) == (RunStatus.QUEUED, None)
 
 
-async def test_nobody_is_401(idle):
+async def test_a_request_without_credential_is_401(idle):
     assert (await LiveCaller(APPLICATION)("POST", PATH, _message(idle))).status == 401
     assert (await _post(idle, _message(idle), Content_Type="text/plain")).status == 415
 

@@ -52,7 +52,7 @@ def test_times_are_utc_with_milliseconds_and_z():
         (93784.5, "1.02:03:04.500"),
     ],
 )
-def test_durations_read_like_a_time_span(seconds, text):
+def test_durations_have_the_form_of_a_time_span(seconds, text):
     assert time_span(seconds) == text
 
 
@@ -82,17 +82,17 @@ def test_every_error_has_its_status(error, status):
     assert http_error_of(error).status == status
 
 
-def test_unexpected_error_tells_nothing_of_itself(caplog):
+def test_an_unexpected_error_has_no_details(caplog):
     assert "password" not in http_error_of(RuntimeError("password=hunter2")).message
     assert "RuntimeError" in caplog.text
 
 
-def test_refusals_say_when_to_come_back_and_how_to_log_in():
+def test_refusals_have_retry_after_and_www_authenticate():
     assert http_error_of(RateLimited(retry_after_seconds=3)).headers == {"Retry-After": "3"}
     assert http_error_of(Unauthenticated()).headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_validation_errors_name_each_field_and_what_to_fix():
+def test_validation_errors_name_each_field_and_its_problem():
     failure = http_error_of(
         ValidationError({"name": ["Required."], "limits": {"depth": ["Too big."]}, "non_field_errors": ["No."]})
     )
@@ -111,7 +111,7 @@ def test_malformed_json_is_a_parse_error(body):
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_json_is_read_to_a_depth_that_whatever_walks_through_it_bears(opening, closing):
+def test_json_nested_too_deeply_is_a_parse_error(opening, closing):
     def nested(levels):
         return opening * levels + b"1" + closing * levels
 
@@ -120,7 +120,7 @@ def test_json_is_read_to_a_depth_that_whatever_walks_through_it_bears(opening, c
         parse_json(nested(MOST_LEVELS + 1))
 
 
-def test_json_of_any_language_is_read():
+def test_json_with_any_unicode_text_is_parsed():
     assert parse_json('{"text": "naïve ☃ 😀"}'.encode()) == {"text": "naïve ☃ 😀"}
 
 
@@ -136,7 +136,7 @@ def test_other_request_ids_are_replaced(raw):
     assert request_id_from(made) == made
 
 
-def test_only_listed_origins_are_let_in_and_never_with_cookies():
+def test_only_listed_origins_are_allowed_and_never_with_cookies():
     allowed = ["https://app.example.org"]
     headers = cors_headers("https://app.example.org", allowed, preflight=True)
     assert headers["Access-Control-Allow-Origin"] == "https://app.example.org"
