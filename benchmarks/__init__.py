@@ -1,1 +1,1 @@
-"""Measures a whole installation from outside: `python -m benchmarks`, see docs/performance.md."""
+"""Benchmarks of a whole installation: `python -m benchmarks`, see docs/performance.md."""

@@ -40,7 +40,7 @@ from benchmarks.wire import Refused
 
 Measure = Callable[[Installation, Scale], Coroutine[Any, Any, list[Figure]]]
 
-# In this order: memory is that of an installation that has done nothing yet.
+# In this order: memory is measured before the installation does anything else.
 _RUNNING: dict[str, Measure] = {
     module.PART: module.measure
     for module in (memory, idle, page, first_token, throughput, webhooks, streams, encoders, fanout, stalled)
@@ -56,10 +56,12 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         epilog=f"parts: {', '.join(NAMES)}",
     )
     parser.add_argument("parts", nargs="*", metavar="part", help="what to measure (default: everything)")
-    parser.add_argument("--quick", action="store_true", help="small numbers: whether it works, not how fast")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers: tests that the benchmarks work, not how fast"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--server", choices=("daphne", "uvicorn"), default="daphne", help="web server (%(default)s)")
-    parser.add_argument("--database", choices=KINDS, default="sqlite", help="where rows are kept (%(default)s)")
+    parser.add_argument("--database", choices=KINDS, default="sqlite", help="kind of database (%(default)s)")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.parts if name not in NAMES]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(NAMES)}")
@@ -68,7 +70,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 class Bench:
-    """One run of some parts. `loads` is the machine's load average before each."""
+    """One run of some parts. loads: the machine's load average before each."""
 
     def __init__(self, parts: Sequence[str], scale: Scale, server: str, database: str) -> None:
         self._parts = parts
@@ -135,9 +137,9 @@ def conditions(bench: Bench, scale: Scale, options: argparse.Namespace, seconds:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0 when everything was measured, whatever the figures; 1 when something did not work."""
+    """Return the exit code: 0 if everything was measured, whatever the figures; 1 if something failed."""
     options = parse(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every block is left, and its process ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every `with` block ends its process
     scale = QUICK if options.quick else FULL
     bench = Bench(options.parts, scale, options.server, options.database)
     begun = time.monotonic()
@@ -145,12 +147,12 @@ def main(argv: Sequence[str]) -> int:
         figures = bench.run()
     except (NotStarted, NotFinished) as error:
         sys.exit(f"benchmarks: {error}")
-    facts = conditions(bench, scale, options, time.monotonic() - begun)
+    measured = conditions(bench, scale, options, time.monotonic() - begun)
     loads = ", ".join(f"{part} {load}" for part, load in bench.loads.items())
-    where = ", ".join(str(facts[name]) for name in ("machine", "server", "database"))
-    print(f"\n{report.table(figures)}\n\n{where}, Python {facts['python']}; load average before each part: {loads}")
+    where = ", ".join(str(measured[name]) for name in ("machine", "server", "database"))
+    print(f"\n{report.table(figures)}\n\n{where}, Python {measured['python']}; load average before each part: {loads}")
     if options.json:
-        options.json.write_text(report.document(figures, facts))
+        options.json.write_text(report.document(figures, measured))
     return 0
 
 

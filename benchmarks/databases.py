@@ -1,6 +1,6 @@
-"""Where the measured installations keep their rows: a SQLite file each, or a database each on a PostgreSQL of our own.
+"""The databases of the measured installations: a SQLite file each, or a database each on a temporary PostgreSQL server.
 
-Reads of the benchmark itself go straight to the database, so that nothing measured is asked.
+The benchmark reads the database directly, so that its reads put no load on the measured processes.
 """
 
 import sqlite3
@@ -16,26 +16,26 @@ import psycopg
 from tests.support.postgres import run_postgres
 
 KINDS = ("sqlite", "postgres")
-# As it comes: what is committed is on the disk. (The tests run theirs without that.)
+# Durable commits, as in production. (The tests turn them off.)
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "512MB"}
 
 
 class Database(ABC):
-    """One installation's. environment: what tells the installation to use it."""
+    """The database of one installation. environment: its variables that select this database."""
 
     environment: dict[str, str]
 
     @abstractmethod
     def read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query whose values are written `?`."""
+        """Return the rows of a query with `?` as placeholder."""
 
     @abstractmethod
     def unix(self, column: str) -> str:
-        """A time in seconds since 1970."""
+        """Return an SQL expression: the column's time in seconds since 1970."""
 
     @abstractmethod
     def key(self, text: str) -> Any:
-        """An id as the database has it."""
+        """Return an id in the representation of the database."""
 
     def number(self, query: str, values: Sequence[Any] = ()) -> float:
         return float(self.read(query, values)[0][0] or 0)
@@ -79,7 +79,7 @@ class PostgresDatabase(Database):
 
 
 class Databases:
-    """Gives each installation a database of its own."""
+    """A factory of databases, one for each installation."""
 
     def __init__(self, server: str) -> None:
         """server: the URL of a PostgreSQL server; empty for SQLite."""

@@ -1,7 +1,7 @@
-"""Times the encoder of each surface: from a piece of live text, as a watcher hands it over, to the bytes that are sent.
+"""Times the projection of each surface: from a piece of live text to the bytes that are sent.
 
-A program of its own, because it needs Django: `python -m benchmarks.encoder_cost ROUNDS` on a gateway's data folder,
-which it leaves as it is. Prints JSON: CPU microseconds a token, by surface.
+A separate program, because it needs Django: `python -m benchmarks.encoder_cost ROUNDS` on a gateway's data folder,
+which it does not change. Prints JSON: CPU microseconds a token, by surface.
 """
 
 import json
@@ -34,7 +34,7 @@ from sessions_app.surfaces.threads.projection import MessageEvents, lines_of  # 
 Encoder = Callable[[SessionEvent], bytes]
 
 _TOKENS = 150
-# What the fake model sends, and an answer as models write them, in pieces of a word or so.
+# Tokens of the fake model, and a Markdown answer in pieces of about a word.
 _PLAIN = tuple(f"@{number + 1_000_000} " for number in range(_TOKENS))
 _MARKDOWN = tuple(
     ("Here **is** `what` I found:\n\n* a first point\n* and a second\n\n```python\nx = 1\n```\n\n" * 6).split(" ")
@@ -48,39 +48,39 @@ def _json(value: object) -> str:
 
 def chat_page() -> Encoder:
     projection = Projection(LiveTexts())
-    return lambda fact: _json(
-        {"cursor": "7", "acts": [frame_of(update) for update in projection.updates([fact])]}  # type: ignore[arg-type]
+    return lambda event: _json(
+        {"cursor": "7", "acts": [frame_of(update) for update in projection.updates([event])]}  # type: ignore[arg-type]
     ).encode()
 
 
 def hub() -> Encoder:
     projection = HubProjection("WebChat:default:1", "default")
-    return lambda fact: protocol.frame(
-        *(protocol.invocation(target, *arguments) for target, arguments in projection.calls(fact))
+    return lambda event: protocol.frame(
+        *(protocol.invocation(target, *arguments) for target, arguments in projection.calls(event))
     ).encode()
 
 
 def threads() -> Encoder:
     message = MessageEvents(_RUN, 1, lambda: datetime.now(UTC))
-    return lambda fact: lines_of(message.see(fact)).encode()
+    return lambda event: lines_of(message.see(event)).encode()
 
 
 def agent_runs() -> Encoder:
     live = LiveText()
-    return lambda fact: "".join(
-        f"id: {said['ts']}\ndata: {as_json(said)}\n\n" for said in live.chunks(fact, 1_772_357_400_000)
+    return lambda event: "".join(
+        f"id: {chunk['ts']}\ndata: {as_json(chunk)}\n\n" for chunk in live.chunks(event, 1_772_357_400_000)
     ).encode()
 
 
 def completions() -> Encoder:
     completion = Completion(_RUN, "default", 1_772_357_400)
-    return lambda fact: "".join(f"data: {_json(chunk)}\n\n" for chunk in completion.see(fact)).encode()
+    return lambda event: "".join(f"data: {_json(chunk)}\n\n" for chunk in completion.see(event)).encode()
 
 
 def responses() -> Encoder:
     events = ResponseEvents(ResponseContext(_RUN, "default", 1_772_357_400, RunOptions()))
-    return lambda fact: "".join(
-        f"event: {event['type']}\ndata: {_json(event)}\n\n" for event in events.see(fact)
+    return lambda event: "".join(
+        f"event: {sent['type']}\ndata: {_json(sent)}\n\n" for sent in events.see(event)
     ).encode()
 
 
@@ -94,8 +94,8 @@ ENCODERS: dict[str, Callable[[], Encoder]] = {
 }
 
 
-def facts_of(pieces: tuple[str, ...]) -> Iterator[SessionEvent]:
-    """The pieces as a watcher shows them."""
+def events_of(pieces: tuple[str, ...]) -> Iterator[SessionEvent]:
+    """Yield the pieces as events of a viewer."""
     offset = 0
     for number, piece in enumerate(pieces):
         payload = {"offset": offset, "text": piece}
@@ -104,15 +104,15 @@ def facts_of(pieces: tuple[str, ...]) -> Iterator[SessionEvent]:
 
 
 def cost_us(make: Callable[[], Encoder], pieces: tuple[str, ...], rounds: int) -> float:
-    """Median over the rounds, each of one whole answer."""
-    facts, spent = list(facts_of(pieces)), []
+    """Return the median over the rounds, each of one whole answer."""
+    events, spent = list(events_of(pieces)), []
     for _ in range(rounds):
         encode = make()
         begun = time.process_time_ns()
-        sent = [encode(fact) for fact in facts]
-        spent.append((time.process_time_ns() - begun) / 1000 / len(facts))
+        sent = [encode(event) for event in events]
+        spent.append((time.process_time_ns() - begun) / 1000 / len(events))
         if not all(sent):
-            raise AssertionError(f"{make.__name__} says nothing for a piece of text")
+            raise AssertionError(f"{make.__name__} returns nothing for a piece of text")
     return statistics.median(spent)
 
 

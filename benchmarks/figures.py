@@ -1,4 +1,4 @@
-"""What a part hands back: measured values with their targets, and the arithmetic on samples. Pure."""
+"""Measured values with their targets, and statistics of samples. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value. target and stretch: what it should be at most, or at least when `at_least` is set."""
+    """One measured value.
+
+    target, stretch: upper limits, or lower limits if `at_least` is set.
+    """
 
     part: str
     name: str
@@ -19,14 +22,14 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        """None when there is no target."""
+        """Whether the target is met; None if there is no target."""
         if self.target is None:
             return None
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that at least `share` (0 to 1) of all samples do not exceed."""
+    """Return the smallest sample that at least `share` (0 to 1) of all samples do not exceed."""
     if not samples:
         raise ValueError("there are no samples")
     return sorted(samples)[max(0, math.ceil(share * len(samples)) - 1)]

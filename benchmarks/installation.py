@@ -1,4 +1,4 @@
-"""What every part but the start measures: a seeded gateway, the fake model and the bare relay, running together."""
+"""The measured installation: a seeded gateway, the fake model and the bare relay."""
 
 import asyncio
 import json
@@ -20,12 +20,12 @@ _POLL_SECONDS = 0.05
 
 
 class NotFinished(Exception):
-    """Runs did not end in time, or did not end well."""
+    """Runs did not end in time, or failed."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """When a run was stored and when it was claimed first, in seconds since 1970."""
+    """The times of a run, in seconds since 1970. claimed_at: first claim."""
 
     stored_at: float
     claimed_at: float
@@ -33,7 +33,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Installation:
-    """A gateway that runs and what is around it."""
+    """A running gateway and the processes around it."""
 
     gateway: Gateway
     model: Listener
@@ -42,12 +42,12 @@ class Installation:
     database: Database
 
     def viewers(self, count: int) -> list[GatewayViewer]:
-        """Viewers of sessions that nobody has used yet."""
+        """Return viewers of unused sessions."""
         taken = [self.seeded["sessions"].pop() for _ in range(count)]
         return [GatewayViewer(self.gateway.address, session, self.seeded) for session in taken]
 
     def watchers(self, of: GatewayViewer, count: int) -> list[GatewayViewer]:
-        """Further viewers of the session of another one."""
+        """Return more viewers of the session of another viewer."""
         return [of.beside() for _ in range(count)]
 
     def relay_viewers(self, count: int) -> list[Viewer]:
@@ -57,12 +57,12 @@ class Installation:
         return [DirectViewer(self.model.address) for _ in range(count)]
 
     def pids(self) -> dict[str, int]:
-        """All processes that take part, this one too, by name."""
+        """Return all processes that take part, including this one, by name."""
         ours = {"model": self.model.pid, "relay": self.relay.pid, "client": os.getpid()}
         return {**{part.name: part.pid for part in self.gateway.parts()}, **ours}
 
     def moments(self, viewers: Sequence[GatewayViewer]) -> list[Moments]:
-        """Of each viewer's latest run."""
+        """Return the times of each viewer's latest run."""
         rows, database = [], self.database
         times = f"{database.unix('created_at')}, {database.unix('started_at')}"
         query = f"SELECT {times} FROM komand_run WHERE conversation_id = ? ORDER BY ordinal DESC LIMIT 1"
@@ -71,13 +71,13 @@ class Installation:
         return [Moments(float(stored), float(claimed)) for stored, claimed in rows]
 
     async def count_open(self) -> int:
-        """Runs that have not ended."""
+        """Return the number of runs that have not ended."""
         return int(self.database.number("SELECT count(*) FROM komand_run WHERE ended_at IS NULL"))
 
     async def all_ended(self, seconds: float = 120) -> float:
-        """Wait until no run is open; returns when the last one ended, in seconds since 1970.
+        """Wait until no run is open. Return the time at which the last one ended, in seconds since 1970.
 
-        Asks the database itself, so that nothing measured is asked. Raises NotFinished.
+        Raises NotFinished.
         """
         deadline = time.monotonic() + seconds
         while open_runs := await self.count_open():
@@ -85,7 +85,7 @@ class Installation:
                 raise NotFinished(f"{open_runs} runs have not ended after {seconds:.0f} s")
             await asyncio.sleep(_POLL_SECONDS)
         if failed := self.database.number("SELECT count(*) FROM komand_run WHERE status <> 'completed'"):
-            raise NotFinished(f"{failed:.0f} runs did not end well")
+            raise NotFinished(f"{failed:.0f} runs failed")
         return self.database.number(f"SELECT max({self.database.unix('ended_at')}) FROM komand_run")
 
 
@@ -93,7 +93,7 @@ class Installation:
 def open_installation(
     folder: Path, model: Listener, scale: Scale, server: str, databases: Databases
 ) -> Iterator[Installation]:
-    """Prepare, seed and start; stop at the end."""
+    """Prepare, seed and start an installation; stop it at the end of the block."""
     data_dir = folder / "measured"
     database = databases.make(data_dir)
     with Listener("benchmarks.receiver") as receiver, Listener("benchmarks.relay", "--model-url", model.url) as relay:

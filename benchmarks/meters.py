@@ -7,12 +7,12 @@ import psutil
 
 
 def load_average() -> float:
-    """Of the last minute: how many processes wanted a core."""
+    """Return the load average of the last minute."""
     return os.getloadavg()[0]
 
 
 def proportional_bytes(pids: Mapping[str, int]) -> int:
-    """Memory of some processes with shared pages counted once (PSS), where the system knows it."""
+    """Return the memory of the processes with shared pages counted once (PSS), if the system reports it."""
     return sum(getattr(psutil.Process(pid).memory_full_info(), "pss", 0) for pid in pids.values())
 
 

@@ -1,6 +1,6 @@
-"""Times the gate of tool calls against a database of its own: what it adds to planning one call. Prints JSON.
+"""Times the authorization of a tool call against a separate database. Prints JSON.
 
-A program of its own, because it needs Django: `python -m benchmarks.policy_cost ROUNDS` with KOMAND_DATA_DIR set to a
+A separate program, because it needs Django: `python -m benchmarks.policy_cost ROUNDS` with KOMAND_DATA_DIR set to a
 folder that may be filled.
 """
 

@@ -25,7 +25,7 @@ _OURS = ("KOMAND_", "OPENAI_", "REDIS_URL", "DATABASE_URL", "DJANGO_", "NOTIFY_S
 
 
 class NotStarted(Exception):
-    """A process did not come up; the message holds its last words."""
+    """A process did not start; the message has the end of its output."""
 
 
 class Listener:
@@ -70,8 +70,9 @@ class Part:
 class Gateway:
     """An installation on its own data folder, started by `manage.py up`, its model the one at `model_url`.
 
-    environment: further settings. start_seconds: from the command to the first page that answers 200; stop_seconds:
-    from the request to end to the end of the command.
+    environment: further settings.
+    start_seconds: from the command to the first page that answers 200.
+    stop_seconds: from SIGTERM to the end of the command.
     """
 
     def __init__(self, data_dir: Path, model_url: str, *, server: str = "daphne", **environment: str) -> None:
@@ -113,11 +114,11 @@ class Gateway:
         self.stop_seconds = time.monotonic() - begun
 
     def prepare(self) -> None:
-        """Make the database without starting anything, so that it can be filled first."""
+        """Create the database without starting anything, so that it can be filled first."""
         self.run(["-m", "django", "prepare"])
 
     def run(self, arguments: list[str], *, seconds: float = 120) -> str:
-        """Run Python on this data folder; returns what it printed."""
+        """Run Python on this data folder. Return its output."""
         done = subprocess.run(
             [sys.executable, *arguments], cwd=ROOT, env=self._python, capture_output=True, text=True, timeout=seconds
         )
@@ -126,7 +127,7 @@ class Gateway:
         return done.stdout
 
     def open(self, module: str) -> "subprocess.Popen[str]":
-        """A Python module on this data folder, to talk to by its standard input and output."""
+        """Start a Python module on this data folder, with pipes to its standard input and output."""
         command = [sys.executable, "-m", module]
         return subprocess.Popen(
             command, cwd=ROOT, env=self._python, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -137,7 +138,7 @@ class Gateway:
         return {**self._environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"}
 
     def parts(self) -> tuple[Part, ...]:
-        """The supervisor, its processes and their children."""
+        """Return the supervisor, its processes and their children."""
         command = [sys.executable, "manage.py", "status", "--json"]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=30)
         status: Mapping[str, Any] = json.loads(done.stdout)
@@ -161,7 +162,7 @@ class Gateway:
 
 
 def _first_page_answers(address: Address) -> bool:
-    """Whether /login answers 200. Waits for the answer once the connection is accepted: nothing is polled then."""
+    """Return whether /login answers 200. Waits for the answer if the connection is accepted."""
     try:
         with socket.create_connection((address.host, address.port), timeout=5) as connection:
             connection.sendall(f"GET /login HTTP/1.1\r\nHost: {address.host}\r\nConnection: close\r\n\r\n".encode())

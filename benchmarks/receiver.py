@@ -1,4 +1,4 @@
-"""Takes the callbacks of the measured webhook account and answers 200, so that its answers have somewhere to go."""
+"""A receiver of the measured webhook account's callbacks, which answers 200."""
 
 import asyncio
 import re

@@ -1,6 +1,6 @@
-"""The baseline: passes a model's tokens to a WebSocket and does nothing else. No database, no login, no history.
+"""The baseline: a relay of a model's tokens to a WebSocket, without database, login or history.
 
-What the gateway takes more than this is the price of durable runs.
+The difference to the gateway is the cost of durable runs.
 """
 
 import argparse

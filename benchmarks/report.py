@@ -1,4 +1,4 @@
-"""Shows figures: one Markdown table for people, one JSON document for programs. Pure."""
+"""Reports of figures: a Markdown table for people, a JSON document for programs. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def document(figures: Sequence[Figure], conditions: Mapping[str, Any]) -> str:
-    """conditions: what the machine was and did meanwhile."""
-    facts = {**conditions, "figures": [{**asdict(figure), "is_met": figure.is_met} for figure in figures]}
-    return json.dumps(facts, indent=2) + "\n"
+    """Return the JSON document. conditions: the machine, its load and the options."""
+    document = {**conditions, "figures": [{**asdict(figure), "is_met": figure.is_met} for figure in figures]}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _target(figure: Figure) -> str:

@@ -1,24 +1,34 @@
-"""How much is measured: the full size that the published table uses, and a quick one to see that all of it works."""
+"""The size of a measurement: full for the published table, quick to test that everything works."""
 
 from dataclasses import dataclass
 
-SURFACES = 6  # that stream answers
+SURFACES = 6  # surfaces that stream answers
 
 
 @dataclass(frozen=True)
 class Scale:
-    """starts: of a whole installation; settle_seconds: until memory counts as idle; repetitions: of a lone viewer's
-    message; crowds: (viewers that start at once, rounds); runs, run_sessions: instant answers over how many sessions;
-    streams: watched at the same time; tokens: of each of them, at 30 a second; pages: requests of the long page;
-    webhooks: taken in; surfaces: streams over each of them; fanout: viewers of one session; watched: (viewers, live
-    runs that they share); idle: viewers of as many sessions; stalled: viewers that never read; growth: (turns of the
-    small and of the large database, rounds).
+    """Numbers of one measurement.
+
+    starts: starts of a whole installation.
+    settle_seconds: time until memory counts as idle.
+    repetitions: messages of a single viewer.
+    bursts: (viewers that start at once, rounds).
+    runs, run_sessions: instant answers, and the sessions that share them.
+    streams, tokens: concurrent streams, and the tokens of each at 30 a second.
+    pages: requests of the long page.
+    webhooks: inbound messages.
+    surfaces: streams over each surface.
+    fanout: viewers of one session.
+    watched: (viewers, live runs that they share).
+    idle: viewers of as many sessions.
+    stalled: viewers that never read.
+    growth: (turns of the small and of the large database, rounds).
     """
 
     starts: int
     settle_seconds: float
     repetitions: int
-    crowds: tuple[tuple[int, int], ...]
+    bursts: tuple[tuple[int, int], ...]
     runs: int
     run_sessions: int
     streams: tuple[int, ...]
@@ -34,17 +44,17 @@ class Scale:
 
     @property
     def sessions(self) -> int:
-        """How many sessions all parts need: each phase has its own, so that none inherits another's history."""
-        crowds = sum(viewers for viewers, _ in self.crowds)
+        """The number of sessions of all parts. Each phase has its own, so that none inherits the history of another."""
+        bursts = sum(viewers for viewers, _ in self.bursts)
         streams = sum(self.streams) + 2 * max(self.streams) + SURFACES * self.surfaces
-        return 4 + crowds + self.run_sessions + streams + self.watched[1] + self.idle
+        return 4 + bursts + self.run_sessions + streams + self.watched[1] + self.idle
 
 
 FULL = Scale(
     starts=3,
     settle_seconds=10,
     repetitions=30,
-    crowds=((50, 3), (200, 1)),
+    bursts=((50, 3), (200, 1)),
     runs=300,
     run_sessions=50,
     streams=(100, 200),
@@ -62,7 +72,7 @@ QUICK = Scale(
     starts=1,
     settle_seconds=2,
     repetitions=3,
-    crowds=((5, 1),),
+    bursts=((5, 1),),
     runs=10,
     run_sessions=5,
     streams=(5,),

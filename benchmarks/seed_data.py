@@ -1,6 +1,6 @@
 """Fills a prepared installation: a user with a key and a login, a webhook, empty sessions and a long one. Prints JSON.
 
-Run as a program of its own on the data folder, before the gateway starts; the measured requests need nothing else.
+A separate program, run on the data folder before the gateway starts.
 """
 
 import argparse
@@ -43,7 +43,7 @@ That is all. Ask again when something is missing."""
 
 
 def seed(sessions: int, turns: int, callback_url: str = "") -> dict[str, Any]:
-    """Session keys in the order they were made; `long_session` has so many turns."""
+    """Create the data. Return what viewers need: sessions in order of creation; `long_session` has that many turns."""
     user = User.objects.create_user("bench", "bench@localhost", None)
     with transaction.atomic():
         opened = [open_session(owner=user, title=f"Benchmark {number}") for number in range(sessions)]
@@ -61,7 +61,7 @@ def seed(sessions: int, turns: int, callback_url: str = "") -> dict[str, Any]:
 
 
 def _add_webhook(callback_url: str) -> dict[str, str]:
-    """Its path and the secret that signs."""
+    """Create the webhook account. Return its path and its signing secret."""
     secret = Webhook.make_secrets()["secret"]
     accounts.add_account(
         "webhook", "bench", config={"callback_url": callback_url}, secrets={"secret": secret}, access="open"
@@ -70,7 +70,7 @@ def _add_webhook(callback_url: str) -> dict[str, str]:
 
 
 def _log_in(user: User) -> str:
-    """The session cookie's value of a page login that has happened."""
+    """Log in to the page. Return the value of the session cookie."""
     store = import_module(settings.SESSION_ENGINE).SessionStore()
     store[SESSION_KEY] = str(user.pk)
     store[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
@@ -80,7 +80,7 @@ def _log_in(user: User) -> str:
 
 
 def _fill(session: Session, turns: int) -> None:
-    """Stored runs that ended well: a question and an answer each, a minute apart."""
+    """Store completed runs, a minute apart, each with a user turn and an assistant turn."""
     count, now = turns // 2, timezone.now()
     times = [now - timedelta(minutes=count - number) for number in range(count)]
     runs = Run.objects.bulk_create(_run(session, number, at) for number, at in enumerate(times))

@@ -1,7 +1,7 @@
-"""Counts what one message asks of the database: the statements and write transactions of taking it in and of its run.
+"""Counts the database statements and write transactions of receiving one message and of its run.
 
-A program of its own beside a running gateway, on its data folder: it takes messages in and drives their runs itself,
-with the same code as the web process and the runs worker, and counts on its own connections. Prints JSON.
+A separate program beside a running gateway, on its data folder: it receives messages and drives their runs itself, with
+the code of the web process and the runs worker, and counts on its own connections. Prints JSON.
 """
 
 import json
@@ -31,14 +31,14 @@ from agents_app.runs.worker import EngineThread  # noqa: E402
 from audit_app.kernel import nudges  # noqa: E402
 from sessions_app.services import NewMessage, open_session, receive  # noqa: E402
 
-_MESSAGES = 15  # the median leaves out those that the one-second chores fell into
+_MESSAGES = 15  # the median leaves out those during which a periodic task ran
 _SECONDS = 20
 _SETTLE_SECONDS = 0.05
 _MARKS = ("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 class Counting:
-    """Counts by thread: the main thread takes messages in, the engine's threads do the rest."""
+    """Counts by thread: the main thread receives messages, the engine's threads do the rest."""
 
     def __init__(self) -> None:
         self._main = threading.get_ident()
@@ -46,7 +46,7 @@ class Counting:
         connection_created.connect(self._attach)
 
     def take(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What the main thread and the others did since the last time."""
+        """Return and reset the counts of the main thread and of the others."""
         counts, self._counts = self._counts, Counter()
         main, others = ({kind: counts[f"{who} {kind}"] for kind in _KINDS} for who in ("main", "other"))
         return main, others
@@ -73,18 +73,18 @@ _KINDS = ("statements", "transactions")
 
 
 def count() -> dict[str, dict[str, float]]:
-    """Medians for `accept` (a message into a session that exists) and `run` (one model call, no tools)."""
+    """Return medians for `accept` (a message to an existing session) and `run` (one model call, no tools)."""
     counting = Counting()
     user = User.objects.get(username="bench")
     session = open_session(owner=user, title="Counted")
     inbound = NewMessage("WebChat", "default", str(user.pk), "", "[[tokens=20 rate=0]]")
     engine = EngineThread()
 
-    def ring(task_name: str, args: tuple[str, ...], **_: Any) -> None:
+    def send(task_name: str, args: tuple[str, ...], **_: Any) -> None:
         engine.nudge(UUID(args[0]))
 
     seen: list[tuple[dict[str, int], dict[str, int]]] = []
-    with mock.patch.object(nudges, "send", ring):
+    with mock.patch.object(nudges, "send", send):
         engine.start()
         try:
             for _ in range(_MESSAGES):

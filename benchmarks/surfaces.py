@@ -1,7 +1,7 @@
-"""Viewers of the surfaces other than the chat page: the same sessions and messages, watched by other protocols.
+"""Viewers of the surfaces other than the chat page: the same sessions and messages over other protocols.
 
-Every one of them asks by REST, so that what differs is what a token takes from the model to this client alone; the
-clients of OpenAI's protocol, whose question and answer are one request, are the exception.
+They send messages by REST, so that only the path of a token from the model to the client differs; with OpenAI's
+protocol, message and answer are one request.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _END_OF_RECORD = "\x1e"
 
 
 class HubViewer(GatewayViewer):
-    """A client of the SignalR hub that is told of one session, over a WebSocket without negotiation."""
+    """A client of the SignalR hub that follows one session, over a WebSocket without negotiation."""
 
     async def open(self) -> None:
         path = f"/hubs/chat?access_token={self.api_key}"
@@ -32,7 +32,7 @@ class HubViewer(GatewayViewer):
 
 
 class StreamViewer(GatewayViewer):
-    """A client of server-sent events, read for as long as they come."""
+    """A client of server-sent events."""
 
     _writer: asyncio.StreamWriter | None = None
     _reading: asyncio.Task[None] | None = None
@@ -44,7 +44,7 @@ class StreamViewer(GatewayViewer):
             self._writer.close()
 
     async def _begin(self, method: str, path: str, body: bytes = b"") -> None:
-        """Send the request and read on beside. Raises Refused, OSError."""
+        """Send the request and read the answer in a task. Raises Refused, OSError."""
         headers = {
             **self.api_headers,
             "content-type": "application/json",
@@ -65,7 +65,7 @@ class StreamViewer(GatewayViewer):
 
 
 class _WatchingStream(StreamViewer):
-    """Watches a session by its address."""
+    """A stream of a session by its URL."""
 
     async def open(self) -> None:
         await self._begin("GET", self.stream_path())
@@ -90,13 +90,13 @@ class CompletionViewer(StreamViewer):
     question_path = "/v1/chat/completions"
 
     async def open(self) -> None:
-        """Nothing to do: the question opens the stream."""
+        """Do nothing: the message opens the stream."""
 
     async def send(self, text: str) -> None:
         await self._begin("POST", self.question_path, json.dumps(self._question(text)).encode())
 
     async def ask(self, tokens: int, seconds: float) -> Tally:
-        """To the end of the stream: who leaves before stops the run."""
+        """Send a message and read to the end of the stream: leaving before would cancel the run."""
         tally = await super().ask(tokens, seconds)
         if self._reading:
             async with asyncio.timeout(seconds):
@@ -117,7 +117,7 @@ class ResponseViewer(CompletionViewer):
         return {"model": "default", "stream": True, "metadata": {"session_id": self.session_id}, "input": text}
 
 
-# By the names under which benchmarks.encoder_cost tells what each encoder costs.
+# By the names of benchmarks.encoder_cost.
 VIEWERS: dict[str, type[GatewayViewer]] = {
     "chat page": GatewayViewer,
     "hub": HubViewer,
@@ -129,5 +129,5 @@ VIEWERS: dict[str, type[GatewayViewer]] = {
 
 
 def viewers_of(installation: Installation, kind: type[GatewayViewer], count: int) -> list[GatewayViewer]:
-    """Viewers of sessions that nobody has used yet."""
+    """Return viewers of unused sessions."""
     return [viewer.beside(kind) for viewer in installation.viewers(count)]

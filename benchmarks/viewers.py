@@ -1,7 +1,7 @@
-"""Viewers of answers: each asks and sees the tokens come, through the gateway, the bare relay or the model itself.
+"""Viewers of answers: each sends messages and receives the tokens from the gateway, the bare relay or the model.
 
-The fake model puts the moment of sending into each token (`@<milliseconds of the monotonic clock>`), so that the lag
-of every token is known without guessing, and a token shown twice is counted once.
+The fake model puts the time of sending into each token (`@<milliseconds of the monotonic clock>`), so that the lag of
+every token is known, and a token that is shown twice is counted once.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from benchmarks.wire import Address, Refused, post_json, stream_json
 
 _STAMP = re.compile(rb"@(\d{4,})")
 RATE = 30  # tokens a second
-_LATE_SECONDS = 10.0  # that a watcher may be later than whoever asked
+_LATE_SECONDS = 10.0  # that other viewers may be later than the sender
 
 
 def message(tokens: int) -> str:
-    """A message that makes the fake model answer with so many stamped tokens."""
+    """Return a message that makes the fake model answer with that many stamped tokens."""
     return f"[[tokens={tokens} rate={RATE} stamp]]"
 
 
 class Tally:
-    """What one viewer saw of one answer. Times by the monotonic clock; lags in milliseconds."""
+    """The tokens of one answer that one viewer saw. Times by the monotonic clock; lags in milliseconds."""
 
     def __init__(self, tokens: int) -> None:
         self.started_at = time.monotonic()
@@ -39,10 +39,10 @@ class Tally:
         self._begun_ms = int(self.started_at * 1000)  # tokens of earlier answers do not count
 
     def see(self, data: bytes, at: float) -> None:
-        """Count the tokens in what arrived at that moment."""
+        """Count the tokens in a message that arrived at that time."""
         stamps = [stamp for found in _STAMP.findall(data) if (stamp := int(found)) >= self._begun_ms]
         if stamps and stamps[0] < self.sent_last_ms:
-            stamps = stamps[len(self.lags_ms) : self._tokens]  # the text is told again from its start, perhaps twice
+            stamps = stamps[len(self.lags_ms) : self._tokens]  # the text is sent again from its start, perhaps twice
         for sent_ms in stamps:
             if not self.lags_ms:
                 self.first_at, self.sent_first_ms = at, sent_ms
@@ -53,17 +53,17 @@ class Tally:
 
     @property
     def first_ms(self) -> float:
-        """From asking to the first token."""
+        """Milliseconds from the request to the first token."""
         return (self.first_at - self.started_at) * 1000
 
     @property
     def first_sent_ms(self) -> float:
-        """From asking to the moment when the model sent its first token."""
+        """Milliseconds from the request to the model's sending of the first token."""
         return self.sent_first_ms - self.started_at * 1000
 
     @property
     def kept_up(self) -> float:
-        """How fast the viewer had the whole answer, as a share of the model's pace. 1: the last token had no lag."""
+        """The viewer's pace as a share of the model's. 1: the last token had no lag."""
         return (self.sent_last_ms - self.sent_first_ms) / (self.last_at * 1000 - self.sent_first_ms)
 
     @property
@@ -73,9 +73,9 @@ class Tally:
 
 
 class Viewer(ABC):
-    """One person with one open page. Asks one thing at a time."""
+    """A user with one open page, who sends one message at a time."""
 
-    frames = 0  # messages that came
+    frames = 0  # received messages
     _socket: WebSocket | None = None
     _tally: Tally | None = None
 
@@ -88,7 +88,7 @@ class Viewer(ABC):
             self._socket.close()
 
     async def ask(self, tokens: int, seconds: float) -> Tally:
-        """Ask for an answer of so many tokens and see it to its end. Raises TimeoutError, Refused."""
+        """Request an answer of that many tokens and wait for its end. Raises TimeoutError, Refused."""
         tally = self.expect(tokens)
         async with asyncio.timeout(seconds):
             await self.send(message(tokens))
@@ -96,7 +96,7 @@ class Viewer(ABC):
         return tally
 
     def expect(self, tokens: int) -> Tally:
-        """An answer of so many tokens will come, whoever asks for it; count them from now on."""
+        """Expect an answer of that many tokens to a message of any viewer, and count them from now on."""
         self._tally = tally = Tally(tokens)
         return tally
 
@@ -111,7 +111,7 @@ class Viewer(ABC):
 
 
 class GatewayViewer(Viewer):
-    """The chat page of one session; the message comes in by REST, `send` returns when it was accepted."""
+    """The chat page of one session. Messages are sent by REST; `send` returns when one was accepted."""
 
     def __init__(self, address: Address, session: dict[str, str], seeded: dict[str, str]) -> None:
         """session: id and key; seeded: cookie, api_key and sender_id."""
@@ -126,7 +126,7 @@ class GatewayViewer(Viewer):
         self._sender_id = seeded["sender_id"]
 
     def beside(self, kind: "type[GatewayViewer] | None" = None) -> "GatewayViewer":
-        """Another viewer of the same session, a page if nothing else is said."""
+        """Return another viewer of the same session, by default with the chat page."""
         return (kind or GatewayViewer)(*self._given)
 
     async def open(self) -> None:
@@ -154,13 +154,13 @@ class RelayViewer(Viewer):
 
 
 class DirectViewer(Viewer):
-    """A client of the model itself: what a token takes when nothing is in between."""
+    """A client of the model itself, with nothing in between."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
 
     async def open(self) -> None:
-        """Nothing to do: each call has its own connection."""
+        """Do nothing: each call has its own connection."""
 
     async def send(self, text: str) -> None:
         body = {"model": "fake", "stream": True, "messages": [{"role": "user", "content": text}]}
@@ -169,7 +169,7 @@ class DirectViewer(Viewer):
 
 
 async def open_all(viewers: Sequence[Viewer]) -> None:
-    """A few at a time: opening is not what is measured."""
+    """Open the viewers, a few at a time: opening is not measured."""
     for at in range(0, len(viewers), 20):
         await asyncio.gather(*(viewer.open() for viewer in viewers[at : at + 20]))
 
@@ -180,7 +180,7 @@ def close_all(viewers: Sequence[Viewer]) -> None:
 
 
 async def ask_all(viewers: Sequence[Viewer], tokens: int, *, over_seconds: float = 0.0) -> list[Tally]:
-    """Everyone asks, all at once or spread evenly over some seconds; returns when all have their whole answer."""
+    """Send a message from each viewer, at once or spread over some seconds, and wait for all whole answers."""
     limit = tokens / RATE + over_seconds + 60
 
     async def ask_later(viewer: Viewer, seconds: float) -> Tally:
@@ -193,7 +193,7 @@ async def ask_all(viewers: Sequence[Viewer], tokens: int, *, over_seconds: float
 
 @dataclass
 class Seen:
-    """What a crowd saw. lags_ms: of every token that anyone was shown; missed: tokens that somebody was not shown."""
+    """The tokens that many viewers saw. lags_ms: of each token of each viewer; missed: tokens that were not seen."""
 
     lags_ms: list[float]
     missed: int
@@ -202,7 +202,7 @@ class Seen:
 async def watch_all(
     askers: Sequence[Viewer], watchers: Sequence[Viewer], tokens: int, *, over_seconds: float = 0.0
 ) -> Seen:
-    """Some ask, the others watch; returns when all have the whole answers, or when they should have."""
+    """Send messages from some viewers, and wait until all have the whole answers, or until they are overdue."""
     expected = [watcher.expect(tokens) for watcher in watchers]
     asked = await ask_all(askers, tokens, over_seconds=over_seconds)
     await asyncio.wait([tally.done for tally in expected], timeout=_LATE_SECONDS)

@@ -1,4 +1,4 @@
-"""The load client's WebSocket: RFC 6455 as far as a watcher needs it, at a few microseconds a message."""
+"""The load client's WebSocket: the parts of RFC 6455 that a viewer needs, at a few microseconds a message."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ OnText = Callable[[bytes, float], None]
 
 
 class FrameReader:
-    """Cuts what arrives into messages: (opcode, payload). Server frames are not masked; fragments are joined."""
+    """Splits received bytes into messages: (opcode, payload). Server frames are not masked (RFC 6455, section 5.1)."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -55,7 +55,7 @@ class FrameReader:
 
 
 def client_frame(opcode: int, payload: bytes) -> bytes:
-    """A whole frame from the client's side. The mask is zero: allowed, and nothing between us could cache it."""
+    """Return a masked frame (RFC 6455, section 5.3). The mask is zero: no proxy is in between."""
     length = len(payload)
     if length < 126:
         size = bytes([0x80 | length])
@@ -67,7 +67,7 @@ def client_frame(opcode: int, payload: bytes) -> bytes:
 
 
 class WebSocket(asyncio.Protocol):
-    """One open WebSocket. Each text message goes to `on_text(message, when it arrived by the monotonic clock)`."""
+    """One open WebSocket. Calls `on_text(message, time of arrival by the monotonic clock)` for each text message."""
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
@@ -79,7 +79,7 @@ class WebSocket(asyncio.Protocol):
 
     @classmethod
     async def open(cls, address: Address, path: str, headers: Mapping[str, str], on_text: OnText) -> Self:
-        """Raises Refused, OSError or TimeoutError."""
+        """Connect. Raises Refused, OSError or TimeoutError."""
         async with asyncio.timeout(_OPEN_SECONDS):
             _, socket = await asyncio.get_running_loop().create_connection(
                 lambda: cls(on_text), address.host, address.port
@@ -118,7 +118,7 @@ class WebSocket(asyncio.Protocol):
                 self.close_code = int.from_bytes(payload[:2], "big") if payload else 1005
 
     def _read_head(self, data: bytes) -> bytes:
-        """Takes the answer to the handshake from the front; returns what follows it."""
+        """Remove the response to the handshake. Return the bytes that follow it."""
         self._head += data
         top, separator, rest = self._head.partition(b"\r\n\r\n")
         if not separator:

@@ -1,4 +1,4 @@
-"""The load client's HTTP: one request a connection, over plain sockets, so that the client costs next to nothing."""
+"""The load client's HTTP: one request a connection over plain sockets, to keep the client's CPU time negligible."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ _READ_BYTES = 65536
 
 
 class Refused(Exception):
-    """The server did not do what was asked."""
+    """The server refused a request."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Answer:
 async def request(
     address: Address, method: str, path: str, headers: Mapping[str, str], body: bytes = b"", *, seconds: float = 60
 ) -> Answer:
-    """A whole exchange. Raises OSError when nobody listens, TimeoutError."""
+    """Send a request and return its answer. Raises OSError, TimeoutError."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         try:
@@ -55,7 +55,7 @@ async def post_json(address: Address, path: str, headers: Mapping[str, str], dat
 
 
 async def stream_json(address: Address, path: str, data: Any) -> AsyncIterator[bytes]:
-    """POST and yield what comes back as it comes, framing included. Raises OSError."""
+    """POST and yield the parts of the answer as they arrive, framing included. Raises OSError."""
     body = json.dumps(data).encode()
     reader, writer = await asyncio.open_connection(address.host, address.port)
     try:
@@ -78,7 +78,7 @@ def head(address: Address, method: str, path: str, headers: Mapping[str, str], l
 
 
 def parse_head(top: bytes) -> tuple[int, dict[str, str]]:
-    """The status and the headers (names in lower case) of a response's head."""
+    """Return the status and the headers (names in lower case) of a response's head."""
     first, *lines = top.decode("latin-1").split("\r\n")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return int(first.split(" ", 2)[1]), fields

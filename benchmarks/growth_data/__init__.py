@@ -1,1 +1,1 @@
-"""A month of traffic, and what everyday acts cost in a database that holds it."""
+"""A month of traffic, and the cost of everyday operations in a database with it."""

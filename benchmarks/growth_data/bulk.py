@@ -1,6 +1,6 @@
-"""Rows by the million in one statement each: `INSERT … SELECT` over a series of numbers, on SQLite and PostgreSQL.
+"""Bulk inserts of millions of rows in one statement: `INSERT … SELECT` over a series, on SQLite and PostgreSQL.
 
-A column that is not named gets its model's default, so that a new column does not break the filling.
+A column that is not named gets its model's default, so that new columns need no change here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ class Dialect:
         self._is_postgres = connection.vendor == "postgresql"
 
     def series(self, count: int) -> str:
-        """A source `n` with the column `i`: 0 to count - 1."""
+        """Return a source `n` with the column `i`: 0 to count - 1."""
         if self._is_postgres:
             return f"(SELECT i FROM generate_series(0::bigint, {count - 1}) AS s(i)) AS n"
         numbers = f"WITH RECURSIVE s(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM s WHERE i < {count - 1})"
         return f"({numbers} SELECT i FROM s) AS n"
 
     def uuid(self, ms: str, number: str) -> str:
-        """A version 7 id of that moment; different numbers give different ids."""
+        """Return a version 7 UUID of that time; different numbers give different ids."""
         if self._is_postgres:
             time, low = f"lpad(to_hex(({ms})::bigint), 12, '0')", f"lpad(to_hex(({number})::bigint), 15, '0')"
             return f"({time} || '7' || lpad(to_hex(({number}) & 4095), 3, '0') || '8' || {low})::uuid"
@@ -55,7 +55,7 @@ class Dialect:
 
 
 def insert(model: type[Model], columns: Mapping[str, str], source: str) -> None:
-    """columns: an SQL expression for each field named; source: what they are selected from."""
+    """Insert rows. columns: an SQL expression for each field; source: the FROM clause."""
     names, expressions, values = [], [], []
     for field in model._meta.concrete_fields:
         if field.name in columns:
@@ -77,7 +77,7 @@ def _default(field: "Field[Any, Any]") -> Any:
 
 @contextmanager
 def without_indexes(models: Sequence[type[Model]]) -> Iterator[None]:
-    """The indexes of these tables are made anew after the block, which is much faster than keeping them in it."""
+    """Drop the indexes of these tables, and create them again after the block, which is faster than updating them."""
     with connection.cursor() as cursor:
         for pragma in _SQLITE_SPEED if connection.vendor == "sqlite" else ():
             cursor.execute(pragma)

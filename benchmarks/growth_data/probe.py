@@ -1,7 +1,7 @@
-"""Does everyday acts on a data folder and times each: one act's name a line in, the milliseconds it took out.
+"""Times everyday operations on a data folder: reads the name of one on each line, and prints its milliseconds.
 
-The same code as the web process and the workers run, without sockets and brokers between, so that what is compared
-is the database. `python -m benchmarks.growth_data.probe`; its first line out is the list of acts that it knows.
+Runs the code of the web process and the workers without sockets and brokers, so that the database makes the difference.
+`python -m benchmarks.growth_data.probe`; its first line of output lists the operations.
 """
 
 import json
@@ -21,7 +21,7 @@ django.setup()
 # Only after Django is set up: these modules name models.
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
-from django.db import connection  # noqa: E402
+from django.db import connection, transaction  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
@@ -34,6 +34,7 @@ from agents_app.types import RunStatus  # noqa: E402
 from audit_app import stream, timeline  # noqa: E402
 from audit_app.kernel import nudges  # noqa: E402
 from audit_app.kernel.ids import new_id  # noqa: E402
+from audit_app.models import TimelineHead  # noqa: E402
 from benchmarks.seed_data import seed  # noqa: E402
 from sessions_app.channels.outbound import transitions as deliveries  # noqa: E402
 from sessions_app.models import Session  # noqa: E402
@@ -64,7 +65,7 @@ Act = Callable[[], object]
 
 
 class Probe:
-    """One operator who is also a user with some sessions, one of them long."""
+    """One operator, who also has some sessions, one of them long."""
 
     def __init__(self) -> None:
         settings.KOMAND_API_LIMIT = settings.KOMAND_CHAT_LIMIT = 0
@@ -82,9 +83,9 @@ class Probe:
         self._api = Client(headers={"host": "127.0.0.1", "authorization": f"Bearer {seeded['api_key']}"})
 
     def acts(self) -> dict[str, Act]:
-        """By name, in an order in which each finds what it needs."""
+        """Return the operations by name, each after those whose results it needs."""
         long, newest = self._long, agents.get_run(Run.objects.latest("id").pk)
-        heads = list(timeline.TimelineHead.objects.values_list("pk", flat=True)[:_WATCHED])
+        heads = list(TimelineHead.objects.values_list("pk", flat=True)[:_WATCHED])
         admin = {f"admin: {name}": self._list(*list_) for name, list_ in _LISTS.items()}
         return {
             "a message is taken in": self._send,
@@ -123,7 +124,7 @@ class Probe:
 
     def _end(self) -> None:
         run = self._claimed.pop()
-        with transitions.transaction.atomic():
+        with transaction.atomic():
             assert transitions.end(run, End(RunStatus.COMPLETED, answer="Hello."), held_by=self._owner)
 
     def _get(self, path: str) -> Act:
@@ -151,13 +152,13 @@ def _timed(act: Act) -> float:
 def main() -> None:
     with mock.patch.object(nudges, "send"), mock.patch.object(stream, "send_hint"):
         acts = Probe().acts()
-        _say(list(acts))
+        _print(list(acts))
         for line in sys.stdin:
-            _say(_timed(acts[line.strip()]))
+            _print(_timed(acts[line.strip()]))
             connection.close_if_unusable_or_obsolete()
 
 
-def _say(value: Any) -> None:
+def _print(value: Any) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

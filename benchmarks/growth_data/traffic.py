@@ -1,7 +1,7 @@
 """Fills a prepared installation with a month of traffic: `python -m benchmarks.growth_data.traffic --turns 1000000`.
 
-Sessions that come and go, their runs spread over the month as they would have come, each with a question, an answer,
-its steps, a third of them with a tool, ten events of the timeline and four of the audit log; a fifth came by a channel.
+Runs are spread over the month and over sessions. Each has two turns, its steps (a third with a tool call), ten events
+of the timeline and four entries of the audit log; a fifth came by a channel.
 """
 
 import argparse
@@ -51,7 +51,7 @@ _ACTIONS = ("MessageReceived", "ToolExecuted", "MessageSent", "RunCompleted")
 
 
 class Month:
-    """Expressions for the `i`-th run: when it came, in which session, at which place."""
+    """SQL expressions for the `i`-th run: its time, its session, its ordinal."""
 
     def __init__(self, turns: int) -> None:
         self.runs = turns // 2
@@ -78,7 +78,7 @@ class Month:
         return f"(({run}) / {self.sessions})"
 
     def last_ms(self) -> str:
-        """Of the last run of each session, nearly."""
+        """Return an expression: the approximate time of each session's last run."""
         return self.ms(f"{(_RUNS_A_SESSION - 1) * self.sessions} + n.i")
 
 
@@ -176,7 +176,7 @@ def _turns(month: Month) -> None:
 
 
 def _steps(month: Month) -> None:
-    """One a run, and a first one with a tool call in every third."""
+    """Insert one step for each run, and another one with a tool call before it for every third."""
     sql = month.sql
     for index, every in ((0, 1), (1, 3)):
         run = f"(n.i * {every})"

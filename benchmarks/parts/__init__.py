@@ -1,1 +1,1 @@
-"""The questions, one module each: `measure` answers with figures."""
+"""The parts of the benchmark, one module each, whose `measure` returns figures."""

@@ -1,10 +1,10 @@
-"""What the encoder of each surface takes of a token's whole path.
+"""The share of each surface's projection in the CPU time of a token.
 
-The whole path is what the web process, the runs worker and Valkey spend on a token while answers stream at the model's
-pace and each is watched over that surface by one client: reading it from the provider, appending it to the stream,
-following, deciding what the watcher has seen, encoding, sending; and its share of its run's beginning and end, which is
-a third of it or so in answers of this length. The encoder alone - a piece of text in, the bytes of its frame out -
-is timed in a process of its own. What a surface renders once for all its viewers counts whole for the one.
+The whole path is the CPU time of the web process, the runs worker and Valkey for a token, while answers stream at the
+model's pace to one client each: read from the provider, append to the stream, follow, compute the viewer's state,
+project, send; and the token's share of the start and end of its run, about a third in answers of this length. The
+projection alone, from a piece of text to the bytes of its frame, is timed in a separate process. Output that a surface
+renders once for all viewers counts in full for the one viewer.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""What many viewers cost: one session that hundreds watch, and a thousand viewers over many live runs.
+"""The cost of many viewers: hundreds of one session, and a thousand over many live runs.
 
-Nothing may be missed: every viewer is shown every token. The lag is from the model's sending to each viewer's page.
+Every viewer must see every token. The lag is the time from the model's sending to each viewer's page.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ PART = "fanout"
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
-    [asker] = installation.viewers(1)
-    one = await _watch(installation, [asker], installation.watchers(asker, scale.fanout - 1), scale.tokens)
+    [sender] = installation.viewers(1)
+    one = await _watch(installation, [sender], installation.watchers(sender, scale.fanout - 1), scale.tokens)
     viewers, runs = scale.watched
-    askers = installation.viewers(runs)
-    others = [watcher for asker in askers for watcher in installation.watchers(asker, viewers // runs - 1)]
-    many = await _watch(installation, askers, others, scale.tokens, lag_target=1000)
+    senders = installation.viewers(runs)
+    others = [watcher for sender in senders for watcher in installation.watchers(sender, viewers // runs - 1)]
+    many = await _watch(installation, senders, others, scale.tokens, lag_target=1000)
     return [
         *(_named(f"{scale.fanout} viewers of one session", figure) for figure in one),
         *(_named(f"{viewers} viewers over {runs} live runs", figure) for figure in many),
@@ -29,17 +29,17 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
 
 async def _watch(
     installation: Installation,
-    askers: Sequence[Viewer],
+    senders: Sequence[Viewer],
     watchers: Sequence[Viewer],
     tokens: int,
     *,
     lag_target: float | None = None,
 ) -> list[Figure]:
-    everyone = [*askers, *watchers]
+    everyone = [*senders, *watchers]
     await open_all(everyone)
     try:
         meter, frames = CpuMeter(installation.pids()), sum(viewer.frames for viewer in everyone)
-        seen = await watch_all(askers, watchers, tokens, over_seconds=1.0)
+        seen = await watch_all(senders, watchers, tokens, over_seconds=1.0)
         spent, frames = meter.read(), sum(viewer.frames for viewer in everyone) - frames
     finally:
         close_all(everyone)

@@ -1,8 +1,8 @@
-"""How much longer the first token takes through the gateway than straight from the model.
+"""The latency that the gateway adds to the first token, compared with direct calls of the model.
 
-The model answers at once here, so nearly all of the time is ours: the message by REST, the run through the database
-and the worker, the token to the chat page's WebSocket. Direct calls and the bare relay take turns with it, so that a
-busy machine slows all three.
+The fake model answers at once, so nearly all of the time is the gateway's: the message by REST, the run through the
+database and the worker, the token to the chat page's WebSocket. Direct calls and the bare relay alternate with it, so
+that a busy machine slows all three.
 """
 
 import time
@@ -21,7 +21,7 @@ _TARGETS = {1: 40.0, 50: 300.0, 200: 1200.0}  # viewers: most milliseconds added
 
 @dataclass
 class Samples:
-    """Milliseconds from asking: to the first token, and for the gateway to the stations on the way."""
+    """Milliseconds from the request to the first token; for the gateway also to the run's storage and claim."""
 
     gateway: list[float] = field(default_factory=list)
     relay: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Samples:
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
     figures = []
-    for viewers, rounds in ((1, scale.repetitions), *scale.crowds):
+    for viewers, rounds in ((1, scale.repetitions), *scale.bursts):
         samples = await _sample(installation, viewers, rounds)
         figures += _figures(viewers, samples)
     return figures

@@ -1,7 +1,7 @@
-"""Whether everyday acts cost the same in a database that holds a month of traffic as in one that holds a morning's.
+"""The cost of everyday operations in a database with a month of traffic, compared with a morning's.
 
-Both are filled and probed in the same run, act by act in turns, so that a busy machine slows both. The morning is there
-so that the lists have full pages in both.
+Both databases are filled and probed in the same run, one operation at a time in turns, so that a busy machine slows
+both. The smaller one has a morning's traffic, so that lists have full pages in both.
 """
 
 import json
@@ -22,7 +22,7 @@ _RATIO = 1.5
 
 
 class Probe:
-    """Does one act after the other on one database, and says how many milliseconds it took."""
+    """A process that runs operations on one database and returns the milliseconds of each."""
 
     def __init__(self, process: Any) -> None:
         self._process = process
@@ -49,7 +49,7 @@ def measure(folder: Path, model_url: str, scale: Scale, databases: Databases) ->
         for number in range(rounds + 1):
             for act, (of_small, of_large) in taken.items():
                 took = small.take(act), large.take(act)
-                if number:  # what a first time costs is not what is asked
+                if number:  # the first time warms caches and is not counted
                     of_small.append(took[0])
                     of_large.append(took[1])
     figures = []

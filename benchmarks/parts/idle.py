@@ -1,4 +1,4 @@
-"""What waiting costs: memory for each viewer of a session in which nothing happens, and for each live stream."""
+"""The cost of waiting: memory for each viewer of an idle session, and for each live stream."""
 
 import asyncio
 
@@ -15,14 +15,14 @@ _FEW = 5
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
-    """A few come and go before: what the first of all costs is not the crowd's."""
+    """Measure all viewers after a few that warm the process up."""
     viewers = installation.viewers(scale.idle)
-    for crowd in (viewers[:_FEW], viewers):
+    for group in (viewers[:_FEW], viewers):
         before = _rss(installation)
-        await open_all(crowd)
+        await open_all(group)
         await asyncio.sleep(scale.settle_seconds)
         waiting = _rss(installation)
-        close_all(crowd)
+        close_all(group)
         await asyncio.sleep(1)
     streams = await _streaming(installation, scale)
     a_viewer = (waiting["web"] - before["web"]) / scale.idle / 1000
@@ -34,7 +34,7 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
 
 
 async def _streaming(installation: Installation, scale: Scale) -> dict[str, float]:
-    """Bytes a stream while all of them run, over the same process with nothing to do; after a few again."""
+    """Return the bytes a stream while all of them run, beyond those of the idle process; after a few to warm up."""
     grown: dict[str, float] = {}
     for count in (_FEW, max(scale.streams)):
         viewers = installation.viewers(count)

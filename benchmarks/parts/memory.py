@@ -1,4 +1,4 @@
-"""What each process holds when the installation idles, and what is left after all the other parts."""
+"""The memory of each process when the installation is idle."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ _MB = 1e6
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
-    """Idle means: started, one page of a session shown, one message answered, then left alone."""
+    """Measure after one page was shown, one message was answered, and the installation has settled."""
     viewer = installation.viewers(1)[0]
     await viewer.open()
     await viewer.ask(3, 30)

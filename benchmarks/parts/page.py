@@ -1,4 +1,4 @@
-"""How long the chat page of a very long session takes: the first time, and again."""
+"""The time of the chat page of a very long session: the first request, and later ones."""
 
 import time
 
@@ -22,7 +22,7 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
 
 
 async def _load(installation: Installation) -> tuple[float, Answer]:
-    """Milliseconds of one request, connection included."""
+    """Return the milliseconds of one request, connection included, and its answer."""
     seeded = installation.seeded
     begun = time.monotonic()
     path = f"/chat/{seeded['long_session']['id']}"

@@ -1,4 +1,4 @@
-"""What deciding about a tool call costs: the rules alone, and the gate with what it reads of the database."""
+"""The cost of the policy for a tool call: the rules alone, and the authorization with its database reads."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from benchmarks.figures import Figure, p50
 from benchmarks.scale import Scale
 from tools_app.policy.decide import decide
 from tools_app.policy.rules import AgentPolicy
-from tools_app.types import Effect, Risk, Target, ToolSpec
+from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 PART = "policy"
 
@@ -21,7 +21,7 @@ _FETCH = ToolSpec(
     {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
     effect=Effect.READ,
     risk=Risk.LOW,
-    targets={"url": Target.URL},
+    targets={"url": TargetKind.URL},
 )
 _RULES = tuple(f"other{number}(url=https://{number}.example/*)" for number in range(40))
 _LONG = AgentPolicy(
@@ -35,7 +35,7 @@ _DECISION_US, _GATE_US = 1_000, 5_000
 
 
 def measure(folder: Path, scale: Scale) -> list[Figure]:
-    """folder: for a database of its own."""
+    """Return the figures. folder: for a separate database."""
     rounds = 2_000 if scale.starts > 1 else 100
     return [
         Figure(PART, "decision, no rules, median", _decision_us(AgentPolicy(), rounds), "µs", target=_DECISION_US),

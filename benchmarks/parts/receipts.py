@@ -1,4 +1,4 @@
-"""What a receipt costs each tool call: making it when the call ends, and checking it later. Needs no installation."""
+"""The cost of a receipt: making it when a tool call ends, and checking it later. Needs no installation."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def measure(scale: Scale) -> list[Figure]:
-    """A call as they mostly are, and the largest that is stored."""
+    """Measure a call of usual size, and one with the largest stored result."""
     usual, largest = _call(1_000), _call(256 * 1024)
     receipt = make_receipt(usual, _KEYS)
     rounds = 200 if scale.starts > 1 else 20

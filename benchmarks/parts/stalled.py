@@ -1,6 +1,4 @@
-"""Viewers that open a page and never read: what they cost the server, how soon they are cut off, and what they see
-when they come back.
-"""
+"""Viewers that open a page and never read: their cost, the time until they are cut off, and what a resume returns."""
 
 import asyncio
 import select
@@ -24,17 +22,17 @@ _RECEIVE_BYTES = 4096
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
-    [asker] = installation.viewers(1)
-    await asker.open()
-    await asker.ask(30, _WITHIN_SECONDS)  # what the first answer of all costs is not theirs
-    asker.close()
-    stalled = [_Stalled(asker) for _ in range(scale.stalled)]
+    [sender] = installation.viewers(1)
+    await sender.open()
+    await sender.ask(30, _WITHIN_SECONDS)  # warms the process up
+    sender.close()
+    stalled = [_Stalled(sender) for _ in range(scale.stalled)]
     web = psutil.Process(installation.pids()["web"])
     await asyncio.sleep(1)
     before, most = web.memory_info().rss, 0
     begun, cut = time.monotonic(), 0.0
     for _ in range(_RUNS):
-        await asker.send(f"[[tokens={_TOKENS} rate=0]]")
+        await sender.send(f"[[tokens={_TOKENS} rate=0]]")
     while time.monotonic() - begun < 4 * _WITHIN_SECONDS:
         most = max(most, web.memory_info().rss)
         if not cut and all(viewer.is_cut for viewer in stalled):
@@ -44,33 +42,33 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
         await asyncio.sleep(0.1)
     for viewer in stalled:
         viewer.close()
-    told = await _come_back(asker)
+    received = await _come_back(sender)
     each = (most - before) / scale.stalled / 1e6
     return [
         Figure(PART, f"RSS of web for each of {scale.stalled} viewers that never read", each, "MB", target=1),
         Figure(PART, "cut off, the last of them", cut or float("inf"), "s", target=_WITHIN_SECONDS),
-        Figure(PART, "answers whole when they come back", told, f"of {_RUNS + 1}", target=_RUNS + 1, at_least=True),
+        Figure(PART, "answers whole when they come back", received, f"of {_RUNS + 1}", target=_RUNS + 1, at_least=True),
     ]
 
 
 async def _come_back(viewer: GatewayViewer) -> int:
-    """How many answers a viewer is told who comes back to where it began."""
-    told = 0
+    """Return the number of answers that a viewer receives when it resumes from the start."""
+    received = 0
 
     def see(text: bytes, at: float) -> None:
-        nonlocal told
-        told += text.count(b'"do":"answer"')
+        nonlocal received
+        received += text.count(b'"do":"answer"')
 
     socket = await WebSocket.open(viewer.address, f"{viewer.path}?cursor=0", viewer.page_headers, see)
     deadline = time.monotonic() + _WITHIN_SECONDS
-    while told <= _RUNS and time.monotonic() < deadline:
+    while received <= _RUNS and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     socket.close()
-    return told
+    return received
 
 
 class _Stalled:
-    """A handshake, a small window, and then nothing."""
+    """A WebSocket client with a small receive window that reads nothing after the handshake."""
 
     def __init__(self, like: GatewayViewer) -> None:
         self._socket = socket.socket()
@@ -82,7 +80,7 @@ class _Stalled:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the server has given the connection up: the system tells without anything being read."""
+        """Return whether the server has closed the connection, without reading from it."""
         return bool(self._poll.poll(0))
 
     def close(self) -> None:

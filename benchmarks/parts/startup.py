@@ -1,4 +1,4 @@
-"""How long from `manage.py up` to the first page, in an empty folder and in one that is in use; and to its end."""
+"""The time from `manage.py up` to the first page, in an empty and in a used data folder, and the time to stop."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PART = "startup"
 
 
 def measure(folder: Path, model_url: str, scale: Scale, server: str) -> list[Figure]:
-    """One start before the measured ones warms the byte code and the file cache: a warm install."""
+    """Measure after one start that warms the byte code and the file cache."""
     _start(folder / "warm-up", model_url, server)
     first = [_start(folder / f"first-{number}", model_url, server) for number in range(scale.starts)]
     again = [_start(folder / "warm-up", model_url, server) for _ in range(scale.starts)]

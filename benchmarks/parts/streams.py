@@ -1,7 +1,7 @@
-"""Whether many answers stream at once without falling behind, every one watched, and what a token costs.
+"""Many answers that stream at once, each with a viewer: their pace, and the CPU cost of a token.
 
-Held means: even the slowest stream is shown to its end nearly as fast as the model sends it. CPU seconds are compared
-with those of the bare relay under the same load.
+The pace is held if even the slowest stream is shown to its end nearly as fast as the model sends it. CPU seconds are
+compared with those of the bare relay under the same load.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from benchmarks.scale import Scale
 from benchmarks.viewers import RATE, Tally, Viewer, ask_all, close_all, open_all
 
 PART = "streams"
-_OVER_SECONDS = 2.0  # the streams begin one after the other: how a crowd begins is the first token's question
+_OVER_SECONDS = 2.0  # starts are spread: part `first-token` measures bursts
 _HELD = 95.0  # percent of the pace
 _MUST_HOLD = 100  # streams
-_CROWD = 200  # streams, of which so many tokens a second must be shown, and nearly all within so many milliseconds
+_MANY = 200  # streams, of which so many tokens a second must be shown, and nearly all within so many milliseconds
 _SHOWN, _LATE_MS = 5000, 400
-_OURS = ("web", "runs-1", "valkey")  # processes whose share is listed; the others' is next to nothing
+_OURS = ("web", "runs-1", "valkey")  # processes whose share is listed; that of the others is negligible
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a crowd of streams saw, and the CPU microseconds a token of each process."""
+    """The tallies of concurrent streams, and the CPU microseconds a token of each process."""
 
     tallies: list[Tally]
     cost_us: dict[str, float]
@@ -63,7 +63,7 @@ def _figures(count: int, passed: Load, relayed: Load) -> list[Figure]:
     gateway = [name for name in passed.cost_us if name not in ("model", "relay", "client")]
     cost, relay_cost = passed.cost_of(*gateway), relayed.cost_of("relay")
     target = _HELD if count == _MUST_HOLD else None
-    shown, late = (_SHOWN, _LATE_MS) if count == _CROWD else (None, None)
+    shown, late = (_SHOWN, _LATE_MS) if count == _MANY else (None, None)
     steady = [tally for tally in passed.tallies if len(tally.lags_ms) > 1]
     pace = sum((len(tally.lags_ms) - 1) / (tally.last_at - tally.first_at) for tally in steady)
     return [

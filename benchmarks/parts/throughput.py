@@ -1,4 +1,4 @@
-"""How many runs a second go through when the model answers at once; what one run asks of the database."""
+"""Runs a second when the model answers at once, and the database statements of one run."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ _INSTANT = "[[tokens=20 rate=0]]"
 
 
 async def measure(installation: Installation, scale: Scale) -> list[Figure]:
-    """Every session gets its messages one after the other, without waiting for answers: they queue."""
+    """Send each session its messages without waiting for answers: they queue."""
     senders = installation.viewers(scale.run_sessions)
     per_session = scale.runs // scale.run_sessions
     meter = CpuMeter(installation.pids())
@@ -41,7 +41,7 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
 
 
 async def _send(sender: GatewayViewer, count: int) -> list[float]:
-    """Milliseconds until each message was accepted."""
+    """Send the messages. Return the milliseconds until each was accepted."""
     times = []
     for _ in range(count):
         begun = time.monotonic()

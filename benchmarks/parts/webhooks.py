@@ -1,7 +1,6 @@
-"""How many signed webhooks a second one web process takes in, each stored with its run before it is acknowledged.
+"""Signed webhooks a second of one web process, each stored with its run before it is acknowledged.
 
-The first message of each sender keeps its session busy until all are taken in, so that nothing else is measured: the
-others wait in line meanwhile.
+The first message of each sender keeps its session busy until all are stored, so that no other run starts meanwhile.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ async def measure(installation: Installation, scale: Scale) -> list[Figure]:
 
 
 async def _post(installation: Installation, sender: int, number: int, text: str) -> float:
-    """Milliseconds until it was acknowledged."""
+    """Send a webhook. Return the milliseconds until it was acknowledged."""
     account = installation.seeded["webhook"]
     body = {"type": "message.received", "data": {"senderId": f"sender-{sender}", "text": text}}
     raw = json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""What the benchmark of the encoders measures."""
+"""The benchmark of the projections of surfaces."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def test_every_surface_is_both_watched_and_timed_alone() -> None:
 
 
 @pytest.mark.parametrize("name", encoder_cost.ENCODERS)
-def test_an_encoder_says_every_piece_of_a_text(name: str) -> None:
+def test_a_projection_sends_every_piece_of_a_text(name: str) -> None:
     encode = encoder_cost.ENCODERS[name]()
-    for number, fact in enumerate(encoder_cost.facts_of(("Roses ", "are ", "red."))):
-        assert ("Roses", "are", "red.")[number] in encode(fact).decode()
+    for number, event in enumerate(encoder_cost.events_of(("Roses ", "are ", "red."))):
+        assert ("Roses", "are", "red.")[number] in encode(event).decode()

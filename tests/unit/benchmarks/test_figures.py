@@ -1,4 +1,4 @@
-"""The arithmetic and the verdicts of the benchmark table."""
+"""The statistics and the verdicts of the benchmark table."""
 
 import json
 

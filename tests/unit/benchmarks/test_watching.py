@@ -1,4 +1,4 @@
-"""What a viewer counts of the stamped tokens that it sees."""
+"""The tally of stamped tokens that a viewer sees."""
 
 import time
 
@@ -36,7 +36,7 @@ async def test_tokens_sent_in_the_same_millisecond_all_count() -> None:
     assert tally.done.done()
 
 
-async def test_of_a_text_told_again_only_what_is_new_counts() -> None:
+async def test_only_new_tokens_of_a_repeated_text_count() -> None:
     tally = Tally(3)
     now = int(tally.started_at * 1000) + 5
     tally.see(stamps(now, now + 1), time.monotonic())

@@ -1,4 +1,4 @@
-"""The load client's HTTP, against a server that answers by the book."""
+"""The load client's HTTP, against a server that follows the specification."""
 
 import asyncio
 
