@@ -27,25 +27,18 @@ TOOL_STATES = {"offered": "success", "off": "info", "gone": "info", "new": "warn
 links.register_page("mcp_server", PAGE)
 
 
+_FORM_FIELDS = """
+    name transport command arguments environment url headers is_enabled default_risk default_effect connect_seconds
+    call_seconds
+"""
+
+
 class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
     """A server, validated as on the command line."""
 
     class Meta:
         model = McpServer
-        fields = [
-            "name",
-            "transport",
-            "command",
-            "arguments",
-            "environment",
-            "url",
-            "headers",
-            "is_enabled",
-            "default_risk",
-            "default_effect",
-            "connect_seconds",
-            "call_seconds",
-        ]
+        fields = _FORM_FIELDS.split()
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
@@ -89,6 +82,9 @@ class ToolInline(TabularInline):
         return tool.status
 
 
+_CONNECTION_FIELDS = ("environment", "url", "headers", "is_enabled")
+
+
 @admin.register(McpServer)
 class McpServerAdmin(AuditedAdmin):
     noun = "McpServer"
@@ -108,19 +104,7 @@ class McpServerAdmin(AuditedAdmin):
     }
     readonly_fields = ("health", "problem", "greeting_text")
     fieldsets = (
-        (
-            None,
-            {
-                "fields": (
-                    ("name", "transport"),
-                    ("command", "arguments"),
-                    "environment",
-                    "url",
-                    "headers",
-                    "is_enabled",
-                )
-            },
-        ),
+        (None, {"fields": (("name", "transport"), ("command", "arguments"), *_CONNECTION_FIELDS)}),
         ("Its tools", {"fields": (("default_risk", "default_effect"), ("connect_seconds", "call_seconds"))}),
         ("Health", {"fields": ("health", "problem", "greeting_text")}),
     )

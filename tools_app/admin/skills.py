@@ -106,7 +106,10 @@ class SkillAdmin(ReadOnlyAdmin):
     def installed_for(self, skill: Skill) -> str | SafeString:
         rows = skill.installs.select_related("version").order_by("agent_id")
         installs = (
-            (links.link("agent", row.agent_id), f" {row.version.version}, granted: {_listed(row.granted)}")
+            (
+                links.link("agent", row.agent_id),
+                f" {row.version.version}, granted: {visible(', '.join(row.granted)) or 'nothing'}",
+            )
             for row in rows
         )
         return format_html_join("; ", "{}{}", installs) or "no agent"
@@ -122,7 +125,3 @@ class SkillAdmin(ReadOnlyAdmin):
 
 def _view(skill: Skill) -> SkillView:
     return registry.get_skill(skill.skill_id)
-
-
-def _listed(granted: list[str]) -> str:
-    return visible(", ".join(granted)) or "nothing"

@@ -79,10 +79,6 @@ def _factorial(value: Number) -> Number:
     return math.factorial(count)
 
 
-def _gcd(*values: Number) -> Number:
-    return math.gcd(*(whole(value, of="gcd") for value in values))
-
-
 def _in_floats(name: str, function: Callable[[float], float]) -> Callable[[Number], Number]:
     """Return a function that `decimal` lacks, with the 15 digits of a float; noise around 0 is rounded to 0."""
 
@@ -119,5 +115,5 @@ FUNCTIONS: dict[str, Function] = {
     "degrees": Function(lambda value: divide(multiply(value, 180), PI)),
     "radians": Function(lambda value: divide(multiply(value, PI), 180)),
     "factorial": Function(_factorial),
-    "gcd": Function(_gcd, most=_MAX_ARGUMENTS),
+    "gcd": Function(lambda *values: math.gcd(*(whole(value, of="gcd") for value in values)), most=_MAX_ARGUMENTS),
 }

@@ -22,21 +22,10 @@ _SHOWN_HEADERS = ("content-type", "content-length", "location", "etag", "last-mo
 _NETWORK_SHARE = 0.9
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Set by the transport, or by this tool.
-_REFUSED_HEADERS = {
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "upgrade",
-    "te",
-    "trailer",
-    "expect",
-    "keep-alive",
-    "proxy-authorization",
-    "proxy-connection",
-    "accept-encoding",
-    "idempotency-key",
-}
+_REFUSED_HEADERS = """
+    host content-length transfer-encoding connection upgrade te trailer expect keep-alive proxy-authorization
+    proxy-connection accept-encoding idempotency-key
+"""
 _TEXT = re.compile(r"text/.*|.*[/+](?:json|xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|graphql)")
 
 
@@ -130,7 +119,7 @@ def _headers(given: dict[str, str], context: ToolContext) -> dict[str, str]:
     """Return the headers, with credentials of the user that the run acts for."""
     headers = {}
     for name, value in given.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _REFUSED_HEADERS:
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _REFUSED_HEADERS.split():
             raise ToolError(f"The header {name[:100]!r} cannot be set.")
         headers[name.lower()] = _resolved(value, context)
     for name, value in headers.items():

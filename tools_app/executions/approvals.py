@@ -184,7 +184,10 @@ def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = No
     row = ToolExecution.objects.get(pk=approval.execution_id)
     new_events = [events.approval_decided(row, approval)]
     if approval.status == ApprovalStatus.APPROVED:
-        denial = _changed(approval, row) or (gate.refusal(row) if gate else "")
+        if approval.digest != digest_of(row):
+            denial = "The call changed after it was approved, so it was not made."
+        else:
+            denial = gate.refusal(row) if gate else ""
     if not denial:
         pending = ToolExecution.objects.filter(pk=row.pk, status=ExecutionStatus.PENDING)
         pending.update(renudge_at=renudge_at(conf.RENUDGE_SECONDS), charged_at=timezone.now())
@@ -195,11 +198,6 @@ def _carry_out(approval: Approval, denial: str, gate: _CurrentPolicy | None = No
         row.refresh_from_db()
         new_events.append(events.ended(row))
     return new_events
-
-
-def _changed(approval: Approval, row: ToolExecution) -> str:
-    unchanged = approval.digest == digest_of(row)
-    return "" if unchanged else "The call changed after it was approved, so it was not made."
 
 
 def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _CurrentPolicy) -> list[NewEvent]:

@@ -103,7 +103,8 @@ class LoopExecutions:
         try:
             outcome = await self._outcome_of(call)
             if outcome is not None:
-                await self._record(row, outcome)
+                store = partial(runner.record_once, row, outcome)  # retried while the database is unavailable
+                await run_until_stored(store, gives_up=lambda: self._time_is_up)
             elif not call.given_up:
                 await in_db(release, row)
         finally:
@@ -130,10 +131,6 @@ class LoopExecutions:
             return runner.completed(task.result())
         except Exception as problem:  # the tool did not return a JSON value
             return runner.failed(row, problem)
-
-    async def _record(self, row: ToolExecution, outcome: Outcome) -> None:
-        """Store the outcome, retrying while the database is unavailable."""
-        await run_until_stored(partial(runner.record_once, row, outcome), gives_up=lambda: self._time_is_up)
 
 
 def open_here(owner: UUID) -> LoopExecutions:

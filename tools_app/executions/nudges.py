@@ -1,7 +1,6 @@
 """Nudges of the tools workers, and kills of their processes. The rows are authoritative: every message may be lost."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from django.db import transaction
 
@@ -46,4 +45,4 @@ def stop(rows: Sequence[ToolExecution]) -> None:
     """
     ids = [str(row.id) for row in rows if not row.runs_in_loop]
     if ids:
-        transaction.on_commit(partial(revoke, ids), robust=True)
+        transaction.on_commit(lambda: revoke(ids), robust=True)

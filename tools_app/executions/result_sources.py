@@ -58,12 +58,10 @@ def _is_source(item: Any) -> bool:
     """Return whether the item is well-formed, so that it can be cited."""
     if not isinstance(item, dict) or not isinstance(item.get("uri"), str) or not 0 < len(item["uri"]) <= MAX_URI:
         return False
-    texts = (item.get("title"), item.get("quote"))
-    return all(text is None or isinstance(text, str) for text in texts) and _is_offset(item.get("offset"))
-
-
-def _is_offset(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31)
+    if not all(isinstance(item.get(key), str | None) for key in ("title", "quote")):
+        return False
+    offset = item.get("offset")
+    return offset is None or (isinstance(offset, int) and not isinstance(offset, bool) and 0 <= offset < 2**31)
 
 
 def _read(item: Any) -> Source | None:

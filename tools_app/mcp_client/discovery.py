@@ -32,7 +32,7 @@ class Discovered:
 def discover(server: McpServer) -> Discovered:
     """Return the server's identification and tools; stores nothing. Raises Unavailable, for operators."""
     try:
-        return _run(servers.config_of(server), import_string(_CONNECTION))
+        return asyncio.run(_reach(servers.config_of(server), import_string(_CONNECTION)))
     except ServerFault as fault:
         raise Unavailable(f"The MCP server {server.name} cannot be reached: {fault}.", code="server_unreachable") from (
             fault
@@ -47,10 +47,6 @@ def refresh(server: McpServer) -> tuple[Discovered, Listed]:
         servers.store_fault(server.id, problem.message)
         raise
     return found, servers.store_listing(server.id, found.tools, found.greeting)
-
-
-def _run(config: ServerConfig, connection_class: Any) -> Discovered:
-    return asyncio.run(_reach(config, connection_class))
 
 
 async def _reach(config: ServerConfig, connection_class: Any) -> Discovered:

@@ -101,7 +101,7 @@ class Connections:
         async with self._making:
             if self._pool is None:
                 pool_class = await asyncio.to_thread(import_string, _POOL)
-                self._pool = pool_class(_load, _report)
+                self._pool = pool_class(lambda server_id: in_db(servers.load_config, server_id), _report)
             return self._pool
 
     async def look_after(self) -> None:
@@ -117,10 +117,6 @@ class Connections:
 
 
 connections = Connections()
-
-
-async def _load(server_id: UUID) -> Any:
-    return await in_db(servers.load_config, server_id)
 
 
 async def _report(server_id: UUID, connection: Any, fault: ServerFault | None) -> None:

@@ -12,24 +12,9 @@ from markdownify import MarkdownConverter
 
 from tools_app.network.page_text import Readable
 
-_NOT_CONTENT = [
-    "script",
-    "style",
-    "noscript",
-    "template",
-    "nav",
-    "footer",
-    "svg",
-    "canvas",
-    "iframe",
-    "object",
-    "embed",
-    "video",
-    "audio",
-    "select",
-    "button",
-    "dialog",
-]
+_NOT_CONTENT = """
+    script style noscript template nav footer svg canvas iframe object embed video audio select button dialog
+"""
 # A <main> or <article> with less text than this is a placeholder; the whole page is used instead.
 _LEAST_MAIN_CHARACTERS = 200
 _MAX_TITLE_CHARACTERS = 300
@@ -56,7 +41,7 @@ def read(html: str, url: str) -> Readable:
 
 def _main_part(soup: BeautifulSoup) -> Tag:
     """Return the main content of the page, without elements that are for browsers only."""
-    for tag in soup.find_all([*_NOT_CONTENT, "head", "title"]):
+    for tag in soup.find_all([*_NOT_CONTENT.split(), "head", "title"]):
         tag.decompose()
     for image in soup.find_all("img"):
         image.replace_with(str(image.get("alt") or ""))

@@ -8,39 +8,12 @@ from importlib import import_module
 _HTML = "tools_app.network.html_to_markdown"
 
 # Python's codecs of the web's encodings. Others may be exploitably slow (punycode, idna) or not text encodings.
-_CODECS = {
-    "utf-8",
-    "utf-16",
-    "utf-16-le",
-    "utf-16-be",
-    "cp1250",
-    "cp1251",
-    "cp1252",
-    "cp1253",
-    "cp1254",
-    "cp1255",
-    "cp1256",
-    "cp1257",
-    "cp1258",
-    "cp866",
-    "cp874",
-    "cp949",
-    "cp932",
-    "big5",
-    "big5hkscs",
-    "gb2312",
-    "gbk",
-    "gb18030",
-    "euc_jp",
-    "euc_kr",
-    "shift_jis",
-    "iso2022_jp",
-    "koi8-r",
-    "koi8-u",
-    "mac-roman",
-    "tis-620",
-    *(f"iso8859-{part}" for part in range(2, 17)),
-}
+_CODEC_NAMES = """
+    utf-8 utf-16 utf-16-le utf-16-be cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp866
+    cp874 cp949 cp932 big5 big5hkscs gb2312 gbk gb18030 euc_jp euc_kr shift_jis iso2022_jp koi8-r koi8-u
+    mac-roman tis-620
+"""
+_CODECS = {*_CODEC_NAMES.split(), *(f"iso8859-{part}" for part in range(2, 17))}
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 

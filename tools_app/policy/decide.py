@@ -193,27 +193,14 @@ def _refuse_targets(call: PolicyCall, agent_policy: AgentPolicy) -> Deny | None:
     if not agent_policy.denied_hosts:
         return None
     # A tool may not declare which of its arguments are URLs.
-    return next((refusal for text in _loose_urls(call) if (refusal := _refuse_loose(text, agent_policy))), None)
-
-
-def _loose_urls(call: PolicyCall) -> list[str]:
-    return [text for text in targets.texts_in(call.arguments) if targets.is_url_like(text)]
-
-
-def _refuse_loose(text: str, agent_policy: AgentPolicy) -> Deny | None:
-    return refuse_url(replace(agent_policy, allowed_hosts=()), text)
+    denying = replace(agent_policy, allowed_hosts=())
+    urls = (text for text in targets.texts_in(call.arguments) if targets.is_url_like(text))
+    return next((refusal for text in urls if (refusal := refuse_url(denying, text))), None)
 
 
 def _find_host(rules: tuple[str, ...], url: Url) -> str | None:
-    for rule in rules:
-        glob = Glob.parse(rule.lower())
-        if glob.matches(url.host) or glob.matches(url.authority) or glob.matches(f"{url.host}:{_port(url)}"):
-            return rule
-    return None
-
-
-def _port(url: Url) -> int | None:
-    return url.port or targets.DEFAULT_PORTS.get(url.scheme)
+    spellings = (url.host, url.authority, f"{url.host}:{url.port or targets.DEFAULT_PORTS.get(url.scheme)}")
+    return next((rule for rule in rules if any(map(Glob.parse(rule.lower()).matches, spellings))), None)
 
 
 def _must_ask(call: PolicyCall, risk: Risk, agent_policy: AgentPolicy, situation: Situation) -> Verdict | None:

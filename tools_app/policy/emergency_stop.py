@@ -41,15 +41,11 @@ class ControlView:
 def stop(scope: str = ALL, *, reason: str = "") -> ControlView:
     """Stop the scope. Joins the caller's transaction, or uses one of its own. Idempotent. Raises InvalidInput
     (reason_too_long)."""
-    if len(reason) > _LONGEST_REASON:
-        raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
     return _change(scope, is_stopped=True, reason=reason)
 
 
 def resume(scope: str = ALL, *, reason: str = "") -> ControlView:
     """Resume the scope. Raises InvalidInput (reason_too_long)."""
-    if len(reason) > _LONGEST_REASON:
-        raise InvalidInput(f"A reason has at most {_LONGEST_REASON} characters.", code="reason_too_long")
     return _change(scope, is_stopped=False, reason=reason)
 
 
@@ -90,6 +86,8 @@ def explain(scope: str, reason: str) -> str:
 
 
 def _change(scope: str, *, is_stopped: bool, reason: str) -> ControlView:
+    if len(reason) > _LONGEST_REASON:
+        raise InvalidInput(f"A reason may have at most {_LONGEST_REASON} characters.", code="reason_too_long")
     actor = context.actor.get()
     row, _ = Control.objects.update_or_create(
         scope=scope,

@@ -105,7 +105,8 @@ def read_path(text: str, workspace: str, follow: Follow) -> str | None:
 
     None if it is outside of the workspace, or another parser may read it differently.
     """
-    if _ENCODED_STEP.search(text) or "\\" in text or text.startswith("~") or _has_control(text):
+    has_control = any(unicodedata.category(character) in ("Cc", "Cf") for character in text)
+    if has_control or _ENCODED_STEP.search(text) or "\\" in text or text.startswith("~"):
         return None
     root = root_of(workspace, follow)
     real = follow(posixpath.normpath(posixpath.join(root, unicodedata.normalize("NFC", text))))
@@ -224,7 +225,3 @@ def _walked(path: str) -> str:
         return "/"
     walked = posixpath.normpath(f"/{path.lstrip('/')}")
     return f"{walked}/" if path.endswith("/") and walked != "/" else walked
-
-
-def _has_control(text: str) -> bool:
-    return any(unicodedata.category(character) in ("Cc", "Cf") for character in text)

@@ -34,32 +34,13 @@ _PATH_BENEATH = 1
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _HANDLED = (1 << 13) - 1  # all access rights of Landlock's first ABI
 _USE = _READ_FILE | _READ_FOLDER | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12  # and write, remove, make
-_REFUSED = (
-    "socket.",
-    "subprocess.",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.startfile",
-    "os.system",
-    "pty.",
-    "ctypes.",
-    "os.kill",
-    "signal.pthread_kill",
-    "mmap.",
-)
-_SHARED = (
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/etc/ld.so.cache",
-    "/usr/share/zoneinfo",
-    "/dev/null",
-    "/dev/urandom",
-)
+_REFUSED = """
+    socket. subprocess. os.exec os.fork os.posix_spawn os.spawn os.startfile os.system pty. ctypes. os.kill
+    signal.pthread_kill mmap.
+"""
+_SHARED = """
+    /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /etc/ld.so.cache /usr/share/zoneinfo /dev/null /dev/urandom
+"""
 _TOUCHING = ("open", "os.", "shutil.", "glob.")
 
 
@@ -193,17 +174,17 @@ def _limit(given: dict[str, int]) -> None:
 
 def _places_of_python() -> tuple[str, ...]:
     """Return the paths that the standard library reads: itself, shared libraries, time zone data."""
-    places = {os.path.realpath(place) for place in (*sys.path, os.path.dirname(os.__file__), *_SHARED)}
+    places = {os.path.realpath(place) for place in (*sys.path, os.path.dirname(os.__file__), *_SHARED.split())}
     return tuple(sorted(place for place in places if os.path.exists(place)))
 
 
 def _hook(places: tuple[str, ...], *, guards_files: bool) -> Any:
     """Return an audit hook that refuses network and programs; with `guards_files`, also files outside of `places`."""
     inside = (*places, *(f"{place}/" for place in places))
-    real, names = os.path.realpath, os.fsdecode
+    real, names, refused = os.path.realpath, os.fsdecode, tuple(_REFUSED.split())
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event.startswith(_REFUSED):
+        if event.startswith(refused):
             raise PermissionError(f"{event} is not allowed here")
         if guards_files and event.startswith(_TOUCHING) and arguments and isinstance(arguments[0], str | bytes):
             path = real(names(arguments[0]))

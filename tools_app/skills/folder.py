@@ -33,7 +33,7 @@ def read_folder(folder: Path, *, publisher_id: str = "local") -> dict[str, Any]:
     if not name or not description:
         raise InvalidInput("The front matter of SKILL.md requires a name and a description.", code="bad_skill_folder")
     return {
-        "skillId": field("id") or _id_of(name),
+        "skillId": field("id") or re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:57].strip("-"),
         "name": name,
         "version": field("version", "1.0.0"),
         "publisherId": field("publisher") or field("author") or publisher_id,
@@ -81,7 +81,3 @@ def _files_of(folder: Path) -> dict[str, str]:
         if len(files) > _MAX_FILES:
             raise InvalidInput(f"The folder has more than {_MAX_FILES} files.", code="bad_skill_folder")
     return files
-
-
-def _id_of(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:57].strip("-")

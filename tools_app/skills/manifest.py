@@ -102,7 +102,7 @@ def _read(data: Mapping[str, Any]) -> Manifest:
         category=data.get("category") or "",
         kind=kind,
         input_schema=_input_schema(data, kind),
-        output_schema=_output_schema(data),
+        output_schema=schema.fit_foreign(data["outputSchema"]) if data.get("outputSchema") else None,
         required=_required(data, http),
         declared_tool_access=tuple(data.get("declaredToolAccess") or ()),
         signature_hash=data.get("signatureHash") or "",
@@ -148,10 +148,6 @@ def _input_schema(data: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
     if kind is Kind.INSTRUCTION and fit.get("properties"):
         raise ValueError("inputSchema: instructions take no input")
     return fit
-
-
-def _output_schema(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    return schema.fit_foreign(data["outputSchema"]) if data.get("outputSchema") else None
 
 
 def _required(data: Mapping[str, Any], http: HttpTemplate | None) -> tuple[Permission, ...]:

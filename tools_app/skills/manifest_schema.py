@@ -2,70 +2,57 @@
 
 from typing import Any
 
-_TEXTS = {"type": "object", "maxProperties": 50, "additionalProperties": {"type": "string", "maxLength": 10_000}}
+
+def _text(max_length: int, **rules: Any) -> dict[str, Any]:
+    return {"type": "string", "maxLength": max_length, **rules}
+
+
+def _nullable(kind: str, **rules: Any) -> dict[str, Any]:
+    return {"type": [kind, "null"], **rules}
+
+
+def _object(*required: str, **properties: Any) -> dict[str, Any]:
+    return _nullable("object", required=[*required], additionalProperties=False, properties=properties)
+
+
+_TEXTS = {"type": "object", "maxProperties": 50, "additionalProperties": _text(10_000)}
+_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 MANIFEST: dict[str, Any] = {
     "type": "object",
     "required": ["skillId", "name", "version", "publisherId"],
     "additionalProperties": False,
     "properties": {
-        "skillId": {
-            "type": "string",
-            "maxLength": 57,  # the tool's name, with its prefix, has at most 64
-            "pattern": "^[a-z0-9]+(?:-[a-z0-9]+)*$",
-        },
-        "name": {"type": "string", "minLength": 1, "maxLength": 200},
-        "version": {"type": "string", "maxLength": 60},
+        "skillId": _text(57, pattern="^[a-z0-9]+(?:-[a-z0-9]+)*$"),  # the tool's name, with its prefix, has at most 64
+        "name": _text(200, minLength=1),
+        "version": _text(60),
         "publisherId": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,119}$"},
-        "description": {"type": ["string", "null"], "maxLength": 4_000},
-        "category": {"type": ["string", "null"], "maxLength": 60},
-        "inputSchema": {"type": ["object", "null"]},
-        "outputSchema": {"type": ["object", "null"]},
-        "requiredPermissions": {"type": ["array", "null"], "maxItems": 50},
-        "declaredToolAccess": {
-            "type": ["array", "null"],
-            "maxItems": 50,
-            "items": {"type": "string", "maxLength": 120},
-        },
-        "signatureHash": {"type": ["string", "null"], "maxLength": 200},
-        "isVerified": {"type": ["boolean", "null"]},
+        "description": _nullable("string", maxLength=4_000),
+        "category": _nullable("string", maxLength=60),
+        "inputSchema": _nullable("object"),
+        "outputSchema": _nullable("object"),
+        "requiredPermissions": _nullable("array", maxItems=50),
+        "declaredToolAccess": _nullable("array", maxItems=50, items=_text(120)),
+        "signatureHash": _nullable("string", maxLength=200),
+        "isVerified": _nullable("boolean"),
         "effect": {"enum": ["read", "keyed", "once", None]},
         "risk": {"enum": ["low", "medium", "high", None]},
-        "timeoutSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": 1_800},
-        "http": {
-            "type": ["object", "null"],
-            "required": ["method", "url"],
-            "additionalProperties": False,
-            "properties": {
-                "method": {"enum": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]},
-                "url": {"type": "string", "maxLength": 2_000},
-                "query": _TEXTS,
-                "headers": _TEXTS,
-                "json": True,
-                "form": _TEXTS,
-            },
-        },
-        "mcp": {
-            "type": ["object", "null"],
-            "required": ["server", "tool"],
-            "additionalProperties": False,
-            "properties": {
-                "server": {"type": "string", "minLength": 1, "maxLength": 120},
-                "tool": {"type": "string", "minLength": 1, "maxLength": 128},
-            },
-        },
-        "instruction": {
-            "type": ["object", "null"],
-            "required": ["body"],
-            "additionalProperties": False,
-            "properties": {
-                "body": {"type": "string", "minLength": 1, "maxLength": 200_000},
-                "files": {
-                    "type": ["object", "null"],
-                    "maxProperties": 200,
-                    "additionalProperties": {"type": "string", "maxLength": 200_000},
-                },
-            },
-        },
+        "timeoutSeconds": _nullable("integer", minimum=1, maximum=1_800),
+        "http": _object(
+            "method",
+            "url",
+            method={"enum": _METHODS},
+            url=_text(2_000),
+            query=_TEXTS,
+            headers=_TEXTS,
+            json=True,
+            form=_TEXTS,
+        ),
+        "mcp": _object("server", "tool", server=_text(120, minLength=1), tool=_text(128, minLength=1)),
+        "instruction": _object(
+            "body",
+            body=_text(200_000, minLength=1),
+            files=_nullable("object", maxProperties=200, additionalProperties=_text(200_000)),
+        ),
     },
 }
