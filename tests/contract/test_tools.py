@@ -1,4 +1,4 @@
-"""What every registered tool must keep to, whoever wrote it."""
+"""The contract of every registered tool."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def tool(request) -> AnyTool:
 
 @pytest.fixture
 def example(tool) -> dict[str, Any]:
-    """Arguments that its schema lets through."""
+    """Return arguments that match the tool's schema."""
     if tool.spec.name in QUESTIONS:
         return QUESTIONS[tool.spec.name]
     good, bad = CALLS[tool.spec.name]

@@ -1,4 +1,4 @@
-"""A run's worth of tool calls without a run: planned rows, nudges caught instead of sent, tools made on the spot."""
+"""Planned tool calls without a run: caught nudges, and tools defined by tests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ from tools_app.types import Effect, Risk, Tool, ToolCall, ToolSpec
 
 
 class Nudges(list):
-    """What was nudged, as (task, argument, options), oldest first."""
+    """Caught nudges as (task, argument, options), oldest first."""
 
     def of(self, task: str) -> list[str]:
         return [argument for name, argument, _ in self if name == task]
@@ -34,7 +34,7 @@ def nudges(monkeypatch) -> Nudges:
 
 @pytest.fixture
 def stopped(monkeypatch) -> list[str]:
-    """The task ids of executions that a worker was told to kill."""
+    """Return the task ids of the executions that a worker was ordered to kill."""
     caught: list[str] = []
     monkeypatch.setattr(nudges_module, "revoke", caught.extend)
     return caught
@@ -42,7 +42,7 @@ def stopped(monkeypatch) -> list[str]:
 
 @pytest.fixture
 def passing(monkeypatch) -> list[NewEvent]:
-    """The live-only events that were sent."""
+    """Return the live-only events that were sent."""
     caught: list[NewEvent] = []
     monkeypatch.setattr(events.stream, "send_passing", caught.append)
     return caught
@@ -50,7 +50,7 @@ def passing(monkeypatch) -> list[NewEvent]:
 
 @pytest.fixture
 def process(monkeypatch) -> UUID:
-    """The id of this process, as executions know their owner by it."""
+    """Return the id of this process as the owner of executions."""
     process_id = uuid4()
     monkeypatch.setattr(runner.liveness, "start", lambda name: process_id)
     return process_id
@@ -58,11 +58,11 @@ def process(monkeypatch) -> UUID:
 
 @pytest.fixture
 def world(transactional_db, nudges, stopped, passing, process) -> None:
-    """Everything of it."""
+    """Apply all of these fixtures."""
 
 
 class Act(Tool):
-    """A tool that does what a function does."""
+    """A tool that calls a function."""
 
     def __init__(self, spec: ToolSpec, function: Callable[..., Any]) -> None:
         self.spec = spec
@@ -84,7 +84,7 @@ def make_tool(monkeypatch) -> Iterator[Callable[..., Act]]:
 
 @pytest.fixture
 def plan():
-    """Plans calls for one step, as the engine does, and returns their views."""
+    """Return a function that plans calls for one step, as the engine does, and returns their views."""
 
     def plan_calls(*calls, policy=None, run_id=None, step=0, emit=True, **options):
         with transaction.atomic():

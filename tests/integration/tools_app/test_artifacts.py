@@ -1,4 +1,4 @@
-"""Files of a session: whole or not at all, within quotas, and nowhere but in their folder."""
+"""Files of a session: atomic writes, quotas, and no access outside of their folder."""
 
 import base64
 import os

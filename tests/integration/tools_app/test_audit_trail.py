@@ -1,5 +1,4 @@
-"""What became of each call can be told from the audit log alone: what was asked, what the policy and a person said, how
-it ended, and why."""
+"""The audit log alone documents each call: arguments, verdict, decision, end and reason."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("world")
 
 @dataclass(frozen=True)
 class Story:
-    """verdict: what the policy said; person: what a person, or the clock, said and who; end: how it ended."""
+    """The history of a call. verdict: of the policy; person: decision and approver, or `system`; end: final status."""
 
     verdict: str
     person: tuple[str, str] | None
@@ -32,8 +31,8 @@ class Story:
     why: str
 
 
-def told_by_the_log(session_id: UUID) -> Story:
-    """The story of the session's one call."""
+def read_from_the_log(session_id: UUID) -> Story:
+    """Return the history of the session's only call."""
     entries = list(AuditEntry.objects.filter(session_id=session_id).order_by("id"))
     asked, *between, ended = entries
     assert asked.action == "ToolExecutionStarted"
@@ -51,13 +50,13 @@ def told_by_the_log(session_id: UUID) -> Story:
 
 
 def decide(decision: str) -> Callable[[UUID], None]:
-    def say(execution_id: UUID) -> None:
+    def act(execution_id: UUID) -> None:
         approval = Approval.objects.get()
         services.decide_approval(approval.pk, decision=decision, actor="user:1", policy=AgentPolicy(), note="Not so.")
         if decision != "deny":
             services.execute(execution_id)
 
-    return say
+    return act
 
 
 def leave(seconds_ago: int) -> Callable[[UUID], None]:
@@ -87,7 +86,7 @@ def end_run(execution_id: UUID) -> None:
 
 
 def nothing(execution_id: UUID) -> None:
-    """It has ended already."""
+    """Do nothing: the call has already ended."""
 
 
 FULL, ASKING = AgentPolicy("full", agent_id="default"), AgentPolicy("supervised", agent_id="default")
@@ -118,7 +117,7 @@ SPENT = AgentPolicy("full", agent_id="default", budgets=Budgets(0))
         pytest.param(FULL, leave(1), Story("allow", None, "Unknown", "outcome is unknown"), id="unknown"),
     ],
 )
-def test_the_log_tells_what_became_of_a_call(plan, make_tool, policy, act, story):
+def test_the_log_documents_a_call(plan, make_tool, policy, act, story):
     def run(arguments, context):
         if story.end == "Failed":
             raise ToolError(story.why)
@@ -127,15 +126,15 @@ def test_the_log_tells_what_became_of_a_call(plan, make_tool, policy, act, story
     make_tool(run, effect=Effect.ONCE, risk=Risk.HIGH)
     (execution,) = plan(("act", '{"text": "hi"}'), policy=policy)
     act(execution.id)
-    told = told_by_the_log(execution.session_id)
-    assert (told.verdict, told.person, told.end) == (story.verdict, story.person, story.end)
-    assert story.why in told.why
+    recorded = read_from_the_log(execution.session_id)
+    assert (recorded.verdict, recorded.person, recorded.end) == (story.verdict, story.person, story.end)
+    assert story.why in recorded.why
 
 
-def test_what_is_planned_while_all_agents_are_stopped_says_so(plan, make_tool):
+def test_a_call_planned_while_all_agents_are_stopped_has_that_reason(plan, make_tool):
     make_tool(lambda arguments, context: "done")
     emergency_stop.stop(reason="Fire drill.")
     (execution,) = plan(("act", '{"text": "hi"}'), policy=FULL)
-    assert told_by_the_log(execution.session_id) == Story(
+    assert read_from_the_log(execution.session_id) == Story(
         "deny", None, "Failed", f"{execution.error}"
     ) and "Fire drill." in str(execution.error)

@@ -1,4 +1,4 @@
-"""Tools that misbehave: each ends its own call and nothing else."""
+"""Misbehaving tools: each ends its own call and nothing else."""
 
 import os
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_value_that_is_no_json_is_a_fault_of_the_tool(plan, make_tool, make):
 @pytest.mark.parametrize(
     "problem", [SystemError("x"), MemoryError(), RecursionError(), AssertionError(), KeyError("a")]
 )
-def test_whatever_it_raises_is_told_without_its_details(plan, make_tool, problem):
+def test_an_unexpected_error_reaches_the_model_without_details(plan, make_tool, problem):
     def act(arguments, context):
         raise problem
 
@@ -71,7 +71,7 @@ def test_a_huge_result_is_cut_before_anybody_else_holds_it(plan, make_tool):
 
 
 def test_a_copy_of_the_process_that_a_tool_makes_ends_with_the_call(plan, make_tool, tmp_path):
-    """It must not go on as a second worker that records a result of its own."""
+    """A forked copy must not continue as a second worker."""
     ledger = tmp_path / "ledger"
 
     def act(arguments, context):

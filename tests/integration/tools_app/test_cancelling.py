@@ -1,4 +1,4 @@
-"""Cancelling: the row first, the process after commit, a late result refused."""
+"""Cancellation: the row first, the process after commit, late results dropped."""
 
 import pytest
 from django.db import transaction
@@ -16,8 +16,8 @@ def test_a_runs_open_calls_are_cancelled_and_their_processes_stopped(plan, stopp
     services.execute(done.id)
     nudges.clear()
     with transaction.atomic():
-        facts = services.cancel_executions(done.run_id, reason="The run was cancelled.")
-        audit.emit(facts)
+        emitted = services.cancel_executions(done.run_id, reason="The run was cancelled.")
+        audit.emit(emitted)
         assert stopped == []
     assert stopped == [str(pending.id)]
     assert [execution.status for execution in selectors.list_executions(done.run_id)] == ["Completed", "Cancelled"]

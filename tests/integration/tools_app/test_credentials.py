@@ -1,4 +1,4 @@
-"""The vault of credentials: write-only, by owner and name, audited, and usable by what refers to a name."""
+"""Credentials: write-only, by owner and name, audited, and resolved in references."""
 
 from concurrent.futures import ThreadPoolExecutor
 

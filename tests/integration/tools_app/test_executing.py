@@ -1,4 +1,4 @@
-"""Running a planned call: the result recorded once, told, and the run rung; faults put into words."""
+"""Execution of a planned call: one result, its events and nudges, and errors for the model."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from tools_app.types import ExecutionStatus, ToolError, without_receipt
 pytestmark = pytest.mark.usefixtures("world")
 
 
-def test_a_result_is_stored_told_and_rung_for(plan, nudges, passing):
+def test_a_result_is_stored_emitted_and_nudged(plan, nudges, passing):
     (execution,) = plan(("echo", '{"text": "hi"}'))
     services.execute(execution.id)
     done = selectors.get_execution(execution.id)
@@ -45,7 +45,7 @@ def test_a_second_nudge_runs_nothing(plan, make_tool):
     assert len(runs) == 1
 
 
-def test_the_run_is_rung_by_its_last_call_alone(plan, nudges):
+def test_the_run_is_nudged_by_its_last_call_alone(plan, nudges):
     first, second = plan(("echo", '{"text": "a"}'), ("echo", '{"text": "b"}'))
     services.execute(first.id)
     assert nudges.of("test.done") == []
@@ -55,7 +55,7 @@ def test_the_run_is_rung_by_its_last_call_alone(plan, nudges):
     assert not selectors.has_open(first.run_id)
 
 
-def test_the_run_is_rung_though_its_last_two_calls_end_at_the_same_moment(plan, make_tool, nudges):
+def test_the_run_is_nudged_though_its_last_two_calls_end_at_the_same_moment(plan, make_tool, nudges):
     together = Barrier(2, timeout=10)
     make_tool(lambda arguments, context: together.wait() and None)
     first, second = plan(("act", "{}"), ("act", "{}"))
@@ -65,7 +65,7 @@ def test_the_run_is_rung_though_its_last_two_calls_end_at_the_same_moment(plan, 
 
 
 def execute_and_leave(execution_id):
-    """In a thread of its own, which must close its own connection."""
+    """Execute in a thread of its own, which closes its own connection."""
     try:
         services.execute(execution_id)
     finally:
@@ -100,7 +100,7 @@ def test_a_tool_knows_its_surroundings_and_acts_for_the_actor(plan, make_tool):
         (ToolError("a\0b\ud800"), "Failed", "ab?"),
     ],
 )
-def test_a_fault_is_put_into_words_for_the_model(plan, nudges, make_tool, problem, status, error):
+def test_a_fault_becomes_an_error_for_the_model(plan, nudges, make_tool, problem, status, error):
     def fail(arguments, context):
         raise problem
 

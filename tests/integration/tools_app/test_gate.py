@@ -1,4 +1,4 @@
-"""Calls at the gate: what is denied is on record, and hostile names and arguments cost nothing and reach nothing."""
+"""Authorization of calls: denials are recorded, and hostile names and arguments are harmless."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("world")
 FULL = AgentPolicy("full", agent_id="default")
 
 
-def test_a_denied_call_says_who_what_and_why(plan):
+def test_a_denied_call_records_actor_call_and_reason(plan):
     (execution,) = plan(("echo", '{"text": "x"}'), policy=AgentPolicy("full", denied=("echo(text=x*)",)))
     assert (
         execution.error == "This call is not allowed: The call is denied by the rule echo(text=x*). Do not repeat it."

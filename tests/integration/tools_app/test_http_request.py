@@ -1,4 +1,4 @@
-"""`http_request`: only the hosts that the operator allowed, with credentials that nobody gets to see."""
+"""`http_request`: allowed hosts only, with credentials that nobody can read."""
 
 import base64
 import json
@@ -19,13 +19,13 @@ SECRET = "sk-very-secret-value-1234567890"
 
 
 def mirror(connection, path, headers):
-    """Sends back what it was sent."""
+    """Return the request as the response."""
     answer(json.dumps({"path": path, "headers": headers}), content_type="application/json")(connection, path, headers)
 
 
 @pytest.fixture
 def serve(settings):
-    """Starts a server that may be asked, though it is not public, unless `hosts` says otherwise."""
+    """Start a private server that may be reached unless `hosts` excludes it."""
     managers = []
 
     def start(answers, *, hosts=None):
@@ -73,7 +73,7 @@ def test_only_the_hosts_that_are_named_are_allowed(allowed, host, port, is_allow
     assert allows([allowed], host, port) is is_allowed
 
 
-def test_an_api_is_asked_and_its_answer_told(serve):
+def test_an_api_is_called_and_its_response_returned(serve):
     server = serve({"/a": mirror})
     result = call(f"http://{server.pair}/a?x=1", method="POST", headers={"X-Thing": "7"}, body='{"a": 1}')
     sent = json.loads(result["body"])
@@ -101,7 +101,7 @@ def test_an_allowed_host_that_is_private_is_still_refused(serve, settings):
     assert server.connections == 0
 
 
-def test_a_redirect_is_told_not_followed(serve):
+def test_a_redirect_is_returned_not_followed(serve):
     server = serve({"/a": redirect("http://elsewhere.example/")})
     result = call(f"http://{server.pair}/a")
     assert (result["status"], result["headers"]["location"]) == (302, "http://elsewhere.example/")
@@ -144,7 +144,7 @@ def test_nobody_uses_the_credential_of_somebody_else(serve, credential, actor):
         {"Proxy-Authorization": "x"},
     ],
 )
-def test_headers_that_say_too_much_are_refused(serve, headers):
+def test_reserved_and_malformed_headers_are_refused(serve, headers):
     server = serve({"/": mirror})
     with pytest.raises(ToolError):
         call(f"http://{server.pair}/", headers=headers)

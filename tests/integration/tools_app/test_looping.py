@@ -1,4 +1,4 @@
-"""Calls on an event loop: made once, limited, cancelled from elsewhere, given back by their effect class."""
+"""Calls on an event loop: run once, limited, cancelled from elsewhere, released by effect class."""
 
 import asyncio
 import threading
@@ -64,7 +64,7 @@ def loop(process: UUID, world: None) -> Iterator[Loop]:
 
 
 class Wait(AsyncTool):
-    """A tool that does what a coroutine function does."""
+    """A tool that awaits a coroutine function."""
 
     def __init__(self, function: Callable[..., Any], effect: Effect, seconds: int) -> None:
         self.spec = ToolSpec("wait", "Waits.", {"type": "object"}, effect, Risk.LOW, seconds)
@@ -97,7 +97,7 @@ def ended(execution_id: UUID) -> Any:
     return until(lambda: (found := selectors.get_execution(execution_id)).status.is_terminal and found)
 
 
-def test_a_result_is_stored_told_and_rung_for(plan, loop, make, nudges, passing) -> None:
+def test_a_result_is_stored_emitted_and_nudged(plan, loop, make, nudges, passing) -> None:
     async def answer(arguments: Any, context: Any) -> Any:
         return {"agent": context.agent_id}
 
@@ -113,7 +113,7 @@ def test_a_result_is_stored_told_and_rung_for(plan, loop, make, nudges, passing)
     assert AuditEntry.objects.filter(action="ToolExecutionCompleted", actor="user:7").count() == 1
 
 
-def test_a_call_is_made_once_however_often_it_is_rung_for(plan, loop, make) -> None:
+def test_a_call_is_made_once_however_often_it_is_nudged(plan, loop, make) -> None:
     async def answer(arguments: Any, context: Any) -> str:
         return "done"
 
@@ -135,7 +135,7 @@ def test_a_call_is_made_once_however_often_it_is_rung_for(plan, loop, make) -> N
         (asyncio.CancelledError(), "The tool wait failed unexpectedly. It may be faulty."),
     ],
 )
-def test_a_fault_is_put_into_words_for_the_model(plan, loop, make, problem, error) -> None:
+def test_a_fault_becomes_an_error_for_the_model(plan, loop, make, problem, error) -> None:
     async def fail(arguments: Any, context: Any) -> None:
         raise problem
 
@@ -256,7 +256,7 @@ def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, proc
     assert nudges.of("tools.execute_here").count(str(again.id)) == 2
 
 
-def test_a_call_whose_tool_has_gone_says_so(plan, loop, make, monkeypatch) -> None:
+def test_a_call_whose_tool_was_removed_fails_with_that_reason(plan, loop, make, monkeypatch) -> None:
     make(for_ever)
     (execution,) = plan(("wait", "{}"))
     monkeypatch.delitem(tools._items, "wait")

@@ -1,4 +1,4 @@
-"""Connections to real MCP servers, good and bad: what a call returns, and that nothing outlives or outgrows it."""
+"""Connections to real MCP servers, good and bad: results, limits and clean-up."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def loop() -> Iterator[LoopThread]:
 def caller(
     request: pytest.FixtureRequest, loop: LoopThread, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Caller]:
-    """The good server over each transport."""
+    """Return a caller of the good server, for each transport."""
     if request.param == "stdio":
         caller = Caller(loop, good(tmp_path_factory.mktemp("good"))).open()
         yield caller
@@ -49,7 +49,7 @@ def test_a_server_greets_and_lists_its_tools(caller: Caller) -> None:
     assert add.hints == {"readOnlyHint": True}
 
 
-def test_a_call_returns_what_the_tool_says(caller: Caller) -> None:
+def test_a_call_returns_the_tools_result(caller: Caller) -> None:
     assert caller.call("add", a=2, b=3) == {"total": 5}
     assert caller.call("shout", text="hé") == {"result": "HÉ"}
     assert caller.call("picture")["attachments"] == [{"type": "image", "mime_type": "image/png", "bytes": 9}]
@@ -63,7 +63,7 @@ def test_a_tools_own_error_is_for_the_model_and_the_connection_goes_on(caller: C
     assert caller.call("add", a=1, b=1) == {"total": 2}
 
 
-def test_progress_is_told(caller: Caller) -> None:
+def test_progress_is_reported(caller: Caller) -> None:
     caller.progress.clear()
     caller.call("slowly", steps=3)
     assert (3.0, 3.0, "step 3") in until(lambda: len(caller.progress) == 3 and caller.progress)
@@ -91,17 +91,17 @@ def test_a_check_of_a_living_server_is_silent(caller: Caller) -> None:
 
 @pytest.mark.parametrize("caller", ["stdio"], indirect=True)
 def test_a_process_is_given_its_own_variables_and_folder_alone(caller: Caller) -> None:
-    words = caller.call("environment")["result"]
+    text = caller.call("environment")["result"]
     assert caller.call("secret_length") == {"result": 10}
-    assert "KOMAND_DATA_DIR" in os.environ and "KOMAND" not in words and "DJANGO" not in words
-    assert "/good" in words.rpartition(" in ")[2]
+    assert "KOMAND_DATA_DIR" in os.environ and "KOMAND" not in text and "DJANGO" not in text
+    assert "/good" in text.rpartition(" in ")[2]
 
 
 @pytest.mark.parametrize(
     ("how", "seconds", "problem"),
     [("dies", 30, "its process ended"), ("hang", 1, "it did not respond within 1 seconds")],
 )
-def test_a_server_that_does_not_greet_is_given_up(
+def test_a_server_that_does_not_complete_the_handshake_is_given_up(
     loop: LoopThread, tmp_path: Path, how: str, seconds: int, problem: str
 ) -> None:
     caller = Caller(loop, bad(tmp_path, how, connect_seconds=seconds))
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_greet_is_given_up(
     assert not servers(tmp_path)
 
 
-def test_the_last_words_of_a_process_are_kept_for_operators(loop: LoopThread, tmp_path: Path) -> None:
+def test_the_last_log_lines_of_a_process_are_kept_for_operators(loop: LoopThread, tmp_path: Path) -> None:
     caller = Caller(loop, bad(tmp_path, "dies", connect_seconds=30))
     with pytest.raises(ServerFault):
         caller.open()
@@ -143,7 +143,7 @@ def test_a_host_that_does_not_answer_is_a_fault(loop: LoopThread) -> None:
         ("chatter", "it sends too many messages", False),
     ],
 )
-def test_a_server_that_breaks_its_word_in_a_call(
+def test_a_server_that_misbehaves_in_a_call(
     loop: LoopThread, tmp_path: Path, how: str, problem: str, goes_on: bool
 ) -> None:
     caller = Caller(loop, bad(tmp_path, how)).open()
@@ -188,7 +188,7 @@ def test_a_check_of_a_silent_server_ends_the_connection(loop: LoopThread, tmp_pa
 
 
 def servers(folder: Path) -> list[int]:
-    """Those that still run there: other tests have servers of the same kind at the same time."""
+    """Return the server processes still running for this path: other tests start the same servers concurrently."""
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line, cwd = process.info["cmdline"] or [], process.info["cwd"]

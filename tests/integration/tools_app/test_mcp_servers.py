@@ -1,4 +1,4 @@
-"""MCP servers as operators and agents meet them: set up, offered, called, and taken away when they change."""
+"""MCP servers from an operator's and an agent's view: added, offered, called, and withdrawn when they change."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 
 def add(how: str = "fine", **settings: Any) -> McpServer:
-    """A server of ours by its behaviour, reached once."""
+    """Add a test server by its behaviour, and list its tools once."""
     defaults = {"name": "srv", "command": sys.executable, "arguments": ["-S", BAD, how], "connect_seconds": 30}
     server = servers.add_server(**{**defaults, **settings})
     discovery.refresh(server)
@@ -41,7 +41,7 @@ def add(how: str = "fine", **settings: Any) -> McpServer:
 
 
 def offered(policy: AgentPolicy | None = None) -> list[str]:
-    """The MCP tools that an agent's model is offered."""
+    """Return the MCP tools offered to an agent's model."""
     specs = services.specs_for(policy or AgentPolicy(agent_id="default"))
     return [spec.name for spec in specs if spec.server]
 
@@ -60,15 +60,15 @@ def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 def let_agent_act(rig: EngineRig) -> Any:
-    """The transcript of a run whose model calls the server's tool once."""
+    """Return the transcript of a run whose model calls the server's tool once."""
     rig.agent(Reply(tool_calls=(ToolCall("c1", "mcp__srv__act", "{}"),)), Reply(("Done.",)))
     rig.start()
     return rig.wait(rig.send("act").run_id, 30)
 
 
 def test_an_operator_sets_a_server_up_from_the_command_line():
-    said = mcp("add", "srv", "--risk", "low", "--command", sys.executable, "-S", BAD, "fine")
-    assert "srv was added." in said and "New: act" in said
+    output = mcp("add", "srv", "--risk", "low", "--command", sys.executable, "-S", BAD, "fine")
+    assert "srv was added." in output and "New: act" in output
     assert "srv  stdio  works  1 tools" in mcp("list")
     assert "act  offered  risk low  effect once" in mcp("show", "srv")
     assert "Connected to fine 1, protocol 2025-06-18." in mcp("test", "srv")
@@ -218,7 +218,7 @@ def test_a_tool_that_changed_since_it_was_listed_is_not_called(rig):
     assert McpTool.objects.get().status == "changed"
 
 
-def test_a_server_that_is_away_is_told_to_the_model_and_to_operators(rig):
+def test_an_unreachable_server_is_reported_to_the_model_and_to_operators(rig):
     server = add(default_risk="low")
     McpServer.objects.filter(pk=server.pk).update(arguments=["-S", BAD, "dies"])
     transcript = let_agent_act(rig)
@@ -227,7 +227,7 @@ def test_a_server_that_is_away_is_told_to_the_model_and_to_operators(rig):
     assert server.state == "failing" and "its process ended" in server.last_error
 
 
-def test_a_crash_in_mid_call_says_that_it_may_have_happened(rig):
+def test_a_crash_during_a_call_reports_that_it_may_have_taken_effect(rig):
     add("crash", default_risk="low")
     transcript = let_agent_act(rig)
     assert transcript.executions[0].status is ExecutionStatus.FAILED
@@ -260,15 +260,15 @@ def test_a_credential_that_changes_renews_the_connections_that_use_it():
     assert servers.list_live() == {server.id: 1, other.id: 0}
 
 
-async def test_progress_is_told_to_watchers_now_and_then(monkeypatch):
-    told: list[NewEvent] = []
-    monkeypatch.setattr(stream, "send_passing", told.append)
+async def test_progress_is_sent_to_viewers_now_and_then(monkeypatch):
+    sent: list[NewEvent] = []
+    monkeypatch.setattr(stream, "send_passing", sent.append)
     monkeypatch.setattr(mcp_tools, "_PROGRESS_SECONDS", 60)
     context = ToolContext(uuid4(), uuid4(), uuid4(), "default", "user:1", "key", 10)
     reporter = _ProgressReporter(context)
     for step in range(100):
         await reporter.report(step, 200, "x" * 1000)
-    assert len(told) == 1
-    progress = TOOL_PROGRESS.payload(told[0])
-    assert (told[0].type, progress["fraction"], len(progress["text"])) == (TOOL_PROGRESS, 0.0, 200)
+    assert len(sent) == 1
+    progress = TOOL_PROGRESS.payload(sent[0])
+    assert (sent[0].type, progress["fraction"], len(progress["text"])) == (TOOL_PROGRESS, 0.0, 200)
     assert json.dumps(progress)

@@ -1,4 +1,4 @@
-"""What an agent remembers for a person, and that nobody else's runs can see it."""
+"""Memories: stored for one actor, and inaccessible to the runs of others."""
 
 from uuid import uuid4
 
@@ -35,7 +35,7 @@ def recall(query="", **who):
     return [memory["key"] for memory in call(MemoryRecall(), {"query": query}, **who)["memories"]]
 
 
-def test_what_was_stored_is_found_by_its_words_with_its_source():
+def test_a_memory_is_found_by_its_words_with_its_source():
     store("favourite colour", "She likes dark blue.")
     store("pets", "Two dogs.")
     found = call(MemoryRecall(), {"query": "blue"})
@@ -73,7 +73,7 @@ def test_what_is_forgotten_is_gone_and_forgetting_again_does_no_harm():
     assert recall() == []
 
 
-def test_a_full_memory_says_so_but_can_be_corrected(monkeypatch):
+def test_a_full_memory_is_an_error_but_can_be_corrected(monkeypatch):
     monkeypatch.setattr(memories, "MAX_MEMORIES", 2)
     store("one", "1")
     store("two", "2")

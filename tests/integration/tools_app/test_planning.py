@@ -1,4 +1,4 @@
-"""What a model asked becomes rows, facts and nudges; what cannot be run is born Failed with a usable error."""
+"""Planning: rows, events and nudges; calls that cannot be run are stored as Failed with a useful error."""
 
 import pytest
 from django.db import IntegrityError
@@ -24,7 +24,7 @@ def test_a_good_call_is_pending_and_a_worker_is_nudged_under_its_limits(plan, nu
     assert (options["soft_time_limit"], options["time_limit"]) == (7, 7 + conf.GRACE_SECONDS)
 
 
-def test_a_call_is_told_in_the_timeline_and_the_audit_log(plan):
+def test_a_call_is_recorded_in_the_timeline_and_the_audit_log(plan):
     with context.bind(request_id="req-1"):
         (execution,) = plan(("echo", '{"text": "my key is sk-aaaaaaaaaaaaaaaaaaaaaaaa"}'))
     (event,) = Event.objects.filter(run_id=execution.run_id)
@@ -96,7 +96,7 @@ def test_a_call_that_the_policy_does_not_allow_is_never_run(plan, nudges, make_t
     assert not nudges
 
 
-def test_a_call_that_takes_an_approval_waits_and_nobody_is_rung(plan, nudges, make_tool):
+def test_a_call_that_needs_approval_waits_without_a_nudge(plan, nudges, make_tool):
     make_tool(lambda arguments, context: pytest.fail("it was run"), effect=Effect.READ, risk=Risk.HIGH)
     (execution,) = plan(("act", "{}"), policy=AgentPolicy("supervised"))
     assert execution.status is ExecutionStatus.PENDING

@@ -1,4 +1,4 @@
-"""`python`: what it prints, and that hostile code ends in time, alone and without having reached anything."""
+"""`python`: output, and the containment of hostile code."""
 
 import os
 import socket
@@ -46,7 +46,7 @@ def test_it_has_files_of_its_own_that_are_gone_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("1/0", "ZeroDivisionError"),
         ("x = (", "SyntaxError"),
@@ -54,9 +54,9 @@ def test_it_has_files_of_its_own_that_are_gone_afterwards():
         ("raise SystemExit(3)", ""),
     ],
 )
-def test_a_mistake_is_told_as_python_tells_it(code, said):
+def test_an_error_is_returned_as_python_prints_it(code, message):
     ran = run(code)
-    assert ran.exit_code in (1, 3) and said in ran.stderr
+    assert ran.exit_code in (1, 3) and message in ran.stderr
     assert "inside.py" not in ran.stderr
 
 
@@ -129,7 +129,7 @@ def test_it_cannot_have_much(code):
     assert run(code).exit_code != 0
 
 
-def test_bytes_are_told_as_text():
+def test_bytes_are_returned_as_text():
     assert "\ufffd" in run("import sys; sys.stdout.buffer.write(bytes(range(256)))").stdout
 
 
@@ -139,7 +139,7 @@ def test_it_knows_nothing_of_its_surroundings(monkeypatch):
     assert run("import os; print(os.getpid() == os.getpgrp() == os.getsid(0))").stdout == "True\n"
 
 
-def test_it_says_what_the_kernel_holds_and_is_of_high_risk():
+def test_it_reports_what_the_kernel_denies_and_is_of_high_risk():
     assert set(run("pass").held) <= {"network", "files", "programs"}
     assert (Python.spec.risk, Python.spec.effect) == (Risk.HIGH, Effect.READ)
     assert "no security boundary on their own" in " ".join(Python.spec.description.split())

@@ -1,4 +1,4 @@
-"""Every execution ends with a receipt, however it ends, and a record that was changed later is found."""
+"""Every execution ends with a receipt, and changed records are detected."""
 
 import json
 from datetime import timedelta
@@ -23,7 +23,7 @@ ARGUMENTS = '{"text": "hi", "ratio": 1e3, "deep": [{"é": -0.0}]}'
 
 @pytest.fixture
 def ended(plan, make_tool, settings):
-    """One execution that ended in the given way."""
+    """Return an execution that ended in the given way."""
 
     def end(how: str):
         def act(arguments, context):
@@ -44,7 +44,7 @@ def ended(plan, make_tool, settings):
 
 
 def _leave_behind(execution, *, seconds_ago: float) -> None:
-    """Running, begun so long ago, and its process dead."""
+    """Mark as running since then, with a dead process."""
     move(execution.id, ExecutionStatus.RUNNING, owner=uuid4())
     ToolExecution.objects.update(started_at=F("started_at") - timedelta(seconds=seconds_ago))
 
@@ -123,7 +123,7 @@ def test_a_receipt_moved_to_another_execution_is_found(ended):
     assert "another" in receipts.check_stored(ToolExecution.objects.get(id=one.id)).reason
 
 
-def test_a_forged_receipt_and_a_missing_execution_are_told(ended):
+def test_a_forged_receipt_and_a_missing_execution_are_detected(ended):
     good = ended("completed").receipt
     assert "not a receipt" in verify_receipt("kr1.what").reason
     assert not verify_receipt(good[:-3] + "AAA").is_valid
@@ -145,7 +145,7 @@ def test_all_receipts_are_checked_and_old_rows_are_counted_apart(ended, capsys):
     }
 
 
-def test_keys_rotate_without_voiding_what_was_given_out(ended, settings):
+def test_keys_rotate_without_invalidating_earlier_receipts(ended, settings):
     execution = ended("completed")
     old = settings.KOMAND_RECEIPT_KEYS
     settings.KOMAND_RECEIPT_KEYS = f"a-new-one,{old}"

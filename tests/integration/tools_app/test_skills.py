@@ -1,4 +1,4 @@
-"""The registry of skills and what agents have of it, and each kind of skill carried out against real servers."""
+"""The registry of skills, installs, and each kind of skill called on real servers."""
 
 import json
 from uuid import uuid4
@@ -30,7 +30,7 @@ SECRET = "a-secret/that must&stay"
 
 
 class Echo(FakeServer):
-    """Answers with what it was sent; `/redirect?to=` leads elsewhere, `/big` is large, `/odd` is no JSON."""
+    """Returns the request; `/redirect?to=` redirects, `/big` is large, `/odd` is not JSON."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,13 +51,13 @@ class Echo(FakeServer):
             return 200, {"content-type": "text/plain; charset=latin-1"}, "grün".encode("latin-1")
         if path == "/no-such-charset":
             return 200, {"content-type": "text/plain; charset=bogus"}, "grün".encode()
-        said = {
+        received = {
             "method": request.method,
             "path": request.path,
             "headers": request.headers,
             "body": request.body.decode(),
         }
-        return 200, {"content-type": "application/json"}, json.dumps(said).encode()
+        return 200, {"content-type": "application/json"}, json.dumps(received).encode()
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ def test_a_permission_that_was_taken_back_refuses_the_call(echo):
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("/redirect?to=http://127.0.0.1:1/x", "redirects the request to another host"),
         ("/redirect?to=http://metadata.google.internal/", "redirects the request to another host"),
@@ -243,9 +243,9 @@ def test_a_permission_that_was_taken_back_refuses_the_call(echo):
         ("/zipped", "compressed response"),
     ],
 )
-def test_an_answer_that_cannot_be_taken_is_put_into_words(echo, path, told):
+def test_an_unusable_response_is_explained(echo, path, expected):
     install(manifest(http=http(echo, path)))
-    with pytest.raises(ToolError, match=told):
+    with pytest.raises(ToolError, match=expected):
         call()
 
 
@@ -263,17 +263,17 @@ def test_a_plain_text_answer_is_text(echo, path):
     assert call() == "grün"
 
 
-def test_faults_of_the_server_and_the_network_are_told_without_secrets(echo):
+def test_faults_of_the_server_and_the_network_are_reported_without_secrets(echo):
     store_credential("crm", SECRET, owner_id=None)
     install(manifest(http=http(echo, "/", headers={"X-Key": "{{credential:crm}}"})))
     echo.faults += [Fault("status", status=503), Fault("drop"), Fault("slow", seconds=5.0)]
-    for told in ("status 503", "cannot be reached", "did not respond within"):
-        with pytest.raises(ToolError, match=told) as caught:
+    for expected in ("status 503", "cannot be reached", "did not respond within"):
+        with pytest.raises(ToolError, match=expected) as caught:
             call(seconds=1 if echo.faults[0].what == "slow" else 30)
         assert SECRET not in str(caught.value)
 
 
-def test_a_private_host_is_reached_only_when_the_operator_says_so(echo, settings):
+def test_a_private_host_is_reached_only_when_the_operator_allows_it(echo, settings):
     install(manifest(http=http(echo, "/")))
     settings.KOMAND_SKILL_ALLOW_PRIVATE = []
     with pytest.raises(ToolError, match="not a public address"):

@@ -1,4 +1,4 @@
-"""Every execution whose nudge, process or end was lost is found and seen through, once."""
+"""The sweeper recovers every execution whose nudge, process or end was lost, once."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("world")
 
 
 class Observing:
-    """An observer that knows who is dead."""
+    """An observer that considers the given processes dead."""
 
     def __init__(self, *dead):
         self._dead = set(dead)
@@ -27,7 +27,7 @@ class Observing:
 
 @pytest.fixture
 def begin(plan, make_tool, nudges):
-    """A call that a process has begun: (execution, owner)."""
+    """Return a running call and the id of its process."""
 
     def begin_call(effect=Effect.READ, seconds_ago=1, timeout_seconds=10):
         make_tool(lambda arguments, context: None, effect=effect, timeout_seconds=timeout_seconds)
@@ -42,7 +42,7 @@ def begin(plan, make_tool, nudges):
 
 
 def age(seconds, *, due=True):
-    """Make the pending executions that old, and due for another ring."""
+    """Make the pending executions that old, and due for another nudge."""
     renudge_at = Now() - timedelta(seconds=1) if due else Now() + timedelta(seconds=1)
     ToolExecution.objects.update(created_at=Now() - timedelta(seconds=seconds), renudge_at=renudge_at)
 
@@ -104,7 +104,7 @@ def test_a_process_that_was_killed_at_the_limit_leaves_a_timed_out_call(begin, s
     assert stopped == []
 
 
-def test_a_lost_nudge_is_rung_again_and_each_pause_is_longer(plan, nudges):
+def test_a_lost_nudge_is_repeated_with_back_off(plan, nudges):
     (execution,) = plan(("echo", '{"text": "a"}'))
     nudges.clear()
     services.sweep(Observing())
@@ -119,7 +119,7 @@ def test_a_lost_nudge_is_rung_again_and_each_pause_is_longer(plan, nudges):
     assert timedelta(seconds=58) < wait.renudge_at - wait.now <= timedelta(seconds=60)
 
 
-def test_a_pending_call_that_is_not_due_is_not_rung(plan, nudges):
+def test_a_pending_call_that_is_not_due_is_not_nudged(plan, nudges):
     plan(("echo", '{"text": "a"}'))
     age(100, due=False)
     nudges.clear()

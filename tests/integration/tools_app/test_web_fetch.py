@@ -1,4 +1,4 @@
-"""`web_fetch` against real servers: what it reads, and what hostile ones cannot make it do."""
+"""`web_fetch` on real servers: results, and resistance to hostile ones."""
 
 import gzip
 import socket
@@ -23,7 +23,7 @@ HTML = {"content_type": "text/html; charset=utf-8"}
 
 @pytest.fixture
 def serve(settings):
-    """Starts a server that may be reached unless `allowed` says no."""
+    """Start a server that may be reached unless `allowed` is false."""
     open_servers = []
 
     def start(answers, *, allowed=True, tls=None):
@@ -76,7 +76,7 @@ def test_a_page_is_read(serve):
     }
 
 
-def test_a_long_text_is_cut_where_the_call_says(serve):
+def test_a_long_text_is_truncated_at_the_requested_length(serve):
     server = serve({"/": answer("word " * 1000, content_type="text/plain")})
     result = fetch(f"http://{server.pair}/", max_characters=100)
     assert (len(result["text"]), result["truncated"], result["bytes"]) == (100, True, 5000)
@@ -96,7 +96,7 @@ def test_a_long_text_is_read_on_where_it_was_cut(serve):
     assert fetch(f"http://{server.pair}/", offset=10**6)["text"] == ""
 
 
-def test_links_are_listed_when_they_are_asked_for(serve):
+def test_links_are_listed_on_request(serve):
     body = "<p><a href='/b'>More <b>here</b></a> <a href='/b'>again</a> <a href='javascript:x()'>no</a></p>"
     server = serve({"/": answer(body, **HTML)})
     assert "links" not in fetch(f"http://{server.pair}/")
@@ -104,7 +104,7 @@ def test_links_are_listed_when_they_are_asked_for(serve):
     assert links == [{"text": "More here", "url": f"http://{server.pair}/b"}]
 
 
-def test_it_says_who_asks_and_nothing_private(serve):
+def test_it_identifies_itself_and_sends_nothing_private(serve):
     server = serve({"/": answer("ok", content_type="text/plain")})
     fetch(f"http://{server.pair}/")
     _, headers = server.requests[0]
@@ -166,12 +166,12 @@ def test_neither_proxy_nor_netrc_of_the_environment_is_used(serve, monkeypatch, 
     assert "authorization" not in server.requests[0][1]
 
 
-def test_redirects_are_followed_and_the_last_url_is_told(serve):
+def test_redirects_are_followed_and_the_last_url_is_returned(serve):
     server = serve({"/a": redirect("/b"), "/b": redirect("c", "308 Permanent Redirect"), "/c": answer("here", **HTML)})
     assert fetch(f"http://{server.pair}/a")["url"] == f"http://{server.pair}/c"
 
 
-def test_a_redirect_to_another_host_is_handed_back_and_not_asked(serve, dns, settings):
+def test_a_redirect_to_another_host_is_returned_and_not_followed(serve, dns, settings):
     other = serve({"/": answer("there", **HTML)})
     server = serve({"/a": redirect(f"http://other.test:{other.port}/"), "/w": redirect("http://www.here.test/")})
     pairs = [f"{host}:{port}" for host in ("here.test", "other.test") for port in (server.port, other.port)]
@@ -222,7 +222,7 @@ def test_a_private_url_is_refused_before_a_packet_is_sent(serve):
 
 @pytest.fixture
 def dns(monkeypatch):
-    """Every name leads to loopback; returns what was looked up."""
+    """Resolve every name to loopback; return the names that were resolved."""
     asked = []
     real = socket.getaddrinfo
 
@@ -245,7 +245,7 @@ def test_a_public_name_that_leads_inside_is_refused_before_a_packet_is_sent(serv
 
 
 def test_a_name_that_changes_its_address_after_the_check_changes_nothing(serve, settings, monkeypatch):
-    """DNS rebinding: the first answer is public, every further one leads inside."""
+    """DNS rebinding: the first address is public, the others are not."""
     inside = serve({"/": answer("secret")}, allowed=False)
     answers = iter([["8.8.8.8"], ["127.0.0.1"], ["127.0.0.1"]])
     connected = []
@@ -320,7 +320,7 @@ def test_a_server_that_drips_is_left_in_time(serve, head):
     assert time.monotonic() - started < 10  # it would drip for ever
 
 
-def test_a_server_that_says_nothing_is_left_in_time(serve):
+def test_a_silent_server_is_given_up_in_time(serve):
     server = serve({"/": lambda connection, path, headers: time.sleep(3)})
     with pytest.raises(ToolError, match="in time|within"):
         fetch(f"http://{server.pair}/", seconds=1)

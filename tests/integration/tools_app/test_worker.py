@@ -1,4 +1,4 @@
-"""A real Celery worker on the real broker: results, limits, kills, and what the reaper makes of them."""
+"""A real Celery worker on the real broker: results, limits, kills, and the sweeper's work."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def worker(valkey_server, django_db_setup, django_db_blocker):
 
 @pytest.fixture(autouse=True)
 def _sleepers(monkeypatch, worker):
-    """The planner's side knows the worker's tools, and hard limits come soon."""
+    """Register the worker's tools for the planner, and shorten the hard limits."""
     for tool in (SleepOnce(), SleepAgain(), Misbehave()):
         monkeypatch.setitem(tools._items, tool.spec.name, tool)
     monkeypatch.setattr(conf, "GRACE_SECONDS", 1)
@@ -49,7 +49,7 @@ def _sleepers(monkeypatch, worker):
 
 @pytest.fixture
 def sweep_until():
-    """Sweeps as the reaper does until the execution has that status."""
+    """Sweep until the execution has that status."""
     observer = liveness.Observer()
 
     def sweep_for(execution_id, status, seconds=60):
@@ -66,7 +66,7 @@ def sweep_until():
 
 @pytest.fixture
 def sleep(plan, tmp_path):
-    """A call that sleeps in the worker: (execution, id of the process that runs it, its ledger)."""
+    """Return a call that sleeps in the worker: execution, id of its process, ledger."""
 
     def begin(tool, **arguments):
         ledger = tmp_path / tool
@@ -85,7 +85,7 @@ def test_a_planned_call_is_run_by_the_worker(plan):
     assert json.loads(done.output)["result"] == "391"
 
 
-def test_a_tool_past_its_soft_limit_says_so_itself(sleep, sweep_until, monkeypatch):
+def test_a_tool_past_its_soft_limit_is_timed_out(sleep, sweep_until, monkeypatch):
     monkeypatch.setattr(conf, "GRACE_SECONDS", 60)  # so long nobody else says it, and nobody kills it
     execution, pid, _ = sleep("sleep_once", timeout_seconds=1)
     done = sweep_until(execution.id, ExecutionStatus.TIMED_OUT)

@@ -1,4 +1,4 @@
-"""Web servers on loopback that answer as a test says, byte by byte if it likes."""
+"""Web servers on loopback whose responses a test controls, byte by byte if needed."""
 
 import socket
 import ssl
@@ -16,7 +16,7 @@ Answer = Callable[[socket.socket, str, dict[str, str]], None]
 
 
 class WebServer:
-    """answers: by path. requests: what came, as (path, headers); connections: how often somebody connected."""
+    """A server. answers: by path; requests: (path, headers) received; connections: number of connections."""
 
     def __init__(self, answers: dict[str, Answer], tls: ssl.SSLContext | None) -> None:
         self.requests: list[tuple[str, dict[str, str]]] = []
@@ -69,7 +69,7 @@ def web_server(answers: dict[str, Answer], tls: ssl.SSLContext | None = None) ->
 
 
 def answer(body: bytes | str = b"", *, status: str = "200 OK", **headers: str) -> Answer:
-    """A whole answer; header names with underscores for dashes."""
+    """Return a complete response; underscores in header names become dashes."""
     data = body.encode() if isinstance(body, str) else body
 
     def send(connection: socket.socket, path: str, request_headers: dict[str, str]) -> None:

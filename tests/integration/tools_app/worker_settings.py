@@ -1,4 +1,4 @@
-"""Settings of a real tools worker in tests: the test's own database, and tools that misbehave."""
+"""Settings of a real tools worker in tests: the test's own database, and misbehaving tools."""
 
 import os
 

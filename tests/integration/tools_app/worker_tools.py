@@ -1,4 +1,4 @@
-"""Tools that sleep where a test says, and keep a ledger of who began them."""
+"""Tools that sleep where a test asks for it, and keep a ledger of the processes that ran them."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ _PARAMETERS = {
 
 
 class SleepOnce(Tool):
-    """Sleeps a minute the first time it is begun with a ledger; returns at once after that."""
+    """Sleeps a minute in its first call with a ledger, and returns at once afterwards."""
 
     spec = ToolSpec("sleep_once", "Sleeps; may not be repeated.", _PARAMETERS, Effect.ONCE, Risk.LOW)
 
@@ -46,7 +46,7 @@ class SleepAgain(SleepOnce):
 
 
 class Misbehave(Tool):
-    """Does, for ever, what a test says: prints, forks, or ignores the signals that ask it to end."""
+    """Misbehaves as a test demands, endlessly: prints, forks, or ignores termination signals."""
 
     spec = ToolSpec(
         "misbehave",

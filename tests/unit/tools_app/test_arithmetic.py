@@ -1,4 +1,4 @@
-"""What the calculator's evaluator computes, and what it refuses before it costs anything."""
+"""The calculator's evaluator: results, and refusals before any costly operation."""
 
 import pytest
 
@@ -128,6 +128,6 @@ def test_what_is_costly_or_not_arithmetic_is_refused_at_once(expression):
         ("9**9**9", "too large"),
     ],
 )
-def test_the_reason_is_told(expression, reason):
+def test_an_error_gives_the_reason(expression, reason):
     with pytest.raises(CalculationError, match=reason.replace("(", r"\(")):
         evaluate(expression)

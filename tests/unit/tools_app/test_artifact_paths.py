@@ -1,4 +1,4 @@
-"""What an artifact may be called."""
+"""Valid and invalid paths of artifacts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a person's words answer a question."""
+"""Interpretation of a user's reply to a question."""
 
 import pytest
 
@@ -23,10 +23,10 @@ QUESTION = Question("Which?", ("Red", "Dark blue", "7"))
         ("²", "²", False),
     ],
 )
-def test_an_option_is_meant_by_its_words_or_its_number(text, answer, is_option):
+def test_a_reply_names_an_option_by_text_or_number(text, answer, is_option):
     assert TOOL.answer_of(QUESTION, text) == {"answer": answer, "is_option": is_option}
 
 
-def test_a_question_without_options_takes_any_words():
+def test_a_question_without_options_accepts_any_text():
     assert TOOL.question_of({"question": "Why?", "allow_text": False}) == Question("Why?", (), allows_text=True)
     assert TOOL.answer_of(Question("Why?"), "because")["is_option"] is False

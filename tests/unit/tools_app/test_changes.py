@@ -1,4 +1,4 @@
-"""What a call would change, as a diff."""
+"""The change that a call would make, as a diff."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_what_stays_is_left_out_around_changes() -> None:
 
 
 @pytest.mark.timeout(5)
-def test_huge_texts_are_cut_and_say_so() -> None:
+def test_huge_texts_are_truncated_with_a_mark() -> None:
     lines = diff(Change("\n".join("a" * 5 + str(n) for n in range(50_000)), "x" * 100_000))
     assert lines[-1].kind == "skipped" and len(lines) < 1_100 and max(len(line.text) for line in lines) <= 500
 

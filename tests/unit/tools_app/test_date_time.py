@@ -1,4 +1,4 @@
-"""What `date_time` tells of zones, moments and spans."""
+"""`date_time`: zones, moments and differences."""
 
 from datetime import UTC, datetime
 
@@ -10,12 +10,12 @@ from tools_app.types import ToolError
 
 @pytest.fixture
 def ask(monkeypatch):
-    """Asks the tool at noon UTC of 21 November 2026."""
+    """Call the tool at noon UTC of 21 November 2026."""
     monkeypatch.setattr(date_time, "_now", lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
     return lambda **arguments: date_time.DateTime().run(arguments, None)
 
 
-def test_now_is_told_in_utc_unless_a_zone_is_named(ask):
+def test_now_is_in_utc_unless_a_zone_is_named(ask):
     assert ask()["iso"] == "2026-11-21T12:00:00+00:00"
     assert ask(timezone="Asia/Tokyo")["iso"] == "2026-11-21T21:00:00+09:00"
     assert ask(timezone="Asia/Tokyo")["weekday"] == "Saturday"
@@ -64,7 +64,7 @@ def test_a_zone_is_never_a_path(ask, name):
         ask(timezone=name)
 
 
-def test_missing_zone_data_is_told_to_the_operator(ask, monkeypatch):
+def test_missing_zone_data_is_reported_to_the_operator(ask, monkeypatch):
     monkeypatch.setattr(date_time, "available_timezones", set)
     with pytest.raises(ToolError, match="tzdata"):
         ask(timezone="Nowhere/Else")
@@ -81,6 +81,6 @@ def test_missing_zone_data_is_told_to_the_operator(ask, monkeypatch):
         ),
     ],
 )
-def test_what_cannot_be_told_is_explained(ask, arguments, reason):
+def test_an_invalid_request_is_explained(ask, arguments, reason):
     with pytest.raises(ToolError, match=reason):
         ask(**arguments)

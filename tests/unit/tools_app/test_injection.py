@@ -1,4 +1,4 @@
-"""What looks like an attack on the model, what does not, and that looking is quick whatever the text."""
+"""Detection of prompt injections: findings, false positives, and bounded time for any text."""
 
 import base64
 
@@ -9,7 +9,7 @@ from tools_app.injection.detector import SUSPICIOUS, inspect, score_of
 
 
 def hidden(text: str) -> str:
-    """The text as Unicode tags, which nobody sees."""
+    """Return the text as invisible Unicode tag characters."""
     return "".join(chr(0xE0000 + ord(sign)) for sign in text)
 
 

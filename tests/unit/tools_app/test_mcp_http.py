@@ -1,4 +1,4 @@
-"""What the HTTP transports of the MCP client take from a server, and what they do not."""
+"""The HTTP transports of the MCP client: what they accept from a server."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ async def pieces(count: int, size: int = 1_000_000) -> AsyncIterator[bytes]:
 
 
 async def fetch(monkeypatch: pytest.MonkeyPatch, answer: httpx2.Response) -> bytes:
-    """The body that a client of ours reads of this answer."""
+    """Return the body that our client reads of this response."""
     client = http_transport._client()
     monkeypatch.setattr(client._transport, "_inner", httpx2.MockTransport(lambda request: answer))
     async with client:

@@ -1,4 +1,4 @@
-"""The pure parts of the MCP client: listings, names, results, measures."""
+"""The pure parts of the MCP client: listings, names, results, token buckets."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_of_its_claims_those_are_kept_that_people_are_shown():
         ({"inputSchema": {**OBJECT, "title": "a\0b"}}, "NUL"),
     ],
 )
-def test_a_tool_that_cannot_be_offered_says_why(fields, reason):
+def test_a_tool_that_cannot_be_offered_has_a_reason(fields, reason):
     with pytest.raises(UnusableTool, match=reason):
         tool(**fields)
 
@@ -100,7 +100,7 @@ def test_what_a_result_becomes_for_the_model(result, value):
     assert value_of(result) == value
 
 
-def test_an_error_is_told_in_the_servers_own_words():
+def test_an_error_has_the_servers_own_text():
     with pytest.raises(ToolError, match="no such city"):
         value_of({"isError": True, "content": [{"type": "text", "text": "no such city"}]})
     with pytest.raises(ToolError, match="without an error message"):

@@ -1,4 +1,4 @@
-"""The ways in which a URL may lead to an address that is not public, and that none of them is taken."""
+"""The SSRF guard: no URL reaches an address that is not public."""
 
 import socket
 import threading
@@ -214,7 +214,7 @@ def test_only_the_named_private_pair_is_let_through():
 
 @pytest.fixture
 def dns(monkeypatch):
-    """Makes the system's resolver give these answers, in turn."""
+    """Make the system's resolver return these addresses, in turn."""
     asked = []
 
     def answers(*rounds):

@@ -1,4 +1,4 @@
-"""Patterns of calls: their grammar, and that refusing is broad where permitting is strict."""
+"""Patterns of calls: grammar, broad denials and strict permissions."""
 
 import pytest
 
@@ -157,7 +157,7 @@ def test_a_digest_stands_for_the_very_arguments():
         "a;b",
     ],
 )
-def test_what_is_no_pattern_is_told(text):
+def test_an_invalid_pattern_is_explained(text):
     with pytest.raises(PatternError):
         parse(text)
 
@@ -165,7 +165,7 @@ def test_what_is_no_pattern_is_told(text):
 @pytest.mark.parametrize(
     "text", ["https://example.com", "example.com/x", "exa mple", "", "a,b", "user@host", "host:port"]
 )
-def test_what_is_no_host_is_told(text):
+def test_an_invalid_host_is_explained(text):
     with pytest.raises(PatternError):
         check_host(text)
 

@@ -1,4 +1,4 @@
-"""Who may call what: tables of the policy's verdicts, and what always wins over what."""
+"""The policy's verdicts, and the precedence of its rules."""
 
 import os
 from dataclasses import replace
@@ -170,7 +170,7 @@ def test_a_denied_host_is_found_where_no_argument_is_declared_a_url():
     assert isinstance(judge(policy, {"to": "write to evil.net"}), Allow)
 
 
-def test_a_schema_that_says_uri_declares_a_url():
+def test_a_schema_with_format_uri_declares_a_url():
     go = replace(FETCH, parameters={"properties": {"url": {"type": "string", "format": "uri"}}}, targets={})
     assert isinstance(judge(AgentPolicy("full", allowed_hosts=("a.net",)), {"url": "https://b.net"}, tool=go), Deny)
 

@@ -1,4 +1,4 @@
-"""What a person may allow beyond one call: narrow enough to be safe, and always covering the call itself."""
+"""Suggested patterns: narrow, and always matching the call itself."""
 
 import os
 
@@ -42,7 +42,7 @@ def test_what_cannot_be_spelled_out_goes_by_its_digest(call):
     assert propose(call).always == f"{call.spec.name}({call.digest})"
 
 
-def test_a_place_that_cannot_be_told_is_not_made_a_pattern():
+def test_a_target_that_cannot_be_parsed_is_not_made_a_pattern():
     proposal = propose(request("https://user@a.example/x", method="POST"))
     assert proposal.run == proposal.always
     assert proposal.always.startswith("http_request(#")

@@ -1,4 +1,4 @@
-"""Which texts have most to do with a query, by words alone."""
+"""Ranking of texts by the words of a query."""
 
 import pytest
 
@@ -38,5 +38,5 @@ def test_a_word_of_the_key_counts_double():
     assert rank(documents, "colour")[0] == 1
 
 
-def test_words_know_no_case_width_or_accents():
+def test_words_ignore_case_width_and_accents():
     assert words("Élan ＡＢＣ, straße!") == ["elan", "abc", "strasse"]

@@ -1,4 +1,4 @@
-"""What is made of a page: decoding, the part worth reading, Markdown."""
+"""Conversion of pages to text: decoding, main content, Markdown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Receipts: what each one binds, what tells a changed record, and how keys rotate."""
+"""Receipts: covered fields, detection of changes, rotation of keys."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ def test_a_receipt_proves_its_call_and_names_it():
 
 
 def test_the_encoding_never_changes_unnoticed():
-    """Receipts given out long ago are checked with today's code."""
+    """Old receipts are verified with today's code."""
     assert make_receipt(CALL, KEY) == (
         "kr1.cd48e280.00000000-0000-0000-0000-000000000007.JXevt3NJfBmed6IvJu2nh_s8uFDZvU47FPNsUV4e_ME"
     )
@@ -117,7 +117,7 @@ def test_numbers_read_the_same_after_a_database_had_them(sent, stored):
 
 
 @given(st.integers(), st.integers())
-def test_different_numbers_are_told_apart(one, other):
+def test_different_numbers_are_distinguished(one, other):
     assert (canonical_json(one) == canonical_json(other)) == (one == other)
 
 

@@ -1,4 +1,4 @@
-"""How a model's arguments are read, limited and checked."""
+"""Parsing, limits and validation of a model's arguments."""
 
 import json
 
@@ -168,6 +168,6 @@ def test_a_strangers_schema_loses_its_regular_expressions_and_keeps_its_names():
         {"multipleOf": 0},
     ],
 )
-def test_what_is_no_schema_of_its_own_is_refused(rule):
+def test_an_invalid_or_external_schema_is_refused(rule):
     with pytest.raises(ValueError, match="the schema|JSON Schema"):
         schema.fit_foreign(rule)

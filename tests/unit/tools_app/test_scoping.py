@@ -1,4 +1,4 @@
-"""none, inherit and list, over call, agent, network and installation."""
+"""Scopes: none, inherit and list, for call, agent, network and installation."""
 
 import json
 
@@ -31,7 +31,7 @@ def only(*names: str) -> Scope:
         ((only("a", "b", "a"), INHERIT, INHERIT, INHERIT), ("a", "b")),
     ],
 )
-def test_the_narrowest_level_that_says_something_decides(levels, names):
+def test_the_narrowest_level_that_does_not_inherit_decides(levels, names):
     assert resolve(*levels) == names
 
 

@@ -1,4 +1,4 @@
-"""Manifests: what is read from them, what each kind implies, what is refused, and what the badge rests on."""
+"""Manifests: parsed fields, implied permissions, refusals, signatures."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_an_http_skill_needs_its_host_and_its_credentials():
     assert (read.kind, read.effect, read.risk) == (Kind.HTTP, Effect.READ, Risk.MEDIUM)
 
 
-def test_whoever_changes_something_is_taken_for_risky():
+def test_a_skill_that_changes_something_counts_as_risky():
     read = manifest(http={**HTTP, "method": "POST"})
     assert (read.effect, read.risk) == (Effect.ONCE, Risk.HIGH)
 
@@ -84,7 +84,7 @@ def test_an_mcp_skill_needs_its_tool_and_instructions_need_nothing():
         {"description": "x" * 600_000},
     ],
 )
-def test_a_manifest_that_cannot_be_used_is_refused_in_words(fields):
+def test_an_invalid_manifest_is_refused_with_a_reason(fields):
     with pytest.raises(InvalidInput) as caught:
         manifest(**fields)
     assert caught.value.code == "bad_manifest" and len(caught.value.message) < 600

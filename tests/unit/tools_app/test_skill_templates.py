@@ -1,4 +1,4 @@
-"""Templates of HTTP requests: each place takes one value, escaped as that place needs, and nothing else."""
+"""Templates of HTTP requests: each place takes one value, escaped for that place."""
 
 import json
 from urllib.parse import parse_qs, unquote, urlsplit

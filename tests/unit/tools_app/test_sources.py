@@ -1,4 +1,4 @@
-"""The ids of sources: the same for the same passage, and read back only from what was stamped."""
+"""Ids of sources: equal for equal passages, and read back only from stamped results."""
 
 import json
 from uuid import UUID

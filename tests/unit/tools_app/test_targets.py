@@ -1,4 +1,4 @@
-"""URLs and paths: one spelling each, and none for what two programs may read differently."""
+"""Normalization of URLs and paths, and refusal of ambiguous ones."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The allowed moves of an execution, and what rescue a running one needs."""
+"""Allowed transitions of an execution, and the rescue of a running one."""
 
 from datetime import timedelta
 

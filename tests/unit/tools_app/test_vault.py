@@ -1,4 +1,4 @@
-"""Secrets at rest: sealed with the newest key, opened with any, never with another installation's."""
+"""The vault: sealed with the newest key, opened with any of the installation's keys."""
 
 import pytest
 
