@@ -1,4 +1,4 @@
-"""Makes a history that every model server takes: valid (`repair`) and not too long (`fit`). Pure."""
+"""Makes a history that every model server accepts: valid (`repair`) and short enough (`fit`). Pure."""
 
 import json
 import re
@@ -20,22 +20,22 @@ _MAX_NAME_CHARACTERS = 64
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same history in a shape that no model server refuses; repairing it again changes nothing.
+    """Return the history in a form that every model server accepts. Idempotent.
 
-    System messages come first, as one. Every tool call is answered by exactly one tool message right after its
-    message, in the order of the calls: a missing result is replaced by NO_RESULT, a result without a call is dropped.
-    Arguments are a JSON object, names have the characters that names may have, ids are unique within a message.
-    Messages without any content are dropped; two in a row of the user or the assistant become one.
+    The system messages are first, as one. Exactly one tool message per call follows its message, in the order of the
+    calls: a missing result is replaced by NO_RESULT, a result without a call is dropped. Arguments are JSON objects,
+    names have valid characters, ids are unique within a message. Empty messages are dropped; successive messages of
+    the user or the assistant are merged.
     """
     system = [message for message in messages if message.role == "system" and message.content.strip()]
     return tuple(_merge([*system, *_pair(messages)]))
 
 
 def fit(messages: Sequence[Message], *, budget_tokens: int) -> tuple[Message, ...]:
-    """The system message and as many of the newest whole rounds as the budget holds.
+    """Return the system message and as many of the newest rounds as fit into the budget.
 
-    A round is a user's message with everything up to the next one. The newest round always stays, but if it is too
-    long alone, its tool results are shortened, oldest first. A token is taken for four bytes.
+    A round is a user turn with everything up to the next one. The newest round is always kept; if it is too long, its
+    tool results are shortened, oldest first. A token is counted as four bytes.
     """
     system = [message for message in messages if message.role == "system"]
     rounds = _rounds([message for message in messages if message.role != "system"])
@@ -52,7 +52,7 @@ def fit(messages: Sequence[Message], *, budget_tokens: int) -> tuple[Message, ..
 
 
 def _pair(messages: Sequence[Message]) -> list[Message]:
-    """The messages with every call's result put right behind it."""
+    """Return the messages with the result of each call directly after the call."""
     paired: list[Message] = []
     for position, message in enumerate(messages):
         if message.role == "tool" or message.role == "system":
@@ -65,14 +65,14 @@ def _pair(messages: Sequence[Message]) -> list[Message]:
         results = _results_after(messages, position)
         fixed = _fixed_calls(calls)
         paired.append(replace(message, tool_calls=fixed, tool_call_id=""))
-        for asked, call in zip(calls, fixed, strict=True):
-            given = results[asked.id]
+        for original, call in zip(calls, fixed, strict=True):
+            given = results[original.id]
             paired.append(Message("tool", given.popleft() if given else NO_RESULT, tool_call_id=call.id))
     return paired
 
 
 def _results_after(messages: Sequence[Message], position: int) -> defaultdict[str, deque[str]]:
-    """Results by call id, in order, up to the next message that calls tools (ids may be used again there)."""
+    """Return results by call id, in order, up to the next message with tool calls, which may reuse ids."""
     results: defaultdict[str, deque[str]] = defaultdict(deque)
     for message in messages[position + 1 :]:
         if message.role == "assistant" and message.tool_calls:
@@ -113,12 +113,12 @@ def _fixed_arguments(arguments: str) -> str:
 
 
 def _refuse_constant(name: str) -> None:
-    """NaN and Infinity pass Python's parser and hardly any other."""
+    """Reject NaN and Infinity, which Python's parser accepts but JSON does not allow."""
     raise ValueError(name)
 
 
 def _merge(messages: Sequence[Message]) -> list[Message]:
-    """Two messages in a row of one role become one; tool results stay apart."""
+    """Merge successive messages of one role, except tool results."""
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
@@ -140,7 +140,7 @@ def _rounds(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _shorten(messages: list[Message], budget: int) -> list[Message]:
-    """The messages with as many tool results cut short, from the oldest on, as it takes to come under the budget."""
+    """Return the messages with tool results shortened, oldest first, until they fit into the budget."""
     short = list(messages)
     excess = sum(map(_tokens, short)) - budget
     for at, message in enumerate(short):
@@ -154,7 +154,7 @@ def _shorten(messages: list[Message], budget: int) -> list[Message]:
 
 
 def _tokens(message: Message) -> int:
-    """A rough size that needs no tokenizer."""
+    """Return an estimate that needs no tokenizer."""
     size = _bytes(message.content) + sum(_bytes(call.name) + _bytes(call.arguments) for call in message.tool_calls)
     return _TOKENS_PER_MESSAGE + size // _BYTES_PER_TOKEN
 

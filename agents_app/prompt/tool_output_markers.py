@@ -1,7 +1,7 @@
-"""Marks what tools returned as data, between signs that nobody who writes such data can know. Pure.
+"""Markers that enclose tool results as data, with a sign that the author of such data cannot know. Pure.
 
-The mark is made when a request is built, so that records and receipts hold the bare text; it belongs to a conversation,
-so that the same history is the same text each time, and model servers find it in their caches.
+They are added when a request is built: stored results and receipts have none. The sign belongs to a conversation, so
+that the same history gives the same text and model servers can cache it.
 """
 
 import hmac
@@ -20,17 +20,17 @@ _SENTENCE = (
 
 
 def sign_of(secret: str, conversation_id: UUID) -> str:
-    """The sign of a conversation: the same each time, and not to be guessed without the installation's secret."""
+    """Return the sign of a conversation. It is constant and cannot be guessed without the secret."""
     return hmac.digest(secret.encode(), b"tool output " + conversation_id.bytes, "sha256").hex()[:_LENGTH]
 
 
 def sentence(sign: str) -> str:
-    """What the system message says about the marks."""
+    """Return the sentence about the markers for the system message."""
     return _SENTENCE.format(sign=sign)
 
 
 def mark(messages: Iterable[Message], sign: str) -> tuple[Message, ...]:
-    """The messages with every tool result between its marks. A result that has learnt the sign loses it."""
+    """Return the messages with every tool result enclosed in markers. The sign is removed from the results."""
     return tuple(
         replace(message, content=_marked(message.content, sign)) if message.role == "tool" else message
         for message in messages
@@ -42,7 +42,7 @@ def _marked(content: str, sign: str) -> str:
 
 
 def unmark(content: str) -> str:
-    """A tool result without its marks; what has none stays as it is."""
+    """Return a tool result without its markers, if it has any."""
     first, _, rest = content.partition("\n")
     body, _, last = rest.rpartition("\n")
     sign = first.removeprefix("[tool output ").removesuffix("]")

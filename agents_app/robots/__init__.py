@@ -1,1 +1,1 @@
-"""Messages and results for code that puts agents together: typed values with a JSON form. Pure: no ORM, no settings."""
+"""Messages and results for code that composes agents: typed values with a JSON form, without ORM and settings."""

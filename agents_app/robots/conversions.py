@@ -1,8 +1,8 @@
-"""Between the messages of a model's history and typed ones. Pure.
+"""Conversions between the messages of a model's history and typed messages. Pure.
 
-What is lost on the way out: how a model spelt its arguments and a tool its result (both become values; broken arguments
-become none), and the receipt of a result. On the way back: stop reasons, and whether words stood in a message of their
-own before the calls that follow them. A second trip loses nothing more.
+`typed` loses the spelling of arguments and results, which become values (invalid arguments become an empty object), and
+the receipts of results. `untyped` loses stop reasons, and whether a text before tool calls was a message of its own.
+Converting again loses nothing more.
 """
 
 import json
@@ -18,12 +18,12 @@ _FAILED = f"[{ExecutionStatus.FAILED}] "
 
 
 def typed(messages: Sequence[Message]) -> tuple[AnyMessage, ...]:
-    """A history as typed messages. Words beside tool calls become a message before them."""
+    """Return a history as typed messages. A text beside tool calls becomes a message before them."""
     return tuple(_typed(messages))
 
 
 def untyped(messages: Sequence[AnyMessage]) -> tuple[Message, ...]:
-    """Typed messages as a history. An assistant's words right before calls of tools become one message with them."""
+    """Return typed messages as a history. An assistant's text directly before tool calls is merged with them."""
     history: list[Message] = []
     for message in messages:
         match message:
@@ -32,22 +32,21 @@ def untyped(messages: Sequence[AnyMessage]) -> tuple[Message, ...]:
             case ToolCallMessage():
                 calls = tuple(ToolCall(tool.id, tool.name, _as_json(tool.input)) for tool in message.tools)
                 last = history[-1] if history else None
-                words = ""
+                text = ""
                 if last and last.role == _role(message.role) and not last.tool_calls and last.role == "assistant":
-                    words = history.pop().content
-                history.append(Message(_role(message.role), words, calls))
+                    text = history.pop().content
+                history.append(Message(_role(message.role), text, calls))
             case ToolResultMessage():
                 history.append(Message("tool", _result_text(message), tool_call_id=message.tool.id))
     return tuple(history)
 
 
 def result_content(text: str) -> dict[str, Any]:
-    """What a model was told of a call, as the content of a tool result."""
-    told = without_receipt(text)
-    failure = next((start for start in _FAILURES if told.startswith(start)), "")
-    if failure:
-        return {"error": told if failure != _FAILED else told.removeprefix(_FAILED)}
-    return {"data": _value(told)}
+    """Return the text of a result for the model as the content of a typed tool result."""
+    result = without_receipt(text)
+    if result.startswith(_FAILURES):
+        return {"error": result.removeprefix(_FAILED)}
+    return {"data": _value(result)}
 
 
 def _typed(messages: Sequence[Message]) -> Iterator[AnyMessage]:
@@ -86,7 +85,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """The JSON value, or the text itself when it is none."""
+    """Return the JSON value, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

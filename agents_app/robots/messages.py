@@ -1,7 +1,7 @@
 """Typed messages: text, tool calls and tool results, each a frozen value with a JSON form.
 
-Their vocabulary is closed: another type, role or stop reason raises ValueError. A provider's own words for why it
-stopped are mapped once, on the way in (`StopReason.of_provider`), and never reach a message.
+Any other type, role or stop reason raises ValueError. `StopReason.of_provider` maps the stop reasons of providers, which
+never appear in a message.
 """
 
 import json
@@ -33,7 +33,7 @@ class StopReason(StrEnum):
 
     @classmethod
     def of_provider(cls, reason: str | None) -> "StopReason | None":
-        """What a provider's reason means here; None for one that is neither, such as `length`."""
+        """Return the stop reason for a provider's; None for any other, such as `length`."""
         return _PROVIDERS_REASONS.get((reason or "").lower())
 
 
@@ -48,7 +48,7 @@ _PROVIDERS_REASONS = {
 
 
 class Message(ABC):
-    """What all messages have, beside a `content`: a text, an object, or None in a call of tools."""
+    """The common fields of messages. Each also has a `content`: a text, an object, or None for tool calls."""
 
     type: ClassVar[MessageType]
     role: Role
@@ -56,14 +56,14 @@ class Message(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; what is None is left out."""
+        """Return the JSON form, without fields that are None."""
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     @staticmethod
     def from_dict(data: Mapping[str, Any]) -> "AnyMessage":
-        """Of what `to_dict` gave. Without a type it is a text. Raises ValueError for what is no message."""
+        """Return the message of a JSON form; the default type is text. Raises ValueError if it is invalid."""
         match MessageType(data.get("type") or MessageType.TEXT):
             case MessageType.TOOL_CALL:
                 tools = tuple(ToolMessage.from_dict(tool) for tool in _part(data, "tools"))
@@ -111,7 +111,7 @@ class Message(ABC):
         return self.stop_reason is StopReason.TOOL
 
     def __post_init__(self) -> None:
-        """Words of the vocabulary may be given as text."""
+        """Convert role and stop reason from text."""
         object.__setattr__(self, "role", Role(self.role))
         object.__setattr__(self, "stop_reason", None if self.stop_reason is None else StopReason(self.stop_reason))
 
@@ -135,7 +135,7 @@ class TextMessage(Message):
 
 @dataclass(frozen=True)
 class ToolMessage:
-    """A call of a tool: a value in messages, not a message itself. input: the arguments."""
+    """A tool call within a message. input: the arguments."""
 
     id: str
     name: str
@@ -147,16 +147,16 @@ class ToolMessage:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ToolMessage":
-        """Reads `arguments` as well as `input`. Raises ValueError."""
+        """Return the call of a JSON form with `input` or `arguments`. Raises ValueError."""
         given = data.get("input", data.get("arguments"))
         if given is not None and not isinstance(given, Mapping):
-            raise ValueError("the input of a tool is an object")
+            raise ValueError("the input of a tool must be an object")
         return cls(_part(data, "id"), _part(data, "name"), dict(given or {}))
 
 
 @dataclass(frozen=True)
 class ToolCallMessage(Message):
-    """The model asks for tools. It says nothing beside: `content` is always None."""
+    """Tool calls of the model. `content` is always None."""
 
     type: ClassVar[MessageType] = MessageType.TOOL_CALL
     content: ClassVar[None] = None
@@ -174,7 +174,7 @@ class ToolCallMessage(Message):
 
 @dataclass(frozen=True)
 class ToolResultMessage(Message):
-    """What came of a call. content: `{"data": …}` when it worked, `{"error": …}` when it did not."""
+    """The result of a tool call. content: `{"data": …}` or, if it failed, `{"error": …}`."""
 
     type: ClassVar[MessageType] = MessageType.TOOL_RESULT
     tool: ToolMessage
@@ -207,7 +207,7 @@ AnyMessage = TextMessage | ToolCallMessage | ToolResultMessage
 
 @dataclass(frozen=True)
 class UserMessage:
-    """A person's words with what came along. created_at: aware."""
+    """A user turn with its metadata. created_at: aware."""
 
     content: str
     session_id: str | None = None
@@ -217,7 +217,7 @@ class UserMessage:
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def to_message(self) -> TextMessage:
-        """The words alone."""
+        """Return the text as a message."""
         return TextMessage(Role.USER, self.content)
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class UserMessage:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "UserMessage":
-        """Of what `to_dict` gave. Raises ValueError."""
+        """Return the user message of a JSON form. Raises ValueError."""
         known = {name: data[name] for name in ("session_id", "system_prompt", "metadata", "id") if name in data}
         if "created_at" in data:
             known["created_at"] = datetime.fromisoformat(data["created_at"])
@@ -234,11 +234,11 @@ class UserMessage:
 
 
 def messages_from(listed: Sequence[Mapping[str, Any]]) -> tuple[AnyMessage, ...]:
-    """Of a list of what `to_dict` gave."""
+    """Return the messages of a list of JSON forms."""
     return tuple(map(Message.from_dict, listed))
 
 
 def _part(data: Mapping[str, Any], name: str) -> Any:
     if data.get(name) is None:
-        raise ValueError(f"a message without {name!r}")
+        raise ValueError(f"the message has no {name!r}")
     return data[name]

@@ -1,4 +1,4 @@
-"""What an agent gave back: its messages, what it called and what it took. Pure."""
+"""The result of an agent: its messages, tool calls and usage. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,15 @@ _DEBUG = ("prompt", "history", "raw")
 
 @dataclass(frozen=True)
 class RobotResult:
-    """output: what it said; tool_calls: what it called, with what came of it; created_at: aware.
+    """The result of an agent. None: unknown.
 
-    stop_reason: the provider's own word; duration: seconds; input_tokens, output_tokens: of the last response alone;
-    prompt, history, raw: for finding faults; delegated_by: who handed the work on. None: not known.
+    tool_calls: the results of its tool calls
+    created_at: aware
+    prompt, history, raw: for debugging
+    stop_reason: as named by the provider
+    duration: seconds
+    input_tokens, output_tokens: of the last response only
+    delegated_by: the agent that delegated the work
     """
 
     robot_name: str
@@ -52,7 +57,7 @@ class RobotResult:
 
     @property
     def last_text_content(self) -> str | None:
-        """The last text of the output."""
+        """Return the last text of the output."""
         return next((message.content for message in reversed(self.output) if isinstance(message, TextMessage)), None)
 
     @property
@@ -65,25 +70,25 @@ class RobotResult:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it had said all: by its last message, or by the provider's word."""
-        said = bool(self.output) and self.output[-1].is_stopped
-        return said or StopReason.of_provider(self.stop_reason) is StopReason.STOP
+        """Return whether the agent had finished, by its last message or the provider's stop reason."""
+        has_stop = bool(self.output) and self.output[-1].is_stopped
+        return has_stop or StopReason.of_provider(self.stop_reason) is StopReason.STOP
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of output, tool calls and the second of its making, in which equal answers differ. See `digest`."""
-        return _sha256({**self._said(), "created_at": int(self.created_at.timestamp())})
+        """Return the SHA-256 of output, tool calls and the second of creation. Compare results by `digest`."""
+        return _sha256({**self._content(), "created_at": int(self.created_at.timestamp())})
 
     @property
     def digest(self) -> str:
-        """SHA-256 of output and tool calls: the same for equal answers."""
-        return _sha256(self._said())
+        """Return the SHA-256 of output and tool calls, which is the same for equal results."""
+        return _sha256(self._content())
 
     def export(self) -> dict[str, Any]:
-        """What is worth keeping, as JSON; without what is None, and without what serves finding faults."""
+        """Return the JSON form for storage, without fields that are None and without those for debugging."""
         shown = {
             "robot_name": self.robot_name,
-            **self._said(),
+            **self._content(),
             "created_at": self.created_at.isoformat(),
             "id": self.id,
             "checksum": self.checksum,
@@ -92,17 +97,17 @@ class RobotResult:
         return {name: value for name, value in shown.items() if value is not None}
 
     def to_dict(self) -> dict[str, Any]:
-        """The export with prompt, history and raw."""
+        """Return the export with prompt, history and raw."""
         debug = {name: getattr(self, name) for name in _DEBUG}
         return {**self.export(), **{name: value for name, value in debug.items() if value is not None}}
 
     def to_json(self) -> str:
-        """The export as text: `raw` may hold what JSON cannot."""
+        """Return the export as text. It omits `raw`, which JSON may be unable to represent."""
         return json.dumps(self.export(), ensure_ascii=False)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RobotResult":
-        """Of what `to_dict` or `export` gave; the checksum is made anew. Raises ValueError, KeyError."""
+        """Return the result of `to_dict` or `export`. The checksum is computed again. Raises ValueError, KeyError."""
         known = {name: data[name] for name in (*_PLAIN, *_DEBUG, "id") if name in data}
         return cls(
             data["robot_name"],
@@ -112,7 +117,7 @@ class RobotResult:
             **known,
         )
 
-    def _said(self) -> dict[str, Any]:
+    def _content(self) -> dict[str, Any]:
         return {
             "output": [message.to_dict() for message in self.output],
             "tool_calls": [message.to_dict() for message in self.tool_calls],
@@ -120,7 +125,7 @@ class RobotResult:
 
 
 def reply_text(content: str, thinking: str, history: Sequence[AnyMessage]) -> str:
-    """What an agent's reply is: its words, else its thoughts, else its newest words since the last user's message."""
+    """Return the reply: the content, else the thinking, else the last assistant text since the last user turn."""
     if content.strip():
         return content
     if thinking.strip():
@@ -134,11 +139,11 @@ def reply_text(content: str, thinking: str, history: Sequence[AnyMessage]) -> st
 
 
 def result_of(transcript: RunTranscript) -> RobotResult:
-    """The result of an ended run, under the run's id: every call of it with what came of it."""
+    """Return the result of an ended run, with the run's id and the results of all its tool calls."""
     run, steps = transcript.run, transcript.steps
     last = steps[-1] if steps else None
-    said = [TextMessage(Role.ASSISTANT, step.text) for step in steps if step.text]
-    text = reply_text(transcript.answer, last.reasoning if last else "", said)
+    history = [TextMessage(Role.ASSISTANT, step.text) for step in steps if step.text]
+    text = reply_text(transcript.answer, last.reasoning if last else "", history)
     called = tuple(
         ToolResultMessage(ToolMessage(one.call_id, one.tool, one.arguments), result_content(one.text_for_model))
         for one in transcript.executions
