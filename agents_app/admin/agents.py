@@ -1,4 +1,4 @@
-"""Agents in the admin: set up, tried, retired; never deleted, since runs point to them."""
+"""Agents in the admin. They are retired, never deleted, because runs refer to them."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -31,12 +31,12 @@ links.register_page("agent", PAGE)
 
 
 def try_url(agent: Agent) -> str:
-    """The chat page, about to open a session with this agent."""
+    """Return the URL of the chat page with a new session for this agent."""
     return f"/?{urlencode({'agent': agent.agent_id})}"
 
 
 class StateFilter(DropdownFilter):
-    """Agents in use, or retired ones."""
+    """A filter of active and retired agents."""
 
     title = "state"
     parameter_name = "state"
@@ -132,7 +132,7 @@ class AgentAdmin(AuditedAdmin):
             skills.set_skills(obj, form.cleaned_data["enabled_skill_ids"], owner_id=request.user.pk)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Agent | None:
-        """By its public id too: audit entries and executions know no other."""
+        """Return an agent by its public id or its key: audit entries and executions only have the public id."""
         by_name = self.get_queryset(request).filter(agent_id=object_id).first()
         return by_name or super().get_object(request, object_id, from_field)
 
@@ -159,7 +159,7 @@ class AgentAdmin(AuditedAdmin):
         permissions=["retire"],
         variant=ActionVariant.DANGER,
         question="Stop this agent?",
-        explanation="Its runs end with what they said so far, its tool calls are killed, and its messages wait.",
+        explanation="Its active runs end with their partial text, its tool calls are killed, and its messages wait.",
         submit="Stop it",
         form_class=ReasonForm,
     )
@@ -172,8 +172,8 @@ class AgentAdmin(AuditedAdmin):
         path="resume",
         icon="play_circle",
         permissions=["retire"],
-        question="Let this agent go on?",
-        explanation="Messages to it are accepted again, and what was queued goes on.",
+        question="Resume this agent?",
+        explanation="Messages to it are accepted again, and queued messages are processed.",
         submit="Resume",
         form_class=ReasonForm,
     )
@@ -192,7 +192,7 @@ class AgentAdmin(AuditedAdmin):
         icon="archive",
         permissions=["retire"],
         question="Retire this agent?",
-        explanation="It takes no new sessions and messages. What it did stays, and it can be restored.",
+        explanation="It accepts no new sessions and messages. Its runs are kept, and it can be restored.",
         submit="Retire it",
     )
     def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -211,14 +211,14 @@ class AgentAdmin(AuditedAdmin):
         icon="unarchive",
         permissions=["retire"],
         question="Restore this agent?",
-        explanation="It takes sessions and messages again.",
+        explanation="It accepts sessions and messages again.",
         submit="Restore it",
     )
     def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)
         with acting(request):
             services.restore_agent(agent)
-        messages.success(request, f"{agent.name} is in use.")
+        messages.success(request, f"{agent.name} is restored.")
         return back_to(request, PAGE, object_id)
 
     def _get(self, request: HttpRequest, object_id: str) -> Agent:

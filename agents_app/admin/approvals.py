@@ -1,4 +1,4 @@
-"""The queue of tool calls that wait for a person: read with everything the decision needs, decided once."""
+"""The queue of tool calls that need approval, with the information for each decision."""
 
 from typing import Any
 from uuid import UUID
@@ -35,32 +35,35 @@ links.register_page("approval", PAGE)
 
 
 def count_pending() -> int:
-    """How many calls wait for a decision now."""
+    """Return the number of tool calls that wait for a decision."""
     return Approval.objects.filter(status=ApprovalStatus.PENDING.value).count()
 
 
 class DecisionForm(BaseDialogForm):
-    """What the one who decides adds."""
+    """The note of a decision."""
 
     note = forms.CharField(
-        required=False, max_length=300, widget=UnfoldAdminTextInputWidget, help_text="Told to the model and recorded."
+        required=False,
+        max_length=300,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Sent to the model and stored in the audit log.",
     )
 
 
 @admin.register(Approval)
 class ApprovalAdmin(ReadOnlyAdmin):
-    list_display = ("asked", "state", "tool", "call", "risk", "agent", "run", "left", "who")
+    list_display = ("requested", "state", "tool", "call", "risk", "agent", "run", "left", "who")
     list_filter = (("status", ChoicesDropdownFilter), ("created_at", KeyDateFilter))
     list_select_related = False
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "An id, or text in the newest 5,000 rows"
     list_before_template: Any = "admin/tools_app/approval/waiting.html"
     actions_detail: Any = tuple(choice.value for choice in Decision)
     fieldsets = (
         (None, {"fields": (("tool", "state"), ("agent", "session"), ("run", "execution_link"), ("risk", "why"))}),
         ("Call", {"fields": ("changes", "arguments", "wider")}),
-        ("Decision", {"fields": (("asked", "left"), ("who", "decided"), "remark")}),
+        ("Decision", {"fields": (("requested", "left"), ("who", "decided"), "remark")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
@@ -70,12 +73,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
         return request.user.has_perm("tools_app.change_approval")
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        """Nobody has to look for what waits; a list that is asked for something is left at that."""
+        """Show the waiting requests above the list, unless the list is filtered."""
         waiting: Any = () if request.GET else read_waiting()
         return super().changelist_view(request, {**(extra_context or {}), "waiting": waiting})
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """What may be said to it; nothing once it is decided."""
+        """Return the decisions that the request offers; none once it is decided."""
         approval = self.get_object(request, object_id)
         if approval is None or approval.status != ApprovalStatus.PENDING:
             return []
@@ -88,7 +91,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         icon="check_circle",
         permissions=["decide"],
         variant=ActionVariant.PRIMARY,
-        question="Let this call run?",
+        question="Allow this call?",
         explanation="It runs at once, with exactly the arguments shown here.",
         submit="Allow once",
         form_class=DecisionForm,
@@ -101,8 +104,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
         path="approve-run",
         icon="done_all",
         permissions=["decide"],
-        question="Let such calls run until this run ends?",
-        explanation="This one runs at once. The page says which others are allowed with it.",
+        question="Allow such calls until this run ends?",
+        explanation="This call runs at once. The page shows which other calls are allowed with it.",
         submit="Allow for this run",
         form_class=DecisionForm,
     )
@@ -114,8 +117,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
         path="approve-always",
         icon="verified_user",
         permissions=["decide"],
-        question="Let this agent always make such calls?",
-        explanation="This one runs at once. The page says which others are allowed from now on.",
+        question="Always allow such calls of this agent?",
+        explanation="This call runs at once. The page shows which other calls are allowed from now on.",
         submit="Always allow",
         form_class=DecisionForm,
     )
@@ -129,7 +132,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
         permissions=["decide"],
         variant=ActionVariant.DANGER,
         question="Deny this call?",
-        explanation="The model is told that a person denied it, and goes on without it.",
+        explanation="The model receives the denial and continues without the call.",
         submit="Deny",
         form_class=DecisionForm,
     )
@@ -146,8 +149,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
-    @display(description="Asked")
-    def asked(self, approval: Approval) -> str:
+    @display(description="Requested")
+    def requested(self, approval: Approval) -> str:
         return f"{timezone.localtime(approval.created_at):%Y-%m-%d %H:%M:%S}"
 
     @display(description="Status", label=TONES)
@@ -166,15 +169,15 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def arguments(self, approval: Approval) -> str:
         return json_block(masked(approval.execution.arguments))
 
-    @display(description="What it would change")
+    @display(description="Changes")
     def changes(self, approval: Approval) -> str:
         return changes_of(selectors.approval_view(approval)) or "–"
 
     @display(description="Wider permissions")
     def wider(self, approval: Approval) -> str:
         scopes = ((approval.run_pattern, "for this run"), (approval.pattern, "always, for this agent"))
-        told = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
-        return " · ".join(told) or "–"
+        shown = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
+        return " · ".join(shown) or "–"
 
     @display(description="Risk")
     def risk(self, approval: Approval) -> str:
@@ -196,7 +199,7 @@ class ApprovalAdmin(ReadOnlyAdmin):
     def execution_link(self, approval: Approval) -> str:
         return links.link("execution", approval.execution_id)
 
-    @display(description="Why it asks")
+    @display(description="Reason for approval")
     def why(self, approval: Approval) -> str:
         return visible(approval.reason)
 
@@ -206,8 +209,8 @@ class ApprovalAdmin(ReadOnlyAdmin):
 
     @display(description="Decision")
     def who(self, approval: Approval) -> str:
-        said = " by ".join(part for part in (approval.decision, approval.decided_by) if part)
-        return visible(said) or "–"
+        decision = " by ".join(part for part in (approval.decision, approval.decided_by) if part)
+        return visible(decision) or "–"
 
     @display(description="Decided")
     def decided(self, approval: Approval) -> str:

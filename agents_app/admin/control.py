@@ -1,4 +1,4 @@
-"""The emergency stop in the admin: its state, its history in the audit log, and the buttons, each with a question."""
+"""The emergency stop in the admin: its state, and buttons with a confirmation."""
 
 from typing import Any
 
@@ -22,25 +22,28 @@ PAGE = "admin:tools_app_control_changelist"
 
 
 class ReasonForm(BaseDialogForm):
-    """Why: shown to people whose messages are refused, and recorded."""
+    """The reason, which is shown to users whose messages are refused and stored in the audit log."""
 
     reason = forms.CharField(
-        required=False, max_length=300, widget=UnfoldAdminTextInputWidget, help_text="Shown and recorded."
+        required=False,
+        max_length=300,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Shown to users and stored in the audit log.",
     )
 
 
 def stop(request: HttpRequest, form: ReasonForm, scope: str = "") -> None:
-    """Stop all agents, or one, as this operator."""
+    """Stop all agents, or one, in the name of the operator."""
     with acting(request):
         services.stop_agents(scope, reason=form.cleaned_data["reason"])
-    messages.warning(request, f"{scope or 'All agents'} stopped. What ran has been ended.")
+    messages.warning(request, f"{scope or 'All agents'} stopped. Active runs were ended.")
 
 
 def resume(request: HttpRequest, form: ReasonForm, scope: str = "") -> None:
-    """Let them go on, as this operator."""
+    """Resume all agents, or one, in the name of the operator."""
     with acting(request):
         services.resume_agents(scope, reason=form.cleaned_data["reason"])
-    messages.success(request, f"{scope or 'All agents'} resumed. What was queued goes on.")
+    messages.success(request, f"{scope or 'All agents'} resumed. Queued messages are processed.")
 
 
 @admin.register(Control)
@@ -60,8 +63,8 @@ class ControlAdmin(ReadOnlyAdmin):
         permissions=["operate"],
         variant=ActionVariant.DANGER,
         question="Stop all agents?",
-        explanation="No message is accepted, runs end with what they said so far, and tool calls are killed. "
-        "What is queued waits.",
+        explanation="No message is accepted, active runs end with their partial text, and tool calls are killed. "
+        "Queued messages wait.",
         submit="Stop all agents",
         form_class=ReasonForm,
     )
@@ -75,8 +78,8 @@ class ControlAdmin(ReadOnlyAdmin):
         icon="play_circle",
         permissions=["operate"],
         question="Resume all agents?",
-        explanation="Messages are accepted again, and what was queued goes on. Agents that were stopped one by one "
-        "stay stopped.",
+        explanation="Messages are accepted again, and queued messages are processed. Agents that were stopped "
+        "individually stay stopped.",
         submit="Resume",
         form_class=ReasonForm,
     )
@@ -84,7 +87,7 @@ class ControlAdmin(ReadOnlyAdmin):
         resume(request, form)
         return back_to(request, PAGE)
 
-    @display(description="What")
+    @display(description="Agent")
     def what(self, row: Control) -> str:
         return visible(row.scope) or "All agents"
 
@@ -92,7 +95,7 @@ class ControlAdmin(ReadOnlyAdmin):
     def state(self, row: Control) -> str:
         return "stopped" if row.is_stopped else "running"
 
-    @display(description="Why")
+    @display(description="Reason")
     def why(self, row: Control) -> str:
         return visible(row.reason) or "–"
 

@@ -1,4 +1,4 @@
-"""Forms by which operators set up agents and model providers."""
+"""Forms of agents and model providers."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _BUDGETS = {"actions_per_hour": "actionsPerHour", "cost_per_hour": "costPerHour"
 
 
 class NamesField(forms.CharField):
-    """A list of names, typed with commas between them."""
+    """A list of names, separated by commas."""
 
     widget = UnfoldAdminTextInputWidget
 
@@ -39,30 +39,30 @@ class NamesField(forms.CharField):
 
 
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """An agent. Its tools are chosen by name, or are all that are registered, also those added later."""
+    """The form of an agent. Its tools are all registered ones, including later ones, or chosen by name."""
 
     all_tools = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
         label="All tools",
-        help_text="Every registered tool, also those added later.",
+        help_text="All registered tools, including those that are added later.",
     )
     chosen_tools = forms.MultipleChoiceField(
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         label="Tools",
-        help_text="Used when not all tools are.",
+        help_text="Used unless all tools are selected.",
     )
     allowed_channels = NamesField(
-        required=False, help_text="Names with commas between, such as WebChat. Empty: all channels."
+        required=False, help_text="Names separated by commas, such as WebChat. Empty: all channels."
     )
     mcp_servers = NamesField(
-        required=False, label="MCP servers", help_text="Names with commas between, when they are a list."
+        required=False, label="MCP servers", help_text="Names separated by commas, for the mode list."
     )
-    enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids with commas between.")
-    denied_tools = patterns_field("Denied calls", "Never made, whatever else says so.")
+    enabled_skill_ids = NamesField(required=False, label="Skills", help_text="Ids separated by commas.")
+    denied_tools = patterns_field("Denied calls", "Always denied, whatever other rules allow.")
     always_ask = patterns_field("Calls that always ask", "A person has to approve each.")
-    auto_approve = patterns_field("Approved calls", "Need nobody's approval.")
+    auto_approve = patterns_field("Approved calls", "Need no approval.")
     allowed_tools = patterns_field("Allowed calls", "Nothing else is allowed; empty: no restriction.")
     allowed_hosts = hosts_field("Allowed hosts", "Calls reach no others; empty: no restriction.")
     denied_hosts = hosts_field("Denied hosts", "Calls never reach them.")
@@ -78,7 +78,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         min_value=0,
         widget=UnfoldAdminDecimalFieldWidget,
         label="Cost an hour",
-        help_text="Of its model, in the unit of the provider's prices. Empty: no limit.",
+        help_text="Cost of model calls, in the unit of the provider's prices. Empty: no limit.",
     )
 
     class Meta:
@@ -142,8 +142,7 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
 
 
 class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """A model provider. Its key goes in and never comes out: the browser is never sent the stored one. user: whose
-    form it is."""
+    """The form of a model provider. The stored key is never sent to the browser. user: the operator."""
 
     user: User | AnonymousUser = AnonymousUser()
     kind = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
@@ -153,7 +152,7 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
         max_length=4000,
         label="New key",
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted; {{credential:NAME}} uses a stored credential. Empty keeps the present one.",
+        help_text="Stored encrypted; {{credential:NAME}} uses a stored credential. Empty keeps the current key.",
     )
     remove_key = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, label="Remove the stored key")
 
@@ -180,7 +179,7 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
             self.add_error("new_key", problem)
         if new_key and remove:
             self.add_error("remove_key", "Either give a new key or remove the stored one.")
-        # Otherwise whoever may edit addresses could have the stored key sent to a server of theirs.
+        # Otherwise an operator could have the stored key sent to a server of their own.
         if "base_url" in self.changed_data and self.instance.api_key_sealed and not (new_key or remove):
             self.add_error("new_key", "The address has changed. Enter the key for it, or remove the stored one.")
         return cleaned

@@ -1,4 +1,4 @@
-"""The numbers of the dashboard. Open runs are read from their partial index, the last day from the sortable key."""
+"""The numbers of the dashboard. Open runs are read by their partial index, the last day by the sortable key."""
 
 import statistics
 from collections import Counter
@@ -14,13 +14,13 @@ from agents_app.types import RunStatus
 from audit_app.pagination import first_id_at
 
 FAILED = (RunStatus.FAILED.value, RunStatus.TIMED_OUT.value)
-# Percentiles are of this many of the newest completed runs.
+# Percentiles are computed from this number of the newest completed runs.
 _SAMPLE = 1000
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an hour's bar. top and height in percent of the busiest hour's."""
+    """A part of the bar of an hour. top, height: percent of the highest bar."""
 
     tone: str
     top: float
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Hour:
-    """Runs begun in one hour, and their bar: completed ones at the foot, failed ones above, others on top."""
+    """The runs of an hour, and their bar: completed runs at the bottom, then failed ones, others on top."""
 
     label: str
     count: int
@@ -38,7 +38,11 @@ class Hour:
 
 @dataclass(frozen=True)
 class Overview:
-    """open and day: runs by status, now and begun in 24 hours; times in seconds, None when no run completed."""
+    """The numbers of the dashboard.
+
+    open, day: runs by status, of now and of the last 24 hours
+    wait_*, work_*: seconds; None if no run completed
+    """
 
     open: dict[str, int]
     oldest_queued: datetime | None
@@ -57,7 +61,7 @@ class Overview:
 
 
 def read(now: datetime) -> Overview:
-    """Everything at once: five queries, each bounded by what is open or by one day."""
+    """Return all numbers, by five queries that are bounded by the open runs or by a day."""
     open_runs = Run.objects.filter(IS_OPEN).order_by()
     day = Run.objects.filter(id__gte=first_id_at(now - timedelta(days=1))).order_by()
     tokens = day.aggregate(given=Sum("input_tokens"), made=Sum("output_tokens"))
@@ -90,13 +94,13 @@ def latest_runs(count: int) -> tuple[Run, ...]:
 
 
 def latest_failures(now: datetime, count: int) -> tuple[Run, ...]:
-    """The newest failed runs of the last 24 hours."""
+    """Return the newest failed runs of the last 24 hours."""
     day = Run.objects.prefetch_related("agent").filter(id__gte=first_id_at(now - timedelta(days=1)))
     return tuple(day.filter(status__in=FAILED).order_by("-id")[:count])
 
 
 def _hours(rows: Sequence[tuple[datetime, str, int]], now: datetime) -> tuple[Hour, ...]:
-    """The last 24 hours, oldest first, the empty ones too."""
+    """Return the last 24 hours, oldest first, including those without runs."""
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     counts: dict[datetime, Counter[str]] = {this_hour - timedelta(hours=back): Counter() for back in range(23, -1, -1)}
     for hour, status, count in rows:

@@ -1,4 +1,4 @@
-"""Model providers in the admin. A key is typed in, sealed and never shown again: only whether there is one."""
+"""Model providers in the admin. A key is encrypted when it is entered, and only its fingerprint is shown."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ links.register_page("provider", PAGE)
 
 
 def fingerprint(key: str) -> str:
-    """Eight characters by which two keys can be told apart, and from which none can be guessed."""
+    """Return eight characters that identify a key without revealing it."""
     return salted_hmac("komand.provider-key", key, algorithm="sha256").hexdigest()[:8]
 
 
@@ -53,8 +53,8 @@ class ModelProviderAdmin(AuditedAdmin):
         super().save_model(request, obj, form, change)
         with acting(request):
             if key:
-                facts = {"provider": obj.name, "fingerprint": fingerprint(key)}
-                audit.record("CredentialStored", details=facts)
+                details = {"provider": obj.name, "fingerprint": fingerprint(key)}
+                audit.record("CredentialStored", details=details)
             elif form.cleaned_data["remove_key"]:
                 audit.record("CredentialDeleted", details={"provider": obj.name})
 
@@ -73,4 +73,4 @@ class ModelProviderAdmin(AuditedAdmin):
         try:
             return f"set, fingerprint {fingerprint(vault.unseal(provider.api_key_sealed))}"
         except AppError:
-            return "set, but this installation's vault key cannot open it: enter it again"
+            return "set, but cannot be decrypted with the vault key of this installation: enter it again"

@@ -1,4 +1,4 @@
-"""The page "What would this agent do?": a call tried against the rules, without running anything."""
+"""The page "What would this agent do?": a dry run of a tool call."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "dange
 
 
 class RehearsalForm(forms.Form):
-    """A call that is only thought of."""
+    """A tool call for the dry run."""
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
     arguments = forms.CharField(
@@ -27,7 +27,9 @@ class RehearsalForm(forms.Form):
         help_text="JSON, as the model would send it.",
     )
     actor = forms.CharField(
-        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Who asked: user:1, or sender:Telegram:42."
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Actor of the run, such as user:1 or sender:Telegram:42.",
     )
 
     def __init__(self, *args: Any, agent: Agent, **kwargs: Any) -> None:
@@ -37,9 +39,9 @@ class RehearsalForm(forms.Form):
 
 
 def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpResponse:
-    """Asks for the call and, when it was given, shows the verdict beneath it."""
-    asked = request.POST if request.method == "POST" else None
-    form = RehearsalForm(asked, agent=agent, initial={"actor": f"user:{request.user.pk}"})
+    """Return the page with the form and, if it was submitted, the verdict."""
+    posted = request.POST if request.method == "POST" else None
+    form = RehearsalForm(posted, agent=agent, initial={"actor": f"user:{request.user.pk}"})
     verdict = _judge(form, agent) if form.is_valid() else None
     context = {
         **model_admin.admin_site.each_context(request),
@@ -55,5 +57,5 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
 
 
 def _judge(form: RehearsalForm, agent: Agent) -> DryRun:
-    said = form.cleaned_data
-    return dry_run(said["tool"], said["arguments"], policy=policy_of_agent(agent), actor=said["actor"])
+    call = form.cleaned_data
+    return dry_run(call["tool"], call["arguments"], policy=policy_of_agent(agent), actor=call["actor"])

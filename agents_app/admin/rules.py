@@ -1,4 +1,4 @@
-"""Form fields for what an agent may do: rules, one a line, each checked when it is saved."""
+"""Form fields for rules of agents, one per line, validated when they are saved."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ HOST_HELP = "One a line: `example.com`, `*.example.com` or `example.com:8443`."
 
 
 class RulesField(forms.CharField):
-    """A list of rules, typed one a line."""
+    """A list of rules, one per line."""
 
     widget = UnfoldAdminTextareaWidget(attrs={"rows": 3, "spellcheck": "false"})
 

@@ -1,4 +1,4 @@
-"""Runs in the admin: found by status, agent and day, read as a timeline, cancelled and tried again; never edited."""
+"""Runs in the admin: read as a timeline, cancelled and retried, but not edited."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,14 +34,14 @@ from tools_app.models import ToolExecution
 PAGE = "admin:agents_app_run_change"
 DEFAULT_REASON = "Stopped by an operator."
 RETRYABLE = (RunStatus.FAILED.value, RunStatus.TIMED_OUT.value, RunStatus.CANCELLED.value)
-# A run keeps about ten events; one that was claimed again and again is read to here.
+# A run has about ten stored events; one with many claims has more.
 MOST_EVENTS = 300
 
 links.register_page("run", PAGE)
 
 
 class CancelForm(BaseDialogForm):
-    """Why a run is stopped: told to the person who asked."""
+    """The reason of a cancellation, which is shown to the sender."""
 
     reason = forms.CharField(
         required=False, max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the conversation."
@@ -49,23 +49,23 @@ class CancelForm(BaseDialogForm):
 
 
 def cancel(run: Run, reason: str) -> bool:
-    """Cancel one run; False when it had ended already. Audited under the bound actor."""
-    asked = services.cancel_run(run.pk, reason=reason or DEFAULT_REASON)
-    if asked:
+    """Cancel a run. Return False if it had ended. The bound actor is audited."""
+    is_cancelled = services.cancel_run(run.pk, reason=reason or DEFAULT_REASON)
+    if is_cancelled:
         _record("RunCancelRequested", run, reason=reason or DEFAULT_REASON)
-    return asked
+    return is_cancelled
 
 
 def retry(run: Run, actor: str) -> UUID:
-    """Try one run again as a new run and return its id. Audited under the bound actor. Raises AppError."""
-    again = services.retry_run(run.pk, actor=actor)
-    _record("RunRetried", run, new_run_id=str(again))
-    return again
+    """Retry a run and return the id of the new run. The bound actor is audited. Raises AppError."""
+    new_id = services.retry_run(run.pk, actor=actor)
+    _record("RunRetried", run, new_run_id=str(new_id))
+    return new_id
 
 
-def _record(what: str, run: Run, **details: str) -> None:
+def _record(action: str, run: Run, **details: str) -> None:
     audit.record(
-        what,
+        action,
         details={"run_id": str(run.pk), **details},
         agent_id=run.agent.agent_id,
         session_id=run.conversation_id,
@@ -84,21 +84,21 @@ class RunAdmin(ReadOnlyAdmin):
     list_select_related = False
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "An id, or text in the newest 5,000 rows"
     actions = ("cancel_selected", "retry_selected")
     actions_detail: Any = ("cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        # Not joined: a planner that begins with the few agents would sort all the runs there are.
+        # Not joined: the planner would start with the agents and sort all runs.
         return super().get_queryset(request).prefetch_related("agent")
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("agents_app.change_run")
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only what this run still allows."""
+        """Return the buttons that the status of the run allows."""
         run = self.get_object(request, object_id)
         status = run.status if run else ""
         allowed = {"agents_app_run_cancel_this": status in OPEN, "agents_app_run_retry_this": status in RETRYABLE}
@@ -123,7 +123,7 @@ class RunAdmin(ReadOnlyAdmin):
         permissions=["operate"],
         variant=ActionVariant.DANGER,
         question="Stop this run?",
-        explanation="What it has said so far is kept and marked as partial.",
+        explanation="Its text so far is kept and marked as partial.",
         submit="Stop the run",
         form_class=CancelForm,
     )
@@ -141,9 +141,9 @@ class RunAdmin(ReadOnlyAdmin):
         path="retry",
         icon="replay",
         permissions=["operate"],
-        question="Try this run again?",
-        explanation="The same message is answered by a new run.",
-        submit="Try again",
+        question="Retry this run?",
+        explanation="A new run answers the same message.",
+        submit="Retry",
     )
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
         try:
@@ -168,12 +168,10 @@ class RunAdmin(ReadOnlyAdmin):
     def retry_selected(self, request: HttpRequest, queryset: QuerySet[Run]) -> HttpResponse | None:
         if not confirmed(request):
             return confirmation(
-                request, self, queryset, act="retry_selected", question="Try these runs again?", submit="Try them again"
+                request, self, queryset, act="retry_selected", question="Retry these runs?", submit="Retry them"
             )
         actor = f"user:{request.user.pk}"
-        self._each(
-            request, queryset, lambda run: format_html("is tried again as {}", links.link("run", retry(run, actor)))
-        )
+        self._each(request, queryset, lambda run: format_html("is retried as {}", links.link("run", retry(run, actor))))
         return None
 
     def _get(self, request: HttpRequest, object_id: str) -> Run:
@@ -182,17 +180,17 @@ class RunAdmin(ReadOnlyAdmin):
             raise Http404
         return run
 
-    def _each(self, request: HttpRequest, queryset: QuerySet[Run], deed: Callable[[Run], str]) -> None:
-        """Do it to each of the runs and tell what happened to each; one that refuses does not stop the others."""
+    def _each(self, request: HttpRequest, queryset: QuerySet[Run], action: Callable[[Run], str]) -> None:
+        """Apply the action to each run and show its outcome. An error does not stop the others."""
         with acting(request):
             for run in queryset[:MOST_SELECTED]:
                 name = links.link("run", run.pk)
                 try:
-                    messages.info(request, format_html("{} {}.", name, deed(run)))
+                    messages.info(request, format_html("{} {}.", name, action(run)))
                 except AppError as error:
                     messages.error(request, format_html("{}: {}", name, error.message))
 
-    @display(description="Begun")
+    @display(description="Started")
     def begun(self, run: Run) -> str:
         return f"{timezone.localtime(run.created_at):%Y-%m-%d %H:%M:%S}"
 

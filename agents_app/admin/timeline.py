@@ -1,6 +1,4 @@
-"""One run as a story to read: its steps, their tool calls, its events, and bars that show when each took place.
-
-Takes rows and reads no others."""
+"""The timeline of a run: its steps, tool calls and events, with bars for their times. Reads no rows itself."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from audit_app.models import Event
 from tools_app.admin.executions import STATUS_TONES
 from tools_app.models import ToolExecution
 
-# What one page prints of a text; the whole is in the conversation.
+# A page cuts texts to this length; the conversation has the whole text.
 SHOWN_CHARACTERS = 20_000
 _WORTH_A_BAR = timedelta(milliseconds=100)
 RUN_TONES = {
@@ -29,7 +27,7 @@ RUN_TONES = {
 
 @dataclass(frozen=True)
 class Bar:
-    """A stretch of time. left and width in percent of the whole run; anchor: the page's element that tells more."""
+    """A period. left, width: percent of the whole run; anchor: id of the element with its details."""
 
     label: str
     length: str
@@ -41,7 +39,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call of a step: what became of it. tone: of its status."""
+    """A tool call of a step. tone: colour of its status."""
 
     row: ToolExecution
     tone: str
@@ -54,7 +52,7 @@ class Call:
 
 @dataclass(frozen=True)
 class StepCard:
-    """A recorded model call. number counts from 1; unplanned: what the model asked for and was never tried."""
+    """A recorded model call. number: from 1; unplanned: requested tool calls that were not planned."""
 
     row: Step
     number: int
@@ -75,7 +73,7 @@ class EventLine:
 
 @dataclass(frozen=True)
 class Timeline:
-    """length: of the whole run so far, the wait in the queue included."""
+    """The timeline. length: duration of the run so far, including the wait in the queue."""
 
     length: str
     bars: tuple[Bar, ...]
@@ -86,7 +84,7 @@ class Timeline:
 def build(
     run: Run, steps: Sequence[Step], executions: Sequence[ToolExecution], events: Iterable[Event], *, now: datetime
 ) -> Timeline:
-    """The story of a run up to `now`. Everything by order of step, then call."""
+    """Return the timeline of a run up to `now`, ordered by step and call."""
     end = run.ended_at or now
     cards = tuple(_card(run, step, [row for row in executions if row.step == step.index]) for step in steps)
     started = int(run.created_at.timestamp() * 1000)
@@ -123,7 +121,7 @@ def _call(run: Run, row: ToolExecution) -> Call:
 
 
 def _bars(run: Run, cards: Sequence[StepCard], end: datetime) -> Iterator[Bar]:
-    """Waiting for a worker, each model call, each tool call, and what is going on now."""
+    """Yield the bars of the wait in the queue, of each model and tool call, and of the current activity."""
     whole = max((end - run.created_at) / timedelta(seconds=1), 0.001)
 
     def bar(label: str, tone: str, start: datetime, stop: datetime, anchor: str = "") -> Bar:

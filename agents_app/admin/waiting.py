@@ -1,4 +1,4 @@
-"""What the queue of approvals shows above its list: the calls that wait now, whatever expires first coming first."""
+"""The waiting approval requests, which the queue shows above its list, ordered by expiry."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,14 +15,14 @@ from tools_app.executions import preview
 from tools_app.executions.changes import diff
 from tools_app.types import ApprovalView, Change
 
-_MOST = 50
+_MAX_SHOWN = 50
 _TONES = {"low": "success", "medium": "warning", "high": "danger"}
 _SIGNS = {"added": "+ ", "removed": "\u2212 ", "same": "  ", "skipped": "  ⋯"}
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """One request. brief: what the call is about, in one line; left: time until it expires, in words."""
+    """A request. brief: summary of the call in one line; left: time until it expires, for display."""
 
     id: UUID
     tool: str
@@ -38,29 +38,29 @@ class Waiting:
 
 
 def read_waiting() -> tuple[Waiting, ...]:
-    """At most fifty of them."""
+    """Return at most fifty requests."""
     now = timezone.now()
     return tuple(
         Waiting(
-            asked.id,
-            asked.tool,
-            summary(masked(asked.arguments)),
-            asked.risk,
-            asked.agent_id,
-            asked.session_id,
-            time_left(asked.expires_at, now),
+            request.id,
+            request.tool,
+            summary(masked(request.arguments)),
+            request.risk,
+            request.agent_id,
+            request.session_id,
+            time_left(request.expires_at, now),
         )
-        for asked in selectors.list_pending_approvals(_MOST)
+        for request in selectors.list_pending_approvals(_MAX_SHOWN)
     )
 
 
 def time_left(expires_at: datetime, now: datetime) -> str:
-    return took(now, expires_at) if expires_at > now else "over"
+    return took(now, expires_at) if expires_at > now else "expired"
 
 
-def changes_of(asked: ApprovalView) -> SafeString | None:
-    """What the call would change, line by line; None when that is not known."""
-    change = preview.find_change(asked)
+def changes_of(request: ApprovalView) -> SafeString | None:
+    """Return the diff of the call's change as HTML; None if it is unknown."""
+    change = preview.find_change(request)
     if change is None:
         return None
     lines = [

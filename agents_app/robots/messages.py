@@ -1,7 +1,6 @@
 """Typed messages: text, tool calls and tool results, each a frozen value with a JSON form.
 
-Any other type, role or stop reason raises ValueError. `StopReason.of_provider` maps the stop reasons of providers, which
-never appear in a message.
+Any other type, role or stop reason raises ValueError. `StopReason.of_provider` maps the stop reasons of providers.
 """
 
 import json

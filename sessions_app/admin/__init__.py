@@ -1,4 +1,4 @@
-"""The operators' pages of sessions and feedback, channels and their traffic, API keys, users and groups."""
+"""Admin pages of sessions, feedback, channels and their traffic, API keys, users and groups."""
 
 from sessions_app.admin import api_keys, channels, feedback, sessions, traffic, users
 

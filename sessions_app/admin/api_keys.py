@@ -1,4 +1,4 @@
-"""API keys in the admin: made, shown once, revoked; never edited and never shown again."""
+"""API keys in the admin: created, shown once and revoked, but not edited."""
 
 from typing import Any
 
@@ -32,18 +32,18 @@ PAGE = "admin:sessions_app_apikey_change"
 
 
 class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """What a new key is for. An operator makes keys for whom they may act as: see `users_for`."""
+    """The form of a new key. `users_for` limits its user."""
 
     user = forms.ModelChoiceField(User.objects.none(), widget=UnfoldAdminSelectWidget)
-    name = forms.CharField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="What will use it.")
+    name = forms.CharField(max_length=120, widget=UnfoldAdminTextInputWidget, help_text="Purpose of the key.")
     scopes = forms.MultipleChoiceField(
         required=False,
         choices=list(SCOPES.items()),
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="None: what the user may do, as that user alone.",
+        help_text="None: all permissions of the user, as that user only.",
     )
     expires_at = forms.SplitDateTimeField(
-        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: never."
+        required=False, widget=UnfoldAdminSplitDateTimeWidget, help_text="In UTC. Empty: does not expire."
     )
 
     operator: User
@@ -64,7 +64,7 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
 
 
 def users_for(operator: User) -> QuerySet[User]:
-    """For whom an operator may make keys. A key acts as its user: only a superuser makes them for others of staff."""
+    """Return the users for whom an operator can create keys. Only a superuser can do so for other staff."""
     users = User.objects.filter(is_active=True).order_by("username")
     if operator.is_superuser:
         return users
@@ -72,7 +72,7 @@ def users_for(operator: User) -> QuerySet[User]:
 
 
 class StateFilter(DropdownFilter):
-    """Keys that work, or revoked ones."""
+    """A filter of active and revoked keys."""
 
     title = "state"
     parameter_name = "state"
@@ -130,19 +130,19 @@ class ApiKeyAdmin(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """One button: the answer to it shows the key, so there is nothing to go on to."""
+        """Show only the save button, because the response shows the key."""
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         return super().render_change_form(request, context, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        asked = form.cleaned_data
+        data = form.cleaned_data
         with acting(request):
-            made = create_api_key(asked["user"], asked["name"], scopes=asked["scopes"], expires_at=asked["expires_at"])
+            made = create_api_key(data["user"], data["name"], scopes=data["scopes"], expires_at=data["expires_at"])
         obj.pk, obj.prefix = made.row.pk, made.row.prefix
-        obj.shown_once = made.key  # for response_add, which answers this very request
+        obj.shown_once = made.key  # for response_add, which handles the same request
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        """The key itself, in this answer alone: it is in no message, cookie or redirect, and never cached."""
+        """Show the key in this response only: it is in no message, cookie or redirect, and not cached."""
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -159,7 +159,7 @@ class ApiKeyAdmin(ModelAdmin):
         permissions=["revoke"],
         variant=ActionVariant.DANGER,
         question="Revoke this key?",
-        explanation="Whatever uses it is refused from now on, for good.",
+        explanation="Requests with this key are refused from now on. This cannot be undone.",
         submit="Revoke it",
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:

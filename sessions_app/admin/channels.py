@@ -1,4 +1,4 @@
-"""Channel accounts in the admin: set up, switched, paired. Secrets are typed in, sealed and never shown again."""
+"""Channel accounts in the admin. Secrets are encrypted when they are entered, and never shown again."""
 
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ links.register_page("channel account", PAGE)
 
 
 class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """An account. What it is made of is tried out before it is stored. user: whose form it is."""
+    """The form of an account, which is validated by its adapter before it is stored. user: the operator."""
 
     user: User | AnonymousUser = AnonymousUser()
     channel = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
@@ -42,10 +42,10 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
     new_secrets = forms.JSONField(
         required=False,
         widget=UnfoldAdminTextareaWidget,
-        help_text='A JSON object such as {"bot_token": "…"}. Replaces what it names; an empty text removes it.',
+        help_text='A JSON object such as {"bot_token": "…"}. Replaces the named secrets; an empty text removes one.',
     )
     allowed_senders = forms.CharField(
-        required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, with commas between."
+        required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, separated by commas."
     )
 
     class Meta:
@@ -69,25 +69,25 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         return [sender.strip() for sender in self.cleaned_data["allowed_senders"].split(",") if sender.strip()]
 
     def clean(self) -> dict[str, Any]:
-        asked = super().clean() or self.cleaned_data
+        data = super().clean() or self.cleaned_data
         if self.errors:
-            return asked
-        account, secrets = self.instance, asked["new_secrets"]
+            return data
+        account, secrets = self.instance, data["new_secrets"]
         if problem := credentials.refuse_references(self.user, *map(str, secrets.values())):
             raise ValidationError({"new_secrets": problem})
         try:
             kept = accounts.kept_secrets(account, secrets)
-            # Otherwise whoever may edit addresses could have the stored secrets sent to a server of theirs.
-            if kept and accounts.leads_elsewhere(account, asked["config"]):
-                told = f"The address has changed. Enter these for it: {', '.join(sorted(kept))}."
-                raise ValidationError({"new_secrets": told})
-            account.channel = asked.get("channel") or account.channel
-            account.account_id, account.config = asked.get("account_id") or account.account_id, asked["config"]
+            # Otherwise an operator could have the stored secrets sent to a server of their own.
+            if kept and accounts.leads_elsewhere(account, data["config"]):
+                message = f"The address has changed. Enter these secrets again: {', '.join(sorted(kept))}."
+                raise ValidationError({"new_secrets": message})
+            account.channel = data.get("channel") or account.channel
+            account.account_id, account.config = data.get("account_id") or account.account_id, data["config"]
             self.made = {} if kept else accounts.missing_secrets(account.channel, secrets)
             account.secrets_sealed = accounts.sealed_secrets(account, {**self.made, **secrets})
         except AppError as error:
             raise ValidationError(error.message) from None
-        return asked
+        return data
 
 
 def _checked_object(value: Any) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class ChannelAccountAdmin(AuditedAdmin):
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Its URL is known to the platform: the names of which it is made stay."""
+        """Make the names read-only that are part of the URL, which the platform stores."""
         return (*self.readonly_fields, "channel", "account_id") if obj else self.readonly_fields
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -126,7 +126,7 @@ class ChannelAccountAdmin(AuditedAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         for name, secret in form.made.items():
-            messages.warning(request, f"{name}, made now and not shown again: {secret}")
+            messages.warning(request, f"{name}, generated now and not shown again: {secret}")
         if form.cleaned_data["new_secrets"]:
             with acting(request):
                 names = sorted(form.cleaned_data["new_secrets"])
@@ -138,7 +138,7 @@ class ChannelAccountAdmin(AuditedAdmin):
         icon="wifi_tethering",
         permissions=["change"],
         question="Try this account against its platform?",
-        explanation="It asks the platform who we are there, and registers our webhook where that is possible.",
+        explanation="Requests the identity of the account from the platform, and registers the webhook where possible.",
         submit="Try it",
     )
     def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
@@ -158,10 +158,10 @@ class ChannelAccountAdmin(AuditedAdmin):
         path="pair-me",
         icon="person_check",
         permissions=["change"],
-        question="Make a pairing code for yourself?",
-        explanation="Write /pair and the code from your own account there, within fifteen minutes. That chat is then "
-        "known as yours, and you may decide requests for approval in it.",
-        submit="Make it",
+        question="Create a pairing code for yourself?",
+        explanation="Send /pair and the code from your own account on the channel within fifteen minutes. "
+        "After that, you can decide approval requests in that chat.",
+        submit="Create the code",
     )
     def make_own_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         return self._make_code(request, object_id, cast(User, request.user))
@@ -171,9 +171,9 @@ class ChannelAccountAdmin(AuditedAdmin):
         path="pair",
         icon="link",
         permissions=["change"],
-        question="Make a pairing code?",
-        explanation="One sender may use it within fifteen minutes, by writing /pair and the code.",
-        submit="Make it",
+        question="Create a pairing code?",
+        explanation="One sender can use it within fifteen minutes, by sending /pair and the code.",
+        submit="Create the code",
     )
     def make_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         return self._make_code(request, object_id, None)
@@ -184,7 +184,7 @@ class ChannelAccountAdmin(AuditedAdmin):
             raise Http404
         with acting(request):
             code = pairing.make_code(account, user)
-        messages.success(request, f"{'You write' if user else 'The sender writes'}: /pair {code}")
+        messages.success(request, f"{'Send' if user else 'The sender has to send'}: /pair {code}")
         return back_to(request, PAGE, object_id)
 
     @display(description="Account")

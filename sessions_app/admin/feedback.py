@@ -1,4 +1,4 @@
-"""What people think of sessions and messages, in the admin: read, filtered by rating, one click from what was said."""
+"""Feedback on sessions and messages in the admin, with a link to the message."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _LISTED_CHARACTERS, _SHOWN_CHARACTERS = 100, 2_000
 @admin.register(Feedback)
 class FeedbackAdmin(ReadOnlyAdmin):
     search_ids = ("id", "session_id")
-    list_display = ("said", "opinion", "about", "session_link", "person", "created_at")
+    list_display = ("label", "opinion", "about", "session_link", "person", "created_at")
     list_filter = (
         ("rating", ChoicesDropdownFilter),
         ("target_type", ChoicesDropdownFilter),
@@ -30,11 +30,11 @@ class FeedbackAdmin(ReadOnlyAdmin):
     )
     list_select_related = False
     search_fields = ("reason", "comment", "=user__username")
-    search_help_text = "An id, also of a session, or a user name or words of the newest 5,000"
+    search_help_text = "An id, also of a session, or a user name or text in the newest 5,000 rows"
     fields = (
         "opinion",
         "about",
-        "words",
+        "message_text",
         "session_link",
         "reason",
         "remark",
@@ -49,7 +49,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
         return super().get_queryset(request).prefetch_related("session", "user")
 
     @display(description="Feedback")
-    def said(self, row: Feedback) -> str:
+    def label(self, row: Feedback) -> str:
         return visible(shorten(row.comment or row.reason or "–", _LISTED_CHARACTERS))
 
     @display(description="Rating", label={"up": "success", "down": "danger"})
@@ -61,8 +61,8 @@ class FeedbackAdmin(ReadOnlyAdmin):
         return str(row.get_target_type_display())
 
     @display(description="Message")
-    def words(self, row: Feedback) -> Any:
-        """The message, with the page of its session that ends with it."""
+    def message_text(self, row: Feedback) -> Any:
+        """Return the message, with a link to the page of its session that ends with it."""
         turn = _find_turn(row)
         url = links.find_url("session", row.session_id)
         if turn is None or url is None:
@@ -88,7 +88,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
 
 
 def _find_turn(row: Feedback) -> Turn | None:
-    """The message it is about: of an answer, the run is named."""
+    """Return the rated message. The target of an answer is its run."""
     if row.target_type != "MESSAGE":
         return None
     of_session = Turn.objects.filter(session_id=row.session_id)

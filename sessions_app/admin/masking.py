@@ -1,5 +1,4 @@
-"""What admin pages leave out of a message as it came in: what its platform wants back with the answer, which may well
-be a token. Pure."""
+"""Masks values of inbound messages for admin pages: references for replies may contain tokens. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,17 +9,17 @@ from audit_app.kernel.redact import LEAST_CHARACTERS, MASK, masked
 
 
 def masked_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the adapter's reference the names only: what is secret in it, the adapter alone knows."""
+    """Return the metadata with the adapter's reference reduced to its names: any value may be secret."""
     reference = metadata.get("reference")
     return {**metadata, "reference": dict.fromkeys(reference, MASK)} if reference else dict(metadata)
 
 
 def masked_payload(raw: str, metadata: Mapping[str, Any]) -> Any:
-    """The payload without the same values, and without what looks like a secret; as JSON where it is JSON."""
+    """Return the payload without these values and without apparent secrets; as JSON if it is JSON."""
     secrets = [text for text in _texts(metadata.get("reference")) if len(text) >= LEAST_CHARACTERS]
     try:
         payload = json.loads(raw)
-    except ValueError:  # a form, perhaps
+    except ValueError:  # for example a form
         payload, secrets = raw, [*secrets, *map(quote_plus, secrets)]
     return _without(masked(payload), sorted(secrets, key=len, reverse=True))
 

@@ -1,4 +1,4 @@
-"""Sessions in the admin: found by owner, channel and agent, and read as the conversation they hold; never edited."""
+"""Sessions in the admin, with their conversations. Read only."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class SessionAdmin(ReadOnlyAdmin):
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
     list_select_related = False
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "An id, or text in the newest 5,000 rows"
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
@@ -81,6 +81,6 @@ class SessionAdmin(ReadOnlyAdmin):
 
 
 def _place(text: str) -> tuple[int, int] | None:
-    """`ordinal.part` of the turn before which to read; None for the newest turns, and for anything else."""
+    """Return `ordinal.part` of the turn before which the page ends; None for the newest turns and invalid values."""
     ordinal, _, part = text.partition(".")
     return (int(ordinal), int(part)) if ordinal.isdecimal() and part.isdecimal() else None

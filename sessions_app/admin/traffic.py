@@ -1,4 +1,4 @@
-"""What came in through channels and what goes out, in the admin: read only, but what was given up can be sent again."""
+"""Inbound messages, attachments and deliveries in the admin. Read only, but failed deliveries can be sent again."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
         "message_id",
         "sender",
         "chat_id",
-        "words",
+        "text_shown",
         "outcome",
         "session_link",
         "run_link",
@@ -58,7 +58,7 @@ class InboundMessageAdmin(ReadOnlyAdmin):
         return visible(f"{row.sender_name} ({row.sender_id})" if row.sender_name else row.sender_id)
 
     @display(description="Text")
-    def words(self, row: InboundMessage) -> str:
+    def text_shown(self, row: InboundMessage) -> str:
         return visible(row.text)
 
     @display(description="Outcome")
@@ -93,7 +93,18 @@ class AttachmentAdmin(ReadOnlyAdmin):
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
     list_select_related = False
     search_help_text = "An id, or that of a turn"
-    fields = ("account", "line", "kind", "mime_type", "size_bytes", "state", "problem", "path", "words", "created_at")
+    fields = (
+        "account",
+        "line",
+        "kind",
+        "mime_type",
+        "size_bytes",
+        "state",
+        "problem",
+        "path",
+        "text_shown",
+        "created_at",
+    )
     readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attachment]:
@@ -112,7 +123,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
         return visible(row.error) or "–"
 
     @display(description="Text")
-    def words(self, row: Attachment) -> str:
+    def text_shown(self, row: Attachment) -> str:
         return visible(row.text) or "–"
 
 
@@ -133,7 +144,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         "kind",
         "part",
         "parts",
-        "words",
+        "text_shown",
         "state",
         "tries",
         "provider_message_id",
@@ -160,7 +171,9 @@ class DeliveryAdmin(ReadOnlyAdmin):
             rows = list(queryset[:MOST_SELECTED])
             count = transitions.send_again(rows, _AGAIN_SECONDS)
             audit.record("DeliveriesSentAgain", details={"deliveries": [row.pk for row in rows], "count": count})
-        messages.success(request, f"{count} will be sent again. What was sent, or waits, was left alone.")
+        messages.success(
+            request, f"{count} will be sent again. Deliveries that were sent or are waiting are unchanged."
+        )
         return None
 
     @display(description="Message")
@@ -168,7 +181,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         return visible(shorten(row.text or row.filename or row.kind, 80))
 
     @display(description="Text")
-    def words(self, row: Delivery) -> str:
+    def text_shown(self, row: Delivery) -> str:
         return visible(row.text)
 
     @display(

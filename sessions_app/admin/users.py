@@ -1,4 +1,4 @@
-"""Users and groups in the admin. Only a superuser may give rights or touch another superuser."""
+"""Users and groups in the admin. Only a superuser can grant permissions or change another superuser."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from audit_app.admin_base.base import AuditedAdmin
 
-# Whoever could set these could give themselves anything.
+# An operator who could set these could grant themselves any permission.
 _RIGHTS = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 admin.site.unregister(User)
@@ -38,7 +38,7 @@ class UserAdmin(AuditedAdmin, DjangoUserAdmin):  # type: ignore[misc, type-arg] 
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """None: deleting many at once would not ask whether each of them may be touched."""
+        """Return no actions: the bulk deletion would not check the permission for each user."""
         return {}
 
 
@@ -54,7 +54,7 @@ class GroupAdmin(AuditedAdmin, DjangoGroupAdmin):  # type: ignore[misc]  # the t
 
 
 def _may_touch(request: HttpRequest, obj: User | None) -> bool:
-    """Staff may change ordinary users and themselves; other staff only a superuser may."""
+    """Return whether the operator may change the user: only a superuser may change other staff."""
     if request.user.is_superuser or obj is None or obj.pk == request.user.pk:
         return True
     return not (obj.is_staff or obj.is_superuser)
