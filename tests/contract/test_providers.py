@@ -1,4 +1,4 @@
-"""What every kind of model provider promises, whatever is behind it. A new kind adds one entry to KINDS."""
+"""The contract of every kind of model provider. A new kind adds an entry to KINDS."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`manage.py control stop|resume|status`: the emergency stop from a shell, also when no page answers."""
+"""`manage.py control stop|resume|status`: the emergency stop, for when the web process is down."""
 
 import getpass
 from typing import Any
@@ -12,12 +12,14 @@ from tools_app.policy import emergency_stop
 
 
 class Command(BaseCommand):
-    help = "Stop all agents (or one) at once, let them go on, or say whether they are stopped."
+    help = "Stop or resume all agents, or one, or show which are stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("what", choices=["stop", "resume", "status"])
         parser.add_argument("--agent", default=emergency_stop.ALL, help="Only the agent of this id.")
-        parser.add_argument("--reason", default="", help="Shown to people whose messages are refused, and recorded.")
+        parser.add_argument(
+            "--reason", default="", help="Shown to users whose messages are refused, and stored in the audit log."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         scope, reason = options["agent"], options["reason"]

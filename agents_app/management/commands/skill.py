@@ -1,4 +1,4 @@
-"""Skills from the command line: published from a folder or a manifest, looked at, given to agents and taken away."""
+"""`manage.py skill`: publishes skills from a folder or a manifest, shows them, and installs them for agents."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tools_app.skills.manifest import digest_of
 
 
 class Command(BaseCommand):
-    help = "Publish skills and give them to agents. docs/skills.md says what a skill is."
+    help = "Publish skills and install them for agents. See docs/skills.md."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -23,13 +23,13 @@ class Command(BaseCommand):
         source = add.add_mutually_exclusive_group(required=True)
         source.add_argument("folder", nargs="?", metavar="PATH", help="folder with a SKILL.md: an instruction skill")
         source.add_argument("--manifest", metavar="FILE", help="JSON manifest")
-        add.add_argument("--publisher", default="local", help="of a folder that names none (default: local)")
-        add.add_argument("--sign", action="store_true", help="put the digest in as its signature hash")
+        add.add_argument("--publisher", default="local", help="publisher of a folder that names none (default: local)")
+        add.add_argument("--sign", action="store_true", help="set its signature hash to the digest")
         actions.add_parser("list", help="list the newest versions")
-        info = actions.add_parser("info", help="show one")
-        install = actions.add_parser("install", help="give a skill to an agent")
-        uninstall = actions.add_parser("uninstall", help="take a skill from an agent")
-        remove = actions.add_parser("remove", help="take a skill out of the registry")
+        info = actions.add_parser("info", help="show a skill")
+        install = actions.add_parser("install", help="install a skill for an agent")
+        uninstall = actions.add_parser("uninstall", help="uninstall a skill from an agent")
+        remove = actions.add_parser("remove", help="remove a skill from the registry")
         for one in (info, install, uninstall, remove):
             one.add_argument("skill_id")
         for one in (install, uninstall):
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         install.add_argument("--version", default="", dest="skill_version", help="default: the newest")
         install.add_argument("--grant", action="append", metavar="PERMISSION", help="default: all that it requires")
         install.add_argument(
-            "--user", default="", metavar="NAME", help="whose credentials it uses (default: the installation's)"
+            "--user", default="", metavar="NAME", help="user whose credentials it uses (default: the installation's)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -55,8 +55,10 @@ class Command(BaseCommand):
             data["signatureHash"] = digest_of(data)
         view, is_new = registry.register(data)
         manifest = view.manifest
-        self.stdout.write(f"{manifest.skill_id} {manifest.version} is {'published' if is_new else 'there already'}.")
-        self._tell(view)
+        self.stdout.write(
+            f"{manifest.skill_id} {manifest.version} is {'published' if is_new else 'already published'}."
+        )
+        self._print(view)
 
     def _list(self, options: dict[str, Any]) -> None:
         views, total = registry.list_skills(limit=500)
@@ -71,9 +73,9 @@ class Command(BaseCommand):
         view = registry.get_skill(options["skill_id"])
         self.stdout.write(f"{view.manifest.name}: {view.manifest.description}")
         self.stdout.write(f"versions: {', '.join(view.versions)}")
-        self._tell(view)
+        self._print(view)
 
-    def _tell(self, view: registry.SkillView) -> None:
+    def _print(self, view: registry.SkillView) -> None:
         needs = ", ".join(map(str, view.manifest.required)) or "nothing"
         self.stdout.write(
             f"{view.manifest.kind}, {'verified' if view.is_verified else 'not verified'}, requires: {needs}"
@@ -92,7 +94,7 @@ class Command(BaseCommand):
 
     def _uninstall(self, options: dict[str, Any]) -> None:
         skills.uninstall_skill(selectors.get_agent(options["agent"]), options["skill_id"])
-        self.stdout.write(f"{options['agent']} has {options['skill_id']} no more.")
+        self.stdout.write(f"{options['agent']} no longer has {options['skill_id']}.")
 
     def _remove(self, options: dict[str, Any]) -> None:
         registry.delete_skill(options["skill_id"])
@@ -105,7 +107,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}.") from None
     if not isinstance(data, dict):
-        raise InvalidInput(f"{path} holds no JSON object.")
+        raise InvalidInput(f"{path} does not contain a JSON object.")
     return data
 
 

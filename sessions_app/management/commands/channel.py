@@ -1,4 +1,4 @@
-"""Sets channels up from the command line: accounts are added, listed, tried and switched; senders are paired."""
+"""`manage.py channel`: adds, lists, tests and disables channel accounts, and pairs senders."""
 
 from datetime import datetime
 from pathlib import Path
@@ -15,15 +15,15 @@ from sessions_app.models import ChannelAccount
 
 
 class Command(BaseCommand):
-    help = "Set up channels. What each one needs is in docs/channels.md."
+    help = "Set up channels. docs/channels.md lists the settings of each."
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        add = actions.add_parser("add", help="add an account, or change the one of that name")
+        add = actions.add_parser("add", help="add an account, or change an existing one")
         _name(add)
         add.add_argument("--config", metavar="FILE", help="JSON object of its configuration")
-        add.add_argument("--secrets", metavar="FILE", help="JSON object of its secrets; only what it names is replaced")
-        add.add_argument("--agent", default="", metavar="ID", help="answers there (default: the default agent)")
+        add.add_argument("--secrets", metavar="FILE", help="JSON object of its secrets; replaces only the named ones")
+        add.add_argument("--agent", default="", metavar="ID", help="agent of new sessions (default: the default agent)")
         add.add_argument("--access", choices=[name for name, _ in ChannelAccount.ACCESS], help="default: paired")
         add.add_argument("--allow", action="append", default=[], metavar="SENDER", help="for --access allow_list")
         actions.add_parser("list", help="list the accounts")
@@ -31,7 +31,9 @@ class Command(BaseCommand):
             on_one = actions.add_parser(action, help=what)
             _name(on_one)
             if action == "pair":
-                on_one.add_argument("--user", default="", help="who the sender is here: an operator may decide there")
+                on_one.add_argument(
+                    "--user", default="", help="user of the sender; an operator can decide approvals in that chat"
+                )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -67,7 +69,7 @@ class Command(BaseCommand):
             )
             self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
             for secret, value in made.items():
-                self.stdout.write(f"{secret}, made now and not shown again: {value}")
+                self.stdout.write(f"{secret}, generated now and not shown again: {value}")
         self.stdout.write(f"Next: manage.py channel test {channel} {name}")
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -102,20 +104,20 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['user']!r}.")
         code = pairing.make_code(account, user)
         self.stdout.write(f"/pair {code}")
-        self.stdout.write(f"The sender writes this to {account}; it works once, for {pairing.MINUTES} minutes.")
+        self.stdout.write(f"The sender has to send this to {account}. It works once, for {pairing.MINUTES} minutes.")
 
 
 _ON_ONE = {
-    "test": "try an account against its platform, and register its webhook there",
-    "disable": "take an account out of use",
-    "enable": "take it into use again",
-    "pair": "make a one-time code for a new sender",
+    "test": "test an account against its platform, and register its webhook",
+    "disable": "disable an account",
+    "enable": "enable it again",
+    "pair": "create a one-time code for a new sender",
 }
 
 
 def _name(parser: CommandParser) -> None:
     parser.add_argument("channel", help="telegram, webhook, …")
-    parser.add_argument("account_id", nargs="?", default="default", help="your name for it (default: default)")
+    parser.add_argument("account_id", nargs="?", default="default", help="name of the account (default: default)")
 
 
 def _read(path: str | None) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def _read(path: str | None) -> dict[str, Any]:
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise CommandError(f"{path} is no text.") from None
+        raise CommandError(f"{path} is not a UTF-8 text file.") from None
 
 
 def _at(moment: datetime | None) -> str:

@@ -1,4 +1,4 @@
-"""Checks that the stored rows keep what Komand promises; for every night, and after anything that went wrong."""
+"""`manage.py check_invariants`: checks the integrity of the stored rows, each night and after faults."""
 
 import time
 from typing import Any
@@ -17,7 +17,7 @@ class Command(BaseCommand):
             type=float,
             default=10.0,
             metavar="SECONDS",
-            help="look again after this time and tell only what is found twice (default: %(default)g; 0: look once)",
+            help="check twice, this time apart, and print what both find (default: %(default)g; 0: no second check)",
         )
         parser.add_argument("--list", action="store_true", help="show the rules instead of checking them")
 
@@ -35,7 +35,7 @@ class Command(BaseCommand):
 
 
 def lasting_violations(grace_seconds: float) -> list[Violation]:
-    """What is broken and still is after the grace, in which an installation at work gets past its moments."""
+    """Return the violations that persist for the grace period, because a busy installation has short-lived ones."""
     found = find_violations()
     if not found or grace_seconds <= 0:
         return found

@@ -1,4 +1,4 @@
-"""Makes an API key for a user and prints it, alone, so that a script can keep it."""
+"""`manage.py create_api_key`: creates an API key and prints only the key, for use in scripts."""
 
 from datetime import timedelta
 from typing import Any
@@ -13,14 +13,14 @@ from sessions_app.identity.principal import SCOPES
 
 
 class Command(BaseCommand):
-    help = "Make an API key and print it once on standard output."
+    help = "Create an API key and print it on standard output. It is not shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", required=True, metavar="NAME", help="user name of its owner")
-        parser.add_argument("--name", required=True, metavar="TEXT", help="what it is for")
+        parser.add_argument("--name", required=True, metavar="TEXT", help="purpose of the key")
         scopes = "; ".join(f"{scope}: {meaning}" for scope, meaning in SCOPES.items())
         parser.add_argument("--scope", action="append", default=[], choices=sorted(SCOPES), help=scopes)
-        parser.add_argument("--expires-days", type=int, metavar="N", help="end it after N days (default: never)")
+        parser.add_argument("--expires-days", type=int, metavar="N", help="let it expire after N days (default: never)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["user"], is_active=True).first()

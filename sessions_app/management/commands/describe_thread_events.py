@@ -1,4 +1,4 @@
-"""`manage.py describe_thread_events`: JSON Schemas of the thread stream, as `docs/threads-events.json` has them."""
+"""`manage.py describe_thread_events`: prints docs/threads-events.json, the JSON Schemas of the thread stream."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from sessions_app.surfaces.threads.event_schemas import document
 
 
 def text() -> str:
-    """The whole file."""
+    """Return the content of the file."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -60,9 +60,9 @@ def agent(db) -> Agent:
 
 @pytest.fixture
 def make_run(agent, operator) -> Callable[..., Run]:
-    """Makes a session with one run: its first step asked for `calls` tools, a second one answered."""
+    """Make a session with a run of two steps: the first calls `calls` tools, the second answers."""
 
-    def make(status: str = "completed", *, calls: int = 1, words: str = "17 times 23?", **fields: Any) -> Run:
+    def make(status: str = "completed", *, calls: int = 1, text: str = "17 times 23?", **fields: Any) -> Run:
         now = timezone.now() - timedelta(seconds=10)
         number = Session.objects.count()
         session = Session.objects.create(
@@ -71,7 +71,7 @@ def make_run(agent, operator) -> Callable[..., Run]:
             sender_id=str(operator.pk),
             owner=operator,
             agent=agent,
-            title=words[:200],
+            title=text[:200],
             last_active_at=now,
             created_at=now,
             next_ordinal=1,
@@ -94,13 +94,19 @@ def make_run(agent, operator) -> Callable[..., Run]:
             fence=0 if status == "queued" else 1,
             **fields,
         )
-        Turn.objects.create(session=session, run=run, ordinal=0, part=0, role="user", content=words, created_at=now)
-        asked = [
+        Turn.objects.create(session=session, run=run, ordinal=0, part=0, role="user", content=text, created_at=now)
+        tool_calls_of_model = [
             {"id": f"call_{n}", "name": "calculator", "arguments": '{"expression": "17*23"}'} for n in range(calls)
         ]
         times = {"started_at": now + timedelta(seconds=1), "ended_at": now + timedelta(seconds=3)}
         Step.objects.create(
-            run=run, index=0, fence=1, text="Let me see.", tool_calls=asked, finish_reason="tool_calls", **times
+            run=run,
+            index=0,
+            fence=1,
+            text="Let me see.",
+            tool_calls=tool_calls_of_model,
+            finish_reason="tool_calls",
+            **times,
         )
         for index in range(calls):
             _execution(run, index, now)

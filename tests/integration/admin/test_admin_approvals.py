@@ -1,4 +1,4 @@
-"""The queue of approvals in the admin: what is asked, decided once, by whom."""
+"""The queue of approvals in the admin: each request is shown and decided once."""
 
 from datetime import timedelta
 
@@ -44,8 +44,8 @@ def test_a_menu_without_waiting_calls_has_no_badge(pages, agent):
 
 def test_a_request_shows_what_the_decision_needs(pages, approval):
     html = pages.get(f"{LIST}{approval.pk}/change/").content.decode()
-    said = ("/approve/", "/approve-run/", "/approve-always/", "/deny/")
-    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", *said):
+    buttons = ("/approve/", "/approve-run/", "/approve-always/", "/deny/")
+    for text in ("17*23", "calculator", "The call is of high risk.", "high (once)", *buttons):
         assert text in html, text
 
 
@@ -72,7 +72,7 @@ def test_only_the_first_decision_counts(pages, approval):
 
 
 def test_asking_decides_nothing(pages, approval):
-    assert "Let this call run?" in pages.get(f"{LIST}{approval.pk}/approve/").content.decode()
+    assert "Allow this call?" in pages.get(f"{LIST}{approval.pk}/approve/").content.decode()
     approval.refresh_from_db()
     assert approval.status == "pending"
 

@@ -114,9 +114,9 @@ def test_an_entry_shows_its_details_whole(pages):
 
 
 def test_staff_without_the_right_neither_see_nor_export(staff):
-    nobody = staff("agents_app.view_run")
-    assert nobody.get(LIST).status_code == 403
-    assert nobody.get(f"{LIST}export").status_code == 403
+    without_permission = staff("agents_app.view_run")
+    assert without_permission.get(LIST).status_code == 403
+    assert without_permission.get(f"{LIST}export").status_code == 403
 
 
 @pytest.fixture

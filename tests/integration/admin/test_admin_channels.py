@@ -92,8 +92,8 @@ def test_an_account_is_tried_out(pages, account):
         assert "getMe" in platform.methods()
     account.refresh_from_db()
     assert account.config["bot_username"] == BOT_NAME
-    told = pages.post(f"{ACCOUNTS}{account.pk}/test/", {"_form_submitted": "True"}, follow=True).content.decode()
-    assert "No connection to 127.0.0.1" in told and TOKEN not in told
+    shown = pages.post(f"{ACCOUNTS}{account.pk}/test/", {"_form_submitted": "True"}, follow=True).content.decode()
+    assert "No connection to 127.0.0.1" in shown and TOKEN not in shown
 
 
 def test_traffic_is_shown_as_text(pages, account, delivery):
@@ -141,10 +141,10 @@ def test_what_a_platform_wants_back_with_the_answer_is_not_shown(pages, account,
 
 
 def test_what_was_given_up_is_sent_again_after_a_question(pages, delivery):
-    asked = {"action": "send_again", "_selected_action": [delivery.pk]}
-    assert "twice" in pages.post(DELIVERIES, asked).content.decode()
+    posted = {"action": "send_again", "_selected_action": [delivery.pk]}
+    assert "twice" in pages.post(DELIVERIES, posted).content.decode()
     assert Delivery.objects.get().status == "unknown"
-    pages.post(DELIVERIES, {**asked, "confirmed": "yes"})
+    pages.post(DELIVERIES, {**posted, "confirmed": "yes"})
     assert Delivery.objects.get().status == "pending"
     assert AuditEntry.objects.filter(action="DeliveriesSentAgain").exists()
 
@@ -158,8 +158,8 @@ def test_who_may_only_look_sends_nothing_again(staff, delivery):
 @pytest.mark.parametrize("secrets", [{}, {"webhook_secret": "another-secret-of-ours"}, {"bot_token": ""}])
 def test_stored_secrets_are_not_sent_to_another_address(pages, account, secrets):
     elsewhere = fields(new_secrets=json.dumps(secrets), config='{"api_url": "https://evil.test"}')
-    told = pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
-    assert "The address has changed. Enter these for it:" in told
+    shown = pages.post(f"{ACCOUNTS}{account.pk}/change/", elsewhere).content.decode()
+    assert "The address has changed. Enter these secrets again:" in shown
     account.refresh_from_db()
     assert account.config == {}
 
@@ -184,10 +184,10 @@ def test_secrets_that_cannot_be_opened_any_more_are_entered_again(pages, account
 def test_a_secret_that_was_made_is_shown_once(pages):
     config = '{"callback_url": "https://example.org/in"}'
     given = fields(channel="webhook", account_id="crm", config=config, new_secrets="{}")
-    told = pages.post(f"{ACCOUNTS}add/", given, follow=True).content.decode()
+    shown = pages.post(f"{ACCOUNTS}add/", given, follow=True).content.decode()
     [account] = ChannelAccount.objects.all()
     secret = accounts.make_adapter(account).account.secrets["secret"]
-    assert secret in told and secret not in pages.get(ACCOUNTS).content.decode()
+    assert secret in shown and secret not in pages.get(ACCOUNTS).content.decode()
 
 
 def test_only_who_may_change_credentials_names_one_of_the_installation(staff, account):

@@ -27,7 +27,7 @@ def opinion(run: Any, target: Any, kind: str = "MESSAGE", **fields: Any) -> Feed
 
 def test_opinions_are_filtered_by_rating(pages: Any, make_run: Any, django_assert_max_num_queries: Any) -> None:
     for number in range(3):
-        run = make_run(words=f"question {number}")
+        run = make_run(text=f"question {number}")
         opinion(run, run.conversation_id, "THREAD", rating="UP", comment=f"liked {number}")
         opinion(run, run.pk, rating="DOWN", reason="OTHER", comment="<script>alert(1)</script>\u202e")
     with django_assert_max_num_queries(10):

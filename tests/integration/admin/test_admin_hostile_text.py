@@ -29,7 +29,7 @@ TEXT = SCRIPT + BIDI
 @pytest.fixture
 def poisoned(make_run, agent, operator):
     """One object of each kind with hostile text wherever others can put it; returns the addresses of all pages."""
-    run = make_run("failed", words=TEXT, error_code="x", error_message=TEXT, answer=TEXT)
+    run = make_run("failed", text=TEXT, error_code="x", error_message=TEXT, answer=TEXT)
     run.session_key, run.actor, run.request_id = TEXT, TEXT, "r"
     run.save()
     call = {"id": TEXT, "name": TEXT, "arguments": TEXT}
@@ -107,7 +107,7 @@ def poisoned(make_run, agent, operator):
 
 
 def poisoned_tools(run):
-    """What tools, their servers and their publishers write."""
+    """Texts of tools, their servers and their publishers."""
     now, names = timezone.now(), {"agent_id": TEXT[:120], "run_id": run.pk}
     server = McpServer.objects.create(name="files", last_error=TEXT, greeting={"name": TEXT, "version": TEXT})
     McpTool.objects.create(

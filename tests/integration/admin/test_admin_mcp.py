@@ -50,7 +50,7 @@ def test_a_server_is_made_and_recorded(pages):
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "expected"),
     [
         ({"command": ""}, "required for a stdio server"),
         ({"environment": '{"A": 1}'}, "must be a single line of text"),
@@ -58,16 +58,16 @@ def test_a_server_is_made_and_recorded(pages):
         ({"transport": "sse", "url": "ftp://x"}, "must have the form https"),
     ],
 )
-def test_what_cannot_work_is_said_beside_the_field(pages, changed, words):
-    assert words in pages.post(f"{SERVERS}add/", fields(**changed)).content.decode()
+def test_an_invalid_value_is_reported_beside_its_field(pages, changed, expected):
+    assert expected in pages.post(f"{SERVERS}add/", fields(**changed)).content.decode()
     assert not McpServer.objects.exists()
 
 
 def test_its_tools_are_refreshed_and_approved_by_buttons(pages, server):
     servers.change_server(server, environment={"TOOL_VERSION": "2"})
     page = f"{SERVERS}{server.pk}"
-    told = pages.post(f"{page}/refresh/", YES, follow=True).content.decode()
-    assert "1 tools are listed, 1 of them changed." in told and "Acts, version 2." in told
+    shown = pages.post(f"{page}/refresh/", YES, follow=True).content.decode()
+    assert "1 tools are listed, 1 of them changed." in shown and "Acts, version 2." in shown
     assert server.tools.get().status == "changed"
     assert "Approved: act." in pages.post(f"{page}/approve/", YES, follow=True).content.decode()
     assert server.tools.get().status == "offered"
@@ -75,8 +75,8 @@ def test_its_tools_are_refreshed_and_approved_by_buttons(pages, server):
 
 def test_a_server_that_is_away_is_told(pages, server):
     servers.change_server(server, arguments=["-S", BAD, "dies"])
-    told = pages.post(f"{SERVERS}{server.pk}/refresh/", YES, follow=True).content.decode()
-    assert "its process ended" in told and "no licence found" in told
+    shown = pages.post(f"{SERVERS}{server.pk}/refresh/", YES, follow=True).content.decode()
+    assert "its process ended" in shown and "no licence found" in shown
 
 
 def test_a_tool_is_rated_and_agents_are_offered_it_so(pages, server):

@@ -106,5 +106,5 @@ def test_changes_of_users_are_audited(pages, operator):
 
 
 def test_staff_without_the_right_see_no_users_and_no_keys(staff):
-    nobody = staff()
-    assert nobody.get(USERS).status_code == nobody.get(KEYS).status_code == 403
+    without_permission = staff()
+    assert without_permission.get(USERS).status_code == without_permission.get(KEYS).status_code == 403

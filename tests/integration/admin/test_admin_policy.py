@@ -1,4 +1,4 @@
-"""Rules, permissions and the emergency stop in the admin, and the page that says what an agent would do."""
+"""Rules, permissions, the emergency stop and the dry run in the admin."""
 
 from uuid import uuid4
 
@@ -48,8 +48,8 @@ def test_a_rule_that_cannot_be_used_is_not_saved(pages, agent):
 )
 def test_the_page_says_what_would_happen_and_runs_nothing(pages, agent, fields, call, seen):
     Agent.objects.update(**fields)
-    asked = {"tool": call[0], "arguments": call[1], "actor": "user:1"}
-    page = pages.post(f"{AGENTS}{agent.pk}/rehearsal/", asked).content.decode()
+    posted = {"tool": call[0], "arguments": call[1], "actor": "user:1"}
+    page = pages.post(f"{AGENTS}{agent.pk}/rehearsal/", posted).content.decode()
     for text in seen:
         assert text in page
     assert "<b>" not in page

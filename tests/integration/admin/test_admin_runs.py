@@ -69,7 +69,7 @@ def test_a_run_that_does_not_exist_leads_back(pages, address):
 
 def test_runs_are_found_by_id_session_and_request(pages, make_run):
     run = make_run()
-    make_run(words="another", error_message="zebra")
+    make_run(text="another", error_message="zebra")
     for term in (run.pk, run.conversation_id):
         assert pages.get(LIST, {"q": str(term)}).content.decode().count('name="_selected_action"') == 1
     assert pages.get(LIST, {"q": "zebra"}).content.decode().count('name="_selected_action"') == 1
@@ -142,11 +142,11 @@ def test_stopping_several_asks_first_and_tells_what_became_of_each(pages, make_r
     assert f"{queued.pk}</a> is being stopped." in html and f"{ended.pk}</a> had already ended." in html
 
 
-def test_retrying_several_goes_on_after_one_that_refuses(pages, make_run):
+def test_an_error_does_not_stop_the_retry_of_other_runs(pages, make_run):
     good, failed = make_run("completed"), make_run("failed")
     selected = {"action": "retry_selected", "_selected_action": [str(good.pk), str(failed.pk)], "confirmed": "yes"}
     html = pages.post(LIST, selected, follow=True).content.decode()
-    assert "can be tried again" in html and "is tried again as" in html
+    assert "can be tried again" in html and "is retried as" in html
     assert Run.objects.filter(status="queued").count() == 1
 
 
@@ -162,9 +162,9 @@ def test_staff_who_may_only_look_cannot_stop(staff, make_run):
 
 def test_staff_without_the_right_see_no_runs(staff, make_run):
     run = make_run()
-    nobody = staff()
-    assert nobody.get(LIST).status_code == 403
-    assert nobody.get(page_of(run)).status_code == 403
+    without_permission = staff()
+    assert without_permission.get(LIST).status_code == 403
+    assert without_permission.get(page_of(run)).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["add/", "{pk}/delete/"])

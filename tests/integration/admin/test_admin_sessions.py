@@ -77,8 +77,8 @@ def test_an_open_run_of_the_session_is_linked(pages, make_run):
 
 
 def test_sessions_are_found_by_title_owner_and_id(pages, operator, make_run):
-    run = make_run(words="about zebras")
-    make_run(words="about ants")
+    run = make_run(text="about zebras")
+    make_run(text="about ants")
     for term, count in [("zebras", 1), (operator.username, 2), (str(run.conversation_id), 1), ("nobody", 0)]:
         assert pages.get(SESSIONS, {"q": term}).content.decode().count('class="field-name') == count, term
 

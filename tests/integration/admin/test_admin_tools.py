@@ -1,4 +1,4 @@
-"""What tools keep, in the admin: memories, files, questions; and what the guard kept from a model."""
+"""Stored data of tools in the admin: memories, files, questions, and results withheld by the guard."""
 
 from typing import Any
 from uuid import uuid4
@@ -76,9 +76,9 @@ def test_files_are_listed(admin_client: Any, settings: Any, tmp_path: Any) -> No
 
 
 def test_questions_are_listed(admin_client: Any, execution: ToolExecution) -> None:
-    asked = request_input(execution, Question(f"Which? {HOSTILE}", ("a", "b")))
+    question = request_input(execution, Question(f"Which? {HOSTILE}", ("a", "b")))
     assert "Which?" in page(admin_client, "inputrequest")
-    assert "a · b" in page(admin_client, "inputrequest", asked.pk)
+    assert "a · b" in page(admin_client, "inputrequest", question.pk)
 
 
 def test_what_was_kept_from_the_model_is_shown_to_operators(admin_client: Any, execution: ToolExecution) -> None:

@@ -78,5 +78,5 @@ def test_an_execution_shows_its_proof_and_a_change_of_it(pages, make_run):
     assert "proved" in html and execution.receipt in html
     ToolExecution.objects.update(output='"other"')
     assert "changed" in pages.get(page).content.decode()
-    told = pages.get(f"{EXECUTIONS}{execution.pk}/check-receipt/", follow=True).content.decode()
-    assert "does not match the stored record" in told
+    shown = pages.get(f"{EXECUTIONS}{execution.pk}/check-receipt/", follow=True).content.decode()
+    assert "does not match the stored record" in shown

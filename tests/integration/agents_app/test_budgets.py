@@ -1,4 +1,4 @@
-"""Budgets of an hour: of calls, counted as they are let through, and of what the model costs."""
+"""Hourly budgets of tool calls, which are counted when they are allowed, and of the cost of model calls."""
 
 import threading
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is rung."""
+    """Drop the nudge."""
     monkeypatch.setattr("audit_app.kernel.nudges.send", lambda *args, **options: None)
 
 

@@ -1,4 +1,4 @@
-"""What a message to a busy session does. Fifty at once under each policy: sessions_app/test_pressure.py."""
+"""Messages to a busy session. Fifty at once under each policy: sessions_app/test_pressure.py."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -65,8 +65,8 @@ def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
     assert second.run_id == first.run_id
     transcript = rig.wait(first.run_id)
     assert transcript.answer == "Both answered"
-    said = [(message.role, message.content) for message in script.requests[1].messages[1:]]
-    assert said == [("user", "one"), ("assistant", "thinking"), ("user", "two")]
+    sent = [(message.role, message.content) for message in script.requests[1].messages[1:]]
+    assert sent == [("user", "one"), ("assistant", "thinking"), ("user", "two")]
     assert list(Event.objects.filter(type="step.completed").values_list("step", flat=True)) == [0]
     roles = Turn.objects.order_by("ordinal", "part").values_list("role", "content")
     assert list(roles) == [("user", "one"), ("user", "two"), ("assistant", "thinking"), ("assistant", "Both answered")]
@@ -90,6 +90,6 @@ def test_steer_leaves_no_message_unanswered(rig: EngineRig) -> None:
     assert sum(run.user_turn_count for run in runs) == MANY
     assert all(run.status == RunStatus.COMPLETED for run in runs)
     assert Turn.objects.filter(is_answer=True).count() == len(runs)
-    asked = "\n\n".join(message.content for message in script.requests[-1].messages if message.role == "user")
-    assert set(asked.split("\n\n")) == {f"message {number}" for number in range(MANY)}
+    user_text = "\n\n".join(message.content for message in script.requests[-1].messages if message.role == "user")
+    assert set(user_text.split("\n\n")) == {f"message {number}" for number in range(MANY)}
     assert all(Step.objects.filter(run=run).last().turns_seen == run.user_turn_count for run in runs)

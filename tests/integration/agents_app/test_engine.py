@@ -85,9 +85,9 @@ def test_the_next_message_sees_the_whole_history(rig: EngineRig) -> None:
     script = rig.agent(Reply(tool_calls=(call("echo", text="a"),)), Reply(("First.",)), Reply(("Second.",)))
     rig.wait(rig.send("one").run_id)
     rig.wait(rig.send("two").run_id)
-    said = [(message.role, message.content) for message in script.requests[-1].messages[1:]]
-    assert [role for role, _ in said] == ["user", "assistant", "tool", "assistant", "user"]
-    assert said[-1] == ("user", "two")
+    sent = [(message.role, message.content) for message in script.requests[-1].messages[1:]]
+    assert [role for role, _ in sent] == ["user", "assistant", "tool", "assistant", "user"]
+    assert sent[-1] == ("user", "two")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
 def test_a_freed_slot_takes_the_run_whose_bell_came_while_all_were_taken(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no slot looks for ever when there is nothing to take. The sweeper, which would ring again, is away."""
+    """And no slot looks for ever when there is no run to claim. The sweeper, which would nudge again, is disabled."""
     monkeypatch.setattr(Reaper, "sweep", lambda self: None)
     monkeypatch.setattr(settings, "KOMAND_RUN_SLOTS", 1)
     looks: list[object] = []

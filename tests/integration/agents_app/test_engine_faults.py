@@ -1,4 +1,4 @@
-"""What befalls the engine between the steps of a run: a stop at the last moment, a database that blinks, a drain."""
+"""Faults between the steps of a run: a late stop, a database that is briefly away, a drain."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -75,8 +75,8 @@ def test_a_run_that_was_stopped_as_its_model_call_ended_ends_and_keeps_what_was_
     assert runs.cancel_run(accepted.run_id)
     held.set()
     assert rig.wait(accepted.run_id).run.status is status
-    said = Turn.objects.filter(role="assistant").values_list("content", flat=True)
-    assert [text for text in said if text] == ["One thing first."]
+    stored = Turn.objects.filter(role="assistant").values_list("content", flat=True)
+    assert [text for text in stored if text] == ["One thing first."]
     closed = Event.objects.filter(type__in=["step.completed", "message.completed"], step=0)
     assert list(closed.values_list("payload__text_length", flat=True)) == [len("One thing first.")]
     assert not ToolExecution.objects.exists()
@@ -94,13 +94,13 @@ def test_what_was_said_before_a_message_joined_is_kept_when_the_run_is_stopped(r
     until(lambda: b"And sec" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
     runs.cancel_run(accepted.run_id)
     rig.wait(accepted.run_id)
-    said = Turn.objects.filter(role="assistant").order_by("part").values_list("content", "is_answer")
-    assert list(said) == [("First.", False), ("And sec", True)]
+    stored = Turn.objects.filter(role="assistant").order_by("part").values_list("content", "is_answer")
+    assert list(stored) == [("First.", False), ("And sec", True)]
     assert Event.objects.get(type="message.completed").step == 1
 
 
 def test_a_run_that_parks_while_it_is_being_stopped_ends(rig: EngineRig) -> None:
-    """Whoever stops it has seen that it is held, and waits for its row, which the holder lets go."""
+    """The request finds the run owned and waits for its row, which the owner then releases."""
     rig.agent(Reply(("never",)))
     run = Run.objects.get(pk=rig.send().run_id)
     Run.objects.filter(pk=run.pk).update(status="running", owner=run.pk, fence=1, ready_at=None)

@@ -1,4 +1,4 @@
-"""Runs that have ended, and whose end their conversation could not store: the sweep tells it again."""
+"""Run ends that the conversation could not store: the sweep stores them later."""
 
 import logging
 from collections.abc import Collection, Iterator
@@ -33,17 +33,17 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 @pytest.fixture
 def never_stored(monkeypatch: pytest.MonkeyPatch) -> tuple[set[UUID], list[UUID]]:
-    """Runs whose end the conversation refuses, and all that it was told."""
-    stored, refused, told = conversation_port.get().run_ended, set[UUID](), list[UUID]()
+    """Return the runs whose end the conversation rejects, and all attempts to store an end."""
+    stored, refused, attempts = conversation_port.get().run_ended, set[UUID](), list[UUID]()
 
     def run_ended(transcript: RunTranscript) -> object:
-        told.append(transcript.run.id)
+        attempts.append(transcript.run.id)
         if transcript.run.id in refused:
             raise ValueError("a defect")
         return stored(transcript)
 
     monkeypatch.setattr(conversation_port.get(), "run_ended", run_ended)
-    return refused, told
+    return refused, attempts
 
 
 class Clock:
@@ -53,8 +53,8 @@ class Clock:
         return self.now
 
 
-def end_untold(rig: EngineRig, count: int) -> list[UUID]:
-    """So many runs, the oldest first, whose end nobody was told."""
+def end_unstored(rig: EngineRig, count: int) -> list[UUID]:
+    """Make runs, oldest first, whose end is not stored."""
     ids = [rig.send(session=open_session(owner=rig.owner)).run_id for _ in range(count)]
     for age, run_id in enumerate(reversed(ids)):
         ended_at = Now() - timedelta(minutes=1 + age)
@@ -62,44 +62,42 @@ def end_untold(rig: EngineRig, count: int) -> list[UUID]:
     return ids
 
 
-def untold() -> Collection[UUID]:
+def missed() -> Collection[UUID]:
     return set(Run.objects.filter(end_stored=False, ended_at__isnull=False).values_list("pk", flat=True))
 
 
-def test_ends_that_can_never_be_stored_keep_no_other_waiting(
+def test_ends_that_cannot_be_stored_do_not_delay_others(
     rig: EngineRig, never_stored: tuple[set[UUID], list[UUID]]
 ) -> None:
     refused, _ = never_stored
-    ids = end_untold(rig, AT_ONCE + 1)
+    ids = end_unstored(rig, AT_ONCE + 1)
     refused |= set(ids[:AT_ONCE])
     sweeping = Reaper(lambda run_id: None)
     sweeping.sweep()
     sweeping.sweep()
-    assert untold() == refused
+    assert missed() == refused
 
 
-def test_an_end_that_cannot_be_stored_is_told_ever_more_seldom(
+def test_the_retries_of_an_end_that_cannot_be_stored_back_off(
     rig: EngineRig, never_stored: tuple[set[UUID], list[UUID]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused, told = never_stored
-    refused |= set(end_untold(rig, 1))
+    refused, attempts = never_stored
+    refused |= set(end_unstored(rig, 1))
     clock = Clock()
     sweeping = Reaper(lambda run_id: None, clock=clock)
     with caplog.at_level(logging.ERROR):
         for _ in range(30):
             sweeping.sweep()
             clock.now += 2
-    assert 4 <= len(told) <= 6 and len(caplog.records) == len(told)
+    assert 4 <= len(attempts) <= 6 and len(caplog.records) == len(attempts)
     refused.clear()
     clock.now += 600
     sweeping.sweep()
-    assert not untold()
+    assert not missed()
 
 
-def test_what_breaks_while_an_end_is_read_keeps_no_other_waiting(
-    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = end_untold(rig, 2)
+def test_an_error_while_reading_an_end_does_not_delay_others(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = end_unstored(rig, 2)
     read = reaper.selectors.get_transcript
 
     def broken(run_id: UUID) -> RunTranscript:
@@ -109,4 +107,4 @@ def test_what_breaks_while_an_end_is_read_keeps_no_other_waiting(
 
     monkeypatch.setattr(reaper.selectors, "get_transcript", broken)
     Reaper(lambda run_id: None).sweep()
-    assert untold() == {first} != {second}
+    assert missed() == {first} != {second}

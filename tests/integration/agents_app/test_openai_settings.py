@@ -38,7 +38,7 @@ async def test_without_a_key_none_is_sent(server: ModelServer, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("base_url", "code", "words"),
+    ("base_url", "code", "expected"),
     [
         ("http://127.0.0.1:1/v1", "model_unreachable", "refuses connections"),
         ("localhost:11434/v1", "model_bad_request", "base URL is not valid"),
@@ -47,11 +47,11 @@ async def test_without_a_key_none_is_sent(server: ModelServer, monkeypatch: pyte
         ("ftp://example.com", "model_bad_request", "base URL is not valid"),
     ],
 )
-async def test_a_wrong_base_url_is_a_clear_error(base_url: str, code: str, words: str) -> None:
+async def test_a_wrong_base_url_is_a_clear_error(base_url: str, code: str, expected: str) -> None:
     provider = OpenAIProvider(base_url=base_url, api_key=KEY, default_model="fake")
     error = await failure(provider, "hello")
     await provider.aclose()
-    assert error.code == code and words in error.message
+    assert error.code == code and expected in error.message
 
 
 async def test_an_unknown_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,14 +66,14 @@ async def test_an_unknown_name_is_a_clear_error(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("scheme", "answer", "words"),
+    ("scheme", "answer", "expected"),
     [("http", b"", "connection failed"), ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "TLS")],
     ids=["hangs-up", "speaks-no-tls"],
 )
-async def test_a_server_that_does_not_speak_http_is_unreachable(scheme: str, answer: bytes, words: str) -> None:
+async def test_a_server_that_does_not_speak_http_is_unreachable(scheme: str, answer: bytes, expected: str) -> None:
     async with answering(answer, scheme) as provider:
         error = await failure(provider, "hello")
-    assert (error.code, error.retryable) == ("model_unreachable", True) and words in error.message
+    assert (error.code, error.retryable) == ("model_unreachable", True) and expected in error.message
 
 
 EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -97,15 +97,15 @@ async def test_an_error_that_is_told_badly_is_an_error_of_the_model(answer: byte
 
 
 async def test_a_reason_that_cannot_be_stored_is_no_reason_to_lose_the_answer() -> None:
-    said = b'data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "a\\ud800\\u0000b"}]}\n\n'
-    async with answering(EVENTS + said) as provider:
+    answer = b'data: {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "a\\ud800\\u0000b"}]}\n\n'
+    async with answering(EVENTS + answer) as provider:
         response = (await collect(provider, request_of("hello"))).responses[-1]
     assert response.text == "Hi." and "\0" not in response.finish_reason and response.finish_reason.encode()
 
 
 @asynccontextmanager
 async def answering(answer: bytes, scheme: str = "http") -> AsyncIterator[OpenAIProvider]:
-    """A provider whose server says this to whatever it is asked, and hangs up."""
+    """Yield a provider whose server sends this response to every request and disconnects."""
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if answer.startswith(b"HTTP/1.1") and scheme == "http":

@@ -50,8 +50,8 @@ def test_the_next_message_is_the_answer_and_makes_no_run_of_its_own(rig: EngineR
     (execution,) = transcript.executions
     assert json.loads(execution.output or "") == {"answer": "Blue", "is_option": True}
     assert InputRequest.objects.get().status == "answered"
-    told = [message for message in script.requests[-1].messages if message.role in ("user", "tool")]
-    assert [message.role for message in told] == ["user", "tool"]
+    sent = [message for message in script.requests[-1].messages if message.role in ("user", "tool")]
+    assert [message.role for message in sent] == ["user", "tool"]
 
 
 def test_it_is_told_and_audited_with_what_a_page_needs(rig: EngineRig) -> None:

@@ -35,9 +35,9 @@ class Echo(FakeServer):
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
         key = request.headers["x-key"]
-        said = {"headers": request.headers, "spelled": [key, quote(key, safe=""), b64encode(key.encode()).decode()]}
+        received = {"headers": request.headers, "spelled": [key, quote(key, safe=""), b64encode(key.encode()).decode()]}
         status = 500 if "fail" in request.path else 200
-        return status, {"content-type": "application/json"}, json.dumps(said).encode()
+        return status, {"content-type": "application/json"}, json.dumps(received).encode()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """What the log says, as it is written, down to the last detail."""
+    """Return the complete text of the log."""
     written: list[str] = []
 
     class Keep(logging.Handler):

@@ -103,7 +103,7 @@ def test_a_part_of_an_album_that_comes_too_late_and_gets_no_run_belongs_to_none(
 
 def test_a_file_of_secrets_that_is_no_text_is_told(valkey: object, tmp_path: Path) -> None:
     (tmp_path / "secrets.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(CommandError, match=r"secrets\.json is no text"):
+    with pytest.raises(CommandError, match=r"secrets\.json is not a UTF-8 text file"):
         call_command("channel", "add", "telegram", "main", "--secrets", str(tmp_path / "secrets.json"))
 
 

@@ -1,4 +1,4 @@
-"""Each invariant is seen to find what breaks it, in rows that were whole before, and to find nothing in whole ones."""
+"""Each invariant finds the rows that break it, and nothing in intact rows."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def run_sql(sql: str) -> None:
 
 
 def open_again(**columns: Any) -> None:
-    """The last run as if it had not ended, in the given state."""
+    """Set the last run to a state as if it had not ended."""
     last = Run.objects.order_by("-id").first()
     Run.objects.filter(pk=last.pk).update(ended_at=None, **columns)
 
@@ -70,7 +70,7 @@ def deliver(**columns: Any) -> None:
 
 
 def deliver_answer(**columns: Any) -> None:
-    """A part of the answer of a run, on its way."""
+    """Store a part of the answer of a run as a delivery that is being sent."""
     deliver(run=Run.objects.first(), **{"status": "sending", **columns})
 
 
@@ -150,17 +150,17 @@ BREAKS: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_whole_rows_break_nothing(whole: UUID) -> None:
+def test_intact_rows_break_no_rule(whole: UUID) -> None:
     assert find_violations() == []
 
 
-def test_what_was_said_elsewhere_before_needs_no_run(whole: UUID) -> None:
+def test_an_imported_history_needs_no_run(whole: UUID) -> None:
     before = [Message("user", "hi"), Message("assistant", "Hello!")]
     open_session(owner=User.objects.create_user("bob"), history=before)
     assert find_violations() == []
 
 
-def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
+def test_a_tool_execution_may_wait_for_an_answer(whole: UUID) -> None:
     execution = ToolExecution.objects.filter(tool="peek").first()
     assert execution is not None
     ToolExecution.objects.filter(pk=execution.pk).update(status="Pending", renudge_at=None, attempts=0)
@@ -176,14 +176,14 @@ def test_a_call_may_wait_for_the_answer_of_a_person(whole: UUID) -> None:
     assert [str(found) for found in find_violations() if "is stuck" in found.text] == []
 
 
-def test_steps_that_retention_took_are_no_hole(whole: UUID, settings: Any) -> None:
+def test_steps_deleted_by_retention_are_no_gap(whole: UUID, settings: Any) -> None:
     settings.KOMAND_STEP_DAYS = 30
     Run.objects.update(created_at=timezone.now() - timedelta(days=31))
     Step.objects.filter(index=0).delete()
     assert find_violations() == []
 
 
-def test_each_rule_finds_what_breaks_it(whole: UUID, subtests: Any) -> None:
+def test_each_rule_finds_its_violations(whole: UUID, subtests: Any) -> None:
     for finding, break_it in BREAKS.items():
         with subtests.test(finding), transaction.atomic():
             break_it()
@@ -193,12 +193,12 @@ def test_each_rule_finds_what_breaks_it(whole: UUID, subtests: Any) -> None:
     assert find_violations() == []
 
 
-def test_no_rule_is_left_out() -> None:
+def test_every_rule_is_tested() -> None:
     assert {invariant.finding for invariant in INVARIANTS} == set(BREAKS)
     assert {invariant.number for invariant in INVARIANTS} == set(range(1, 11))
 
 
-def test_what_a_dead_process_holds_is_found_and_what_a_living_one_holds_is_not(whole: UUID) -> None:
+def test_only_rows_of_dead_processes_are_orphaned(whole: UUID) -> None:
     living, dead = uuid4(), uuid4()
     with pytest.MonkeyPatch.context() as patch:
         alive = [
@@ -210,12 +210,12 @@ def test_what_a_dead_process_holds_is_found_and_what_a_living_one_holds_is_not(w
         Run.objects.filter(pk=first.pk).update(owner=living)
         Run.objects.filter(pk=last.pk).update(owner=dead)
         deliver(status="sending", owner=dead)
-        told = [found.text for found in find_violations() if "not alive" in found.text]
-    assert [text.split()[0] for text in told] == ["run", "delivery"]
-    assert all(str(dead) in text or dead.hex in text for text in told)
+        texts = [found.text for found in find_violations() if "not alive" in found.text]
+    assert [text.split()[0] for text in texts] == ["run", "delivery"]
+    assert all(str(dead) in text or dead.hex in text for text in texts)
 
 
-def test_the_command_tells_each_violation_in_a_line_and_ends_with_1(whole: UUID) -> None:
+def test_the_command_prints_each_violation_and_exits_with_1(whole: UUID) -> None:
     assert "all invariants hold" in check()
     Run.objects.filter(conversation_id=whole).update(input_tokens=1)
     with pytest.raises(CommandError) as failure:
@@ -229,7 +229,9 @@ def test_the_command_tells_each_violation_in_a_line_and_ends_with_1(whole: UUID)
     )
 
 
-def test_what_is_gone_at_the_second_look_is_not_told(whole: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_that_the_second_check_does_not_find_is_not_printed(
+    whole: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Run.objects.update(input_tokens=F("input_tokens") + 1)
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Which message of an agent run comes last, how its client ends it, and when a repeated start is none."""
+"""The last message of an agent run, its end by a client, and repeated starts."""
 
 from typing import Any
 
@@ -49,10 +49,10 @@ def test_a_key_is_good_for_one_request(caller: AgentCaller) -> None:
 
 
 @pytest.mark.parametrize("signal", ["FileBatchClosed", "UserInput"])
-def test_that_files_are_told_is_stored_with_the_message_or_both_are_not(
+def test_the_notice_of_files_is_stored_with_the_message_or_neither_is(
     caller: AgentCaller, monkeypatch: pytest.MonkeyPatch, signal: str
 ) -> None:
-    """Else it could come after the message that ends the turn, and clients would think that the agent works on."""
+    """Otherwise it could follow the message that ends the turn, and clients would show the agent as busy."""
     run = caller.start("", data={})["id"]
     caller("PUT", caller("PUT", f"agents/{run}/artifacts/files/a.txt").data["url"], b"x", Content_Type="text/plain")
     file = {"id": "f1", "name": "a.txt", "artifact_path": "files/a.txt"}

@@ -75,9 +75,9 @@ def test_a_run_that_waits_in_the_queue_is_one_bar():
 
 
 def test_calls_stand_under_their_step_and_what_was_never_tried_is_named():
-    asked = [{"id": "a", "name": "echo", "arguments": "{}"}, {"id": "b", "name": "web_fetch", "arguments": "{}"}]
+    calls = [{"id": "a", "name": "echo", "arguments": "{}"}, {"id": "b", "name": "web_fetch", "arguments": "{}"}]
     executions = [call(0, 0, 3, 4), call(1, 0, 6, 7)]
-    story = timeline.build(run(), [step(0, 1, 3, tool_calls=asked), step(1, 5, 6)], executions, [], now=at(99))
+    story = timeline.build(run(), [step(0, 1, 3, tool_calls=calls), step(1, 5, 6)], executions, [], now=at(99))
     assert [card.row for card in story.steps[0].calls] == executions[:1]
     assert [missing["name"] for missing in story.steps[0].unplanned] == ["web_fetch"]
     assert story.steps[1].at == "+5.0 s" and story.steps[1].length == "1.0 s"

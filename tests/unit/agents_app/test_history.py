@@ -101,7 +101,7 @@ MESSAGES = st.lists(
 
 
 def assert_valid(messages: tuple[Message, ...]) -> None:
-    """What the pickiest servers ask of a history."""
+    """Check the rules of the strictest servers for a history."""
     open_calls: list[str] = []
     last = ""
     for message in messages:

@@ -24,7 +24,7 @@ def offered(**arguments: str) -> tuple[ToolSpec, ...]:
 TOOLS = offered(calculator="expression", date_time="timezone", echo="text", web_fetch="url")
 
 
-def told(text: str) -> list[tuple[str, Any]]:
+def found_intents(text: str) -> list[tuple[str, Any]]:
     return [(intent.tool, *intent.arguments.values()) for intent in find_intents(text)]
 
 
@@ -48,7 +48,7 @@ def told(text: str) -> list[tuple[str, Any]]:
     ],
 )
 def test_a_sum_is_found_and_written_as_the_calculator_wants_it(text: str, expression: str) -> None:
-    assert told(text) == [("calculator", expression)]
+    assert found_intents(text) == [("calculator", expression)]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_sum_is_found_and_written_as_the_calculator_wants_it(text: str, expres
     ],
 )
 def test_what_is_no_sum_and_no_question_of_time_wants_no_tool(text: str) -> None:
-    assert told(text) == []
+    assert found_intents(text) == []
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_what_is_no_sum_and_no_question_of_time_wants_no_tool(text: str) -> None
     ],
 )
 def test_clocks_are_found_by_city_and_by_zone(text: str, zones: list[str]) -> None:
-    assert told(text) == [("date_time", zone) for zone in zones]
+    assert found_intents(text) == [("date_time", zone) for zone in zones]
 
 
 def test_several_intents_keep_the_order_of_the_message() -> None:
     text = "what is 17*23 and what time is it in Tokyo, and what does https://example.com/a?b=1. say, and 17*23 again?"
-    assert told(text) == [
+    assert found_intents(text) == [
         ("calculator", "17*23"),
         ("date_time", "Asia/Tokyo"),
         ("web_fetch", "https://example.com/a?b=1"),
@@ -102,8 +102,8 @@ def test_several_intents_keep_the_order_of_the_message() -> None:
 
 
 def test_an_echo_is_taken_whole() -> None:
-    assert told("Please echo: 17*23 in Tokyo\nnow") == [("echo", "17*23 in Tokyo\nnow")]
-    assert told("what is 2+3 and echo 4+5") == [("calculator", "2+3"), ("echo", "4+5")]
+    assert found_intents("Please echo: 17*23 in Tokyo\nnow") == [("echo", "17*23 in Tokyo\nnow")]
+    assert found_intents("what is 2+3 and echo 4+5") == [("calculator", "2+3"), ("echo", "4+5")]
 
 
 def test_a_message_cannot_make_it_work_hard() -> None:
@@ -152,7 +152,7 @@ def test_it_answers_from_the_results_of_its_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "content", "words"),
+    ("tool", "content", "expected"),
     [
         (
             "date_time",
@@ -171,8 +171,8 @@ def test_it_answers_from_the_results_of_its_tools() -> None:
         ("calculator", "{}", "calculator"),
     ],
 )
-def test_results_of_every_tool_are_described(tool: str, content: str, words: str) -> None:
-    assert words in describe(tool, "{}", content)
+def test_results_of_every_tool_are_described(tool: str, content: str, expected: str) -> None:
+    assert expected in describe(tool, "{}", content)
 
 
 async def test_it_streams_word_by_word_and_calls_tools_in_parallel() -> None:

@@ -13,7 +13,7 @@ ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "code", "retryable", "words"),
+    ("status", "body", "code", "retryable", "expected"),
     [
         (401, {"message": "Incorrect API key"}, "model_auth", False, "refused the API key"),
         (403, {"message": "Country not supported"}, "model_auth", False, "Country not supported"),
@@ -31,10 +31,10 @@ ENDPOINT = Endpoint("https://user:pass@models.example:8443/v1", "big-1", KEY)
         (301, None, "model_bad_request", False, "(301)"),
     ],
 )
-def test_every_status_has_its_error(status: int, body: object, code: str, retryable: bool, words: str) -> None:
+def test_every_status_has_its_error(status: int, body: object, code: str, retryable: bool, expected: str) -> None:
     error = errors.of_status(ENDPOINT, status, body)
     assert (error.code, error.retryable) == (code, retryable)
-    assert words in error.message and "<html>" not in error.message
+    assert expected in error.message and "<html>" not in error.message
 
 
 def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
@@ -43,9 +43,9 @@ def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
 
 
 def test_messages_never_show_a_key_or_a_password() -> None:
-    said = f"Incorrect API key provided: {KEY} or sk-other-secret-key-999999999."
+    sent = f"Incorrect API key provided: {KEY} or sk-other-secret-key-999999999."
     for status in (400, 403, 404, 429, 500):
-        message = errors.of_status(ENDPOINT, status, {"error": {"message": said}}).message
+        message = errors.of_status(ENDPOINT, status, {"error": {"message": sent}}).message
         assert KEY not in message and "sk-other" not in message and "pass@" not in message
 
 
@@ -95,7 +95,7 @@ def test_an_error_object_is_read_like_a_status(error: object, code: str, retryab
 
 
 @pytest.mark.parametrize(
-    ("cause", "words"),
+    ("cause", "expected"),
     [
         (socket.gaierror(-2, "Name or service not known"), "host name cannot be resolved"),
         (ssl.SSLCertVerificationError("self-signed"), "TLS"),
@@ -104,8 +104,8 @@ def test_an_error_object_is_read_like_a_status(error: object, code: str, retryab
         (OSError("No route to host"), "connection failed"),
     ],
 )
-def test_an_unreachable_server_is_told_with_its_cause(cause: Exception, words: str) -> None:
+def test_the_error_of_an_unreachable_server_names_the_cause(cause: Exception, expected: str) -> None:
     error = RuntimeError("Connection error.")
     error.__cause__ = ExceptionGroup("all attempts failed", [cause])
     fault = errors.unreachable(ENDPOINT, error)
-    assert fault.code == "model_unreachable" and words in fault.message
+    assert fault.code == "model_unreachable" and expected in fault.message

@@ -21,7 +21,7 @@ def assembled(*fragments: Any, is_cut: bool = False) -> tuple[ToolCall, ...]:
     return assembly.finish(is_cut=is_cut)
 
 
-def told(calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
+def names_and_arguments(calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
     return [(call.name, call.arguments) for call in calls]
 
 
@@ -37,11 +37,11 @@ def test_fragments_of_two_calls_are_sorted_by_index() -> None:
 
 
 def test_a_name_in_fragments_is_joined_and_a_repeated_one_is_not() -> None:
-    assert told(assembled(fragment(0, "a", "calc"), fragment(0, name="ulator", arguments="{}"))) == [
+    assert names_and_arguments(assembled(fragment(0, "a", "calc"), fragment(0, name="ulator", arguments="{}"))) == [
         ("calculator", "{}")
     ]
     repeated = [fragment(0, "a", "echo", '{"a"'), fragment(0, "a", "echo", ":1}")]
-    assert told(assembled(*repeated)) == [("echo", '{"a":1}')]
+    assert names_and_arguments(assembled(*repeated)) == [("echo", '{"a":1}')]
 
 
 def test_two_calls_that_share_an_index_are_told_apart_by_id() -> None:
@@ -56,7 +56,7 @@ def test_two_calls_that_share_an_index_are_told_apart_by_id() -> None:
 
 def test_whole_calls_with_one_index_and_no_ids_are_told_apart() -> None:
     calls = assembled(fragment(0, name="echo", arguments='{"a":1}'), fragment(0, name="echo", arguments='{"a":2}'))
-    assert told(calls) == [("echo", '{"a":1}'), ("echo", '{"a":2}')]
+    assert names_and_arguments(calls) == [("echo", '{"a":1}'), ("echo", '{"a":2}')]
     assert len({call.id for call in calls}) == 2
 
 
@@ -74,18 +74,20 @@ def test_missing_doubled_and_overlong_ids_are_made_up() -> None:
 
 
 def test_arguments_are_kept_as_raw_text() -> None:
-    assert told(assembled(fragment(0, "a", "echo", '{"broken'))) == [("echo", '{"broken')]
-    assert told(assembled(fragment(0, "a", "echo", {"text": "x"}))) == [("echo", '{"text": "x"}')]
+    assert names_and_arguments(assembled(fragment(0, "a", "echo", '{"broken'))) == [("echo", '{"broken')]
+    assert names_and_arguments(assembled(fragment(0, "a", "echo", {"text": "x"}))) == [("echo", '{"text": "x"}')]
 
 
 def test_a_character_split_over_two_fragments_is_joined() -> None:
-    assert told(assembled(fragment(0, "a", "e", '"\ud83d'), fragment(0, arguments='\ude00"'))) == [("e", '"😀"')]
+    assert names_and_arguments(assembled(fragment(0, "a", "e", '"\ud83d'), fragment(0, arguments='\ude00"'))) == [
+        ("e", '"😀"')
+    ]
 
 
 def test_a_call_that_was_cut_before_its_arguments_does_not_look_whole() -> None:
     calls = assembled(fragment(0, "a", "now"), fragment(1, "b", "send"), is_cut=True)
-    assert told(calls) == [("now", ""), ("send", CUT_OFF)]
-    assert told(assembled(fragment(0, "a", "now"))) == [("now", "")]
+    assert names_and_arguments(calls) == [("now", ""), ("send", CUT_OFF)]
+    assert names_and_arguments(assembled(fragment(0, "a", "now"))) == [("now", "")]
 
 
 @pytest.mark.parametrize("junk", [None, 3, "x", [], {}, {"function": None}, {"index": "0", "function": {"name": 3}}])

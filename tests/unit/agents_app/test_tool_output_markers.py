@@ -19,8 +19,8 @@ def test_the_sign_of_a_conversation_stays_and_cannot_be_guessed_without_the_secr
 
 
 def test_only_tool_results_are_marked():
-    said = (Message("system", "s"), Message("user", "u"), Message("assistant", "a"))
-    assert mark(said, SIGN) == said
+    unmarked = (Message("system", "s"), Message("user", "u"), Message("assistant", "a"))
+    assert mark(unmarked, SIGN) == unmarked
     (marked,) = mark([Message("tool", "{x} data", tool_call_id="c")], SIGN)
     assert marked.content == f"[tool output {SIGN}]\n{{x}} data\n[end of tool output {SIGN}]"
     assert marked.tool_call_id == "c"

@@ -30,14 +30,14 @@ OURS = st.lists(
 
 @st.composite
 def rounds(draw: st.DrawFn) -> list[AnyMessage]:
-    """Typed messages as a run makes them: words, calls with words before, each call answered."""
+    """Typed messages as a run makes them: texts, calls with a text before them, a result for each call."""
     made: list[AnyMessage] = [TextMessage(Role.USER, draw(TEXT))]
     for number in range(draw(st.integers(0, 3))):
         tools = tuple(
             ToolMessage(f"call_{number}_{place}", draw(TEXT), draw(OBJECTS)) for place in range(draw(st.integers(1, 2)))
         )
-        if words := draw(TEXT):
-            made.append(TextMessage(Role.ASSISTANT, words))
+        if plain_text := draw(TEXT):
+            made.append(TextMessage(Role.ASSISTANT, plain_text))
         made.append(ToolCallMessage(Role.ASSISTANT, tools))
         made += [ToolResultMessage(tool, draw(CONTENTS)) for tool in tools]
     return [*made, TextMessage(Role.ASSISTANT, draw(TEXT))]
@@ -81,19 +81,19 @@ def test_what_comes_out_is_a_history_for_any_provider(messages: list[AnyMessage]
 
 
 @pytest.mark.parametrize(
-    ("told", "content"),
+    ("result", "content"),
     [
         ('{"a": 1}\n[receipt: kr1.x]', {"data": {"a": 1}}),
         ('"text"', {"data": "text"}),
-        ("plain words", {"data": "plain words"}),
+        ("plain text", {"data": "plain text"}),
         ("", {"data": ""}),
         ("[1]", {"data": [1]}),
         ("[Failed] It broke.", {"error": "It broke."}),
         ("[TimedOut] Too late.", {"error": "[TimedOut] Too late."}),
     ],
 )
-def test_a_result_is_data_or_an_error_without_its_receipt(told: str, content: dict[str, object]) -> None:
-    assert result_content(told) == content
+def test_a_result_is_data_or_an_error_without_its_receipt(result: str, content: dict[str, object]) -> None:
+    assert result_content(result) == content
 
 
 def test_words_beside_a_call_become_a_message_before_it() -> None:

@@ -20,7 +20,7 @@ from agents_app.robots.messages import (
 )
 from tests.unit.agents_app.robots.strategies import JSON, MESSAGES, TOOLS
 
-WORDS = st.text(max_size=12)
+TEXTS = st.text(max_size=12)
 
 
 @given(MESSAGES)
@@ -44,7 +44,7 @@ def test_exactly_one_type_and_at_most_one_role_and_stop_reason_hold(message: Any
     assert (message.is_stopped, message.is_tool_stop) == (message.stop_reason == "stop", message.stop_reason == "tool")
 
 
-@given(WORDS)
+@given(TEXTS)
 def test_the_vocabulary_is_closed(word: str) -> None:
     for known, make in (
         (set(Role), lambda: TextMessage(word, "x")),  # type: ignore[arg-type]
@@ -113,11 +113,11 @@ def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("reason", "expected"),
     [("end_turn", "stop"), ("STOP", "stop"), ("tool_use", "tool"), ("length", None), ("", None), (None, None)],
 )
-def test_a_providers_reason_is_mapped_once(said: str | None, means: str | None) -> None:
-    assert StopReason.of_provider(said) == means
+def test_a_providers_reason_is_mapped_once(reason: str | None, expected: str | None) -> None:
+    assert StopReason.of_provider(reason) == expected
 
 
 @given(st.text(), st.none() | st.text(), st.dictionaries(st.text(), JSON))

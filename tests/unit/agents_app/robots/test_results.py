@@ -61,12 +61,12 @@ def test_an_export_drops_what_serves_finding_faults(result: RobotResult) -> None
 
 @given(RESULTS)
 def test_the_checksum_covers_output_calls_and_second_alone(result: RobotResult) -> None:
-    said = {
+    covered = {
         "output": [message.to_dict() for message in result.output],
         "tool_calls": [message.to_dict() for message in result.tool_calls],
         "created_at": int(result.created_at.timestamp()),
     }
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(covered, ensure_ascii=False, separators=(",", ":"))
     assert result.checksum == hashlib.sha256(text.encode(errors="replace")).hexdigest()
     other = replace(result, robot_name="x", id="y", raw=1, stop_reason="z", duration=1.0)
     assert other.checksum == result.checksum == RobotResult.from_dict(result.export()).checksum
