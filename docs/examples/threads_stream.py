@@ -1,9 +1,9 @@
-"""Ask an agent over the Threads API and follow its answer, with nothing but the standard library.
+"""Send a message to an agent over the Threads API and stream its answer, with the standard library only.
 
     python threads_stream.py http://127.0.0.1:8000 sk-user-… "what is 17*23?"
 
-It never hangs: silence for longer than the server's signs of life ends the connection, a broken connection is taken up
-where it stood, and `[DONE]` ends the stream.
+It never hangs: a connection without data for longer than the server's keep-alive interval is closed, a broken stream is
+resumed, and `[DONE]` ends it.
 """
 
 import json
@@ -14,24 +14,24 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-IDLE_SECONDS = 40.0  # the server says something every 15
+IDLE_SECONDS = 40.0  # the server sends a comment every 15
 MOST_TRIES = 8
 
 
 class Threads:
-    """url: without a slash at the end; key: an API key."""
+    """A client of the Threads API. url: without a trailing slash; key: an API key."""
 
     def __init__(self, url: str, key: str, idle_seconds: float = IDLE_SECONDS) -> None:
         self.url, self.key, self.idle_seconds = url, key, idle_seconds
 
     def ask(self, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """A new thread, and the events of the answer in it: (name, data)."""
+        """Send a message to a new thread. Yield the events of the answer: (name, data)."""
         thread = self.call("POST", "/v1/threads", {"message_for_title": text[:4096]})
         self.call("POST", f"/v1/threads/{thread['id']}/user_message", {"input_text": text})
         return self.follow(thread["id"])
 
     def follow(self, thread_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The events of the present answer, each once, to its end."""
+        """Yield the events of the current answer, each once, to its end."""
         last_id, tries = "", 0
         while True:
             try:
@@ -45,11 +45,11 @@ class Threads:
                     raise
             tries += 1
             if tries > MOST_TRIES:
-                raise TimeoutError("the stream could not be taken up again")
+                raise TimeoutError("the stream could not be resumed")
             time.sleep(min(0.25 * 2**tries, 10))
 
     def events(self, thread_id: str, last_id: str) -> Iterator[tuple[str, str, str]]:
-        """(entry id, name, data) as one connection has them. Raises OSError when it breaks or falls silent."""
+        """Yield (entry id, name, data) of one connection. Raises OSError if it breaks or sends nothing."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
         with self.open("GET", f"/v1/threads/{thread_id}/stream", headers=headers) as answer:
             fields: dict[str, str] = {}
@@ -69,12 +69,12 @@ class Threads:
 
     def open(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
         sent = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json", **(headers or {})}
-        request = urllib.request.Request(self.url + path, body, sent, method=method)
-        return urllib.request.urlopen(request, timeout=self.idle_seconds)
+        request = urllib.request.Request(self.url + path, body, sent, method=method)  # noqa: S310
+        return urllib.request.urlopen(request, timeout=self.idle_seconds)  # noqa: S310
 
 
 class Answer:
-    """What the events have told so far. `text_start` empties its part: after a crash a text may begin anew."""
+    """The texts received so far. `text_start` empties its part: after a crash a text may begin again."""
 
     def __init__(self) -> None:
         self.parts: dict[str, str] = {}
