@@ -14,15 +14,8 @@ from sessions_app.surfaces.openai.annotations import CitedByStep, annotations_of
 from sessions_app.surfaces.openai.requests import NAME
 from tools_app.types import ExecutionStatus, ExecutionView
 
-_STATUS = {
-    RunStatus.QUEUED: "queued",
-    RunStatus.RUNNING: "in_progress",
-    RunStatus.WAITING: "in_progress",
-    RunStatus.COMPLETED: "completed",
-    RunStatus.FAILED: "failed",
-    RunStatus.TIMED_OUT: "failed",
-    RunStatus.CANCELLED: "cancelled",
-}
+_STATUS = {status: status.value for status in RunStatus}
+_STATUS |= {RunStatus.RUNNING: "in_progress", RunStatus.WAITING: "in_progress", RunStatus.TIMED_OUT: "failed"}
 SERVER_LABEL = "komand"
 NOTHING: CitedByStep = MappingProxyType({})
 

@@ -22,9 +22,7 @@ _CODES = {
     429: "too_many_requests",
     500: "internal_error",
     501: "not_implemented",
-    502: "service_unavailable",
-    503: "service_unavailable",
-    504: "service_unavailable",
+    **dict.fromkeys((502, 503, 504), "service_unavailable"),
 }
 _SHARED_CODES = frozenset({"run_busy"})  # our codes that the protocol has too
 

@@ -20,14 +20,12 @@ class EventKind:
 
     fields: properties of the data.
     optional: those that may be absent.
-    has_entry_id: it is sent with an entry id, behind which a client can resume.
     """
 
     name: str
     description: str
     fields: Schema
     optional: frozenset[str] = field(default_factory=frozenset)
-    has_entry_id: bool = True
 
     def schema(self) -> Schema:
         """Return the JSON Schema of its data. Clients should ignore fields that they do not know."""
@@ -122,20 +120,13 @@ KINDS: tuple[EventKind, ...] = (
         "replay_complete",
         "After a resume: all missed events were sent; the following are live.",
         {"replayed_count": COUNT, "last_entry_id": {"type": "string"}},
-        has_entry_id=False,
     ),
     EventKind(
         "message_not_streaming",
         "The message of `last_message_id` has ended or is unknown: read it from the list of messages.",
         {"message_id": UUID},
-        has_entry_id=False,
     ),
-    EventKind(
-        "thread_title",
-        "The title of the thread has changed.",
-        {"thread_id": UUID, "title": {"type": "string"}},
-        has_entry_id=False,
-    ),
+    EventKind("thread_title", "The title of the thread has changed.", {"thread_id": UUID, "title": {"type": "string"}}),
 )
 
 

@@ -18,20 +18,9 @@ _TEXT: Schema = {"type": "string"}
 _TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
 _ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
 _DISPLAY_TYPES = (
-    "generic",
-    "search_results",
-    "file_list",
-    "file_content",
-    "document_created",
-    "document_edited",
-    "sql_result",
-    "schema",
-    "command_output",
-    "image",
-    "api_response",
-    "workflow_run",
-    "node_info",
-)
+    "generic search_results file_list file_content document_created document_edited sql_result schema command_output "
+    "image api_response workflow_run node_info"
+).split()
 
 
 def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:

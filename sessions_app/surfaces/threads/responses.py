@@ -18,15 +18,8 @@ Shape = dict[str, Any]
 
 NEW_THREAD = "New Thread"
 _TASK_QUEUE = "runs"
-_WORKFLOW = {
-    RunStatus.QUEUED: "RUNNING",
-    RunStatus.RUNNING: "RUNNING",
-    RunStatus.WAITING: "RUNNING",
-    RunStatus.COMPLETED: "COMPLETED",
-    RunStatus.FAILED: "FAILED",
-    RunStatus.CANCELLED: "CANCELED",
-    RunStatus.TIMED_OUT: "TIMED_OUT",
-}
+_WORKFLOW = {status: status.name if status.is_terminal else "RUNNING" for status in RunStatus}
+_WORKFLOW[RunStatus.CANCELLED] = "CANCELED"
 
 
 def page(items: Sequence[Shape], total: int, query: dict[str, Any]) -> Shape:
