@@ -41,7 +41,7 @@ def test_a_completion_has_the_answer_after_its_tools_ran(client: OpenAI) -> None
     assert completion.usage and completion.usage.total_tokens > 0
 
 
-def test_a_stream_says_what_the_completion_says(client: OpenAI) -> None:
+def test_a_stream_has_the_text_of_a_completion(client: OpenAI) -> None:
     stream = client.chat.completions.create(
         model="default", messages=_ask("[[tokens=20 rate=200]]"), stream=True, stream_options={"include_usage": True}
     )
@@ -52,7 +52,7 @@ def test_a_stream_says_what_the_completion_says(client: OpenAI) -> None:
     assert chunks[-1].usage and chunks[-1].usage.completion_tokens > 0
 
 
-def test_what_was_said_before_is_known_and_instructions_are_followed(client: OpenAI, model_server: ModelServer) -> None:
+def test_history_and_instructions_reach_the_model(client: OpenAI, model_server: ModelServer) -> None:
     history = [*_ask("My name is Ada."), {"role": "assistant", "content": "Hello Ada."}, *_ask("echo who am I?")]
     system = [{"role": "system", "content": "Answer in rhymes."}]
     client.chat.completions.create(model="default", messages=[*system, *history], temperature=0.5)  # type: ignore[list-item]
@@ -61,7 +61,7 @@ def test_what_was_said_before_is_known_and_instructions_are_followed(client: Ope
     assert [message["content"] for message in sent["messages"][1:]] == [message["content"] for message in history]
 
 
-def test_a_session_can_be_gone_on_with(client: OpenAI) -> None:
+def test_a_session_can_be_continued(client: OpenAI) -> None:
     first = client.chat.completions.with_raw_response.create(model="default", messages=_ask("echo one"))
     session = first.headers["x-komand-session"]
     again = client.chat.completions.with_raw_response.create(
@@ -80,13 +80,13 @@ def test_a_session_can_be_gone_on_with(client: OpenAI) -> None:
         ({"temperature": 9}, "temperature"),
     ],
 )
-def test_what_cannot_be_done_is_said(client: OpenAI, change: dict[str, object], param: str) -> None:
+def test_unsupported_parameters_are_refused(client: OpenAI, change: dict[str, object], param: str) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
         client.post("/chat/completions", body={"model": "default", "messages": _ask("hi"), **change}, cast_to=object)
     assert refused.value.param == param
 
 
-def test_a_wrong_key_is_told_as_the_client_expects(live_komand: LiveKomand) -> None:
+def test_a_wrong_key_is_an_authentication_error(live_komand: LiveKomand) -> None:
     with OpenAI(base_url=f"{live_komand.url}/v1", api_key="sk-user-wrong", max_retries=0) as client:
         with pytest.raises(openai.AuthenticationError) as refused:
             client.chat.completions.create(model="default", messages=_ask("hi"))
@@ -111,14 +111,14 @@ def test_a_response_shows_its_tool_calls_and_can_be_read_again(client: OpenAI) -
     assert asked.type == "message" and asked.content[0].text == "what is 17*23?"  # type: ignore[union-attr]
 
 
-def test_a_response_goes_on_from_another_also_when_others_did(client: OpenAI) -> None:
+def test_a_response_can_be_continued_more_than_once(client: OpenAI) -> None:
     first = client.responses.create(model="default", input="echo one")
     second = client.responses.create(model="default", input="echo two", previous_response_id=first.id)
     branch = client.responses.create(model="default", input="echo three", previous_response_id=first.id)
     assert second.previous_response_id == branch.previous_response_id == first.id
 
 
-def test_a_streamed_response_can_be_resumed_without_gap_or_double(client: OpenAI, model_server: ModelServer) -> None:
+def test_a_streamed_response_can_be_resumed_without_gap_or_duplicate(client: OpenAI, model_server: ModelServer) -> None:
     text = "[[tokens=40 rate=100 hold=20]]"
     stream = client.responses.create(model="default", input=text, stream=True, background=True)
     seen, response_id = [], ""
@@ -145,7 +145,7 @@ def test_a_background_response_can_be_cancelled(client: OpenAI) -> None:
     wait_for(lambda: client.responses.retrieve(response.id).status == "cancelled", what="the end")
 
 
-def test_who_leaves_a_stream_stops_the_run(client: OpenAI) -> None:
+def test_a_client_that_leaves_a_stream_stops_the_run(client: OpenAI) -> None:
     stream = client.responses.create(model="default", input="[[tokens=400 rate=20]]", stream=True)
     response_id = next(event.response.id for event in stream if event.type == "response.created")
     stream.close()
@@ -153,13 +153,13 @@ def test_who_leaves_a_stream_stops_the_run(client: OpenAI) -> None:
 
 
 def _answer_of(chunks: list[Any]) -> str:
-    """What a stream of chunks says. It has to end, once."""
+    """Return the text of a stream of chunks, which must end once."""
     ends = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
     assert ends == ["stop"]
     return "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
 
 
-def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+def test_a_crash_within_an_answer_ends_with_the_stored_text_sent_once(
     client: OpenAI, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
@@ -173,7 +173,7 @@ def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
     assert killed and _answer_of(chunks) == stored.output_text and len(stored.output_text.split()) == 60
 
 
-def test_a_busy_conversation_answers_one_after_the_other(client: OpenAI, model_server: ModelServer) -> None:
+def test_a_busy_conversation_queues_the_next_response(client: OpenAI, model_server: ModelServer) -> None:
     first = client.responses.create(model="default", input="[[tokens=20 hold=10]]", background=True)
     second = client.responses.create(
         model="default", input="echo second", previous_response_id=first.id, background=True
@@ -220,19 +220,19 @@ def test_a_source_is_an_annotation_of_the_text(client: OpenAI, model_server: Mod
     call = found.output[0]
     assert call.type == "mcp_call" and call.output
     (source,) = json.loads(call.output)["sources"]
-    said = f'[[text="So it is [{source["cite"]}]."]]'
-    cited = client.responses.create(model="default", input=said, previous_response_id=found.id)
+    prompt = f'[[text="So it is [{source["cite"]}]."]]'
+    cited = client.responses.create(model="default", input=prompt, previous_response_id=found.id)
     content = cited.output[0].content[0]  # type: ignore[union-attr]
     (annotation,) = content.annotations
     assert (annotation.type, annotation.url) == ("url_citation", source["uri"])
     assert content.text[annotation.start_index : annotation.end_index] == f"[{source['cite']}]"
 
 
-def test_another_protocol_watches_and_both_see_the_same_text(client: OpenAI, live_komand: LiveKomand) -> None:
+def test_two_protocols_receive_the_same_text(client: OpenAI, live_komand: LiveKomand) -> None:
     threads = Client(live_komand.url, access_token=live_komand.api_key)
     thread = threads.open("Both")
     with ThreadPoolExecutor(1) as beside:
-        heard = beside.submit(threads.stream, thread)
+        streamed = beside.submit(threads.stream, thread)
         stream = client.chat.completions.create(
             model="default",
             messages=_ask("[[tokens=30 rate=100]]"),
@@ -240,4 +240,4 @@ def test_another_protocol_watches_and_both_see_the_same_text(client: OpenAI, liv
             stream=True,
         )
         answer = _answer_of(list(stream))
-        assert answer.strip() == text_of(heard.result(60)).strip() and len(answer.split()) == 30
+        assert answer.strip() == text_of(streamed.result(60)).strip() and len(answer.split()) == 30

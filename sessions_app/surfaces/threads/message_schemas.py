@@ -17,10 +17,9 @@ _NULL: Schema = {"type": "null"}
 _TEXT: Schema = {"type": "string"}
 _TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
 _ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
-_DISPLAY_TYPES = (
-    "generic search_results file_list file_content document_created document_edited sql_result schema command_output "
-    "image api_response workflow_run node_info"
-).split()
+_FILE_TYPES = ("file_list", "file_content", "document_created", "document_edited", "image")
+_RESULT_TYPES = ("search_results", "sql_result", "command_output", "api_response", "workflow_run")
+_DISPLAY_TYPES = ("generic", "schema", "node_info", *_FILE_TYPES, *_RESULT_TYPES)
 
 
 def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:

@@ -1,4 +1,4 @@
-"""What becomes of a question of the OpenAI protocol whose request is cut: by its client, by us, by a fault."""
+"""Requests of the OpenAI protocol that are cut: by their client, by a shutdown, by an error."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from tests.support.rest import LiveCaller, make_agent, make_user
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
 APPLICATION = URLRouter(consumers.routes)
-QUESTIONS = [
+REQUESTS = [
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}], "stream": True}),
     ("/v1/chat/completions", {"model": "default", "messages": [{"role": "user", "content": "Hi"}]}),
     ("/v1/responses", {"model": "default", "input": "Hi", "stream": True}),
@@ -43,7 +43,7 @@ def caller() -> LiveCaller:
 
 
 async def asked(caller: LiveCaller, path: str, body: dict[str, Any]) -> "asyncio.Task[Any]":
-    """The request under way, its question stored. Nobody answers."""
+    """Start a request and return it once its message is stored. No worker answers it."""
     request = asyncio.create_task(caller.ask("POST", path, body))
     async with asyncio.timeout(20):
         while not await in_db(Run.objects.exists) or (body.get("stream") and len(caller.sent) < 3):
@@ -51,15 +51,15 @@ async def asked(caller: LiveCaller, path: str, body: dict[str, Any]) -> "asyncio
     return request
 
 
-@pytest.mark.parametrize(("path", "body"), QUESTIONS)
-async def test_who_leaves_stops_the_run(caller: LiveCaller, path: str, body: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+async def test_a_client_that_leaves_stops_the_run(caller: LiveCaller, path: str, body: dict[str, Any]) -> None:
     request = await asked(caller, path, body)
     caller.leave()
     await request
     assert (await in_db(Run.objects.get)).status == "cancelled"
 
 
-async def test_who_leaves_while_the_question_is_being_stored_stops_the_run(
+async def test_a_client_that_leaves_while_its_request_is_stored_stops_the_run(
     caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_storing, may_store = threading.Event(), threading.Event()
@@ -70,7 +70,7 @@ async def test_who_leaves_while_the_question_is_being_stored_stops_the_run(
         return commands.accept(*arguments)
 
     monkeypatch.setattr(consumers, "accept", accept)
-    request = asyncio.create_task(caller.ask("POST", *QUESTIONS[1]))
+    request = asyncio.create_task(caller.ask("POST", *REQUESTS[1]))
     assert await asyncio.to_thread(is_storing.wait, 20)
     caller.leave()
     for _ in range(5):  # until the request has noticed
@@ -80,8 +80,8 @@ async def test_who_leaves_while_the_question_is_being_stored_stops_the_run(
     assert (await in_db(Run.objects.get)).status == "cancelled"
 
 
-@pytest.mark.parametrize(("path", "body"), QUESTIONS)
-async def test_a_server_that_ends_says_so_and_stops_no_run(
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+async def test_a_shutdown_is_reported_and_stops_no_run(
     caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = asyncio.Event()
@@ -98,13 +98,13 @@ async def test_a_server_that_ends_says_so_and_stops_no_run(
     request.cancel()
     await asyncio.gather(request, return_exceptions=True)
     assert (await in_db(Run.objects.get)).status == "queued"
-    status, _, told = caller._received()
+    status, _, answer = caller._received()
     assert status == (200 if body.get("stream") else 503)
-    assert b'{"error":{"message":"The server restarts' in told.split(b"data: ")[-1]
+    assert b'{"error":{"message":"The server restarts' in answer.split(b"data: ")[-1]
 
 
 async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: str) -> int:
-    """Ask, and have the server end while somebody waits for the answer. The status."""
+    """Send a request, shut the server down while it waits, and return the status."""
     waits = asyncio.Event()
 
     async def nothing(*_: Any) -> AsyncIterator[Any]:
@@ -122,81 +122,81 @@ async def cut(caller: LiveCaller, path: str, body: dict[str, Any], **headers: st
     return caller._received()[0]
 
 
-def would_ask_again(caller: LiveCaller) -> bool:
-    """Whether the SDK repeats the request after that answer."""
+def would_retry(caller: LiveCaller) -> bool:
+    """Return whether the SDK retries the request after that response."""
     status, headers, _ = caller._received()
     with OpenAI(api_key="x") as client:
         return client._should_retry(httpx2.Response(status, headers=headers))
 
 
-AGAIN, AGAIN_TWICE = {"x-stainless-retry-count": "1"}, {"x-stainless-retry-count": "2"}
-OTHERS = [{"model": "default", "messages": [{"role": "user", "content": "Ho"}]}, QUESTIONS[1][1]]
+RETRY, SECOND_RETRY = {"x-stainless-retry-count": "1"}, {"x-stainless-retry-count": "2"}
+OTHERS = [{"model": "default", "messages": [{"role": "user", "content": "Ho"}]}, REQUESTS[1][1]]
 
 
-async def test_a_client_that_repeats_a_request_by_itself_gets_the_run_that_it_began(caller: LiveCaller) -> None:
-    for headers in ({}, AGAIN, AGAIN_TWICE):
-        assert await cut(caller, *QUESTIONS[1], **headers) == 503
+async def test_an_automatic_retry_resumes_its_run(caller: LiveCaller) -> None:
+    for headers in ({}, RETRY, SECOND_RETRY):
+        assert await cut(caller, *REQUESTS[1], **headers) == 503
     run = await in_db(Run.objects.get)
     await in_db(cancel_run, run.pk, reason="Stopped.")
-    status, told = await caller.ask("POST", *QUESTIONS[1], **AGAIN)
-    assert status == 409 and "Stopped." in told
+    status, answer = await caller.ask("POST", *REQUESTS[1], **RETRY)
+    assert status == 409 and "Stopped." in answer
     assert await in_db(Run.objects.count) == 1
-    assert not would_ask_again(caller), "which would begin another run"
+    assert not would_retry(caller), "a retry would start another run"
 
 
-async def test_equal_questions_that_are_cut_and_repeated_keep_a_run_each(caller: LiveCaller) -> None:
-    for headers in ({}, {}, AGAIN):
-        await cut(caller, *QUESTIONS[1], **headers)
+async def test_equal_requests_that_are_cut_and_retried_keep_a_run_each(caller: LiveCaller) -> None:
+    for headers in ({}, {}, RETRY):
+        await cut(caller, *REQUESTS[1], **headers)
     for run in await in_db(lambda: list(Run.objects.order_by("created_at"))):
         await in_db(cancel_run, run.pk, reason=f"Stopped {run.pk}.")
-    told = [(await caller.ask("POST", *QUESTIONS[1], **AGAIN))[1] for _ in range(2)]
+    answer = [(await caller.ask("POST", *REQUESTS[1], **RETRY))[1] for _ in range(2)]
     runs = {str(run.pk) for run in await in_db(lambda: list(Run.objects.all()))}
-    assert len(runs) == 2 and {run for run in runs for text in told if run in text} == runs
+    assert len(runs) == 2 and {run for run in runs for text in answer if run in text} == runs
 
 
-@pytest.mark.parametrize(("body", "headers"), [(OTHERS[0], AGAIN), (OTHERS[1], {})])
-async def test_another_question_and_one_that_is_no_repetition_begin_a_run(
+@pytest.mark.parametrize(("body", "headers"), [(OTHERS[0], RETRY), (OTHERS[1], {})])
+async def test_a_different_request_and_one_that_is_no_retry_start_a_run(
     caller: LiveCaller, body: dict[str, Any], headers: dict[str, str]
 ) -> None:
-    await cut(caller, *QUESTIONS[1])
-    await cut(caller, QUESTIONS[1][0], body, **headers)
+    await cut(caller, *REQUESTS[1])
+    await cut(caller, REQUESTS[1][0], body, **headers)
     assert await in_db(Run.objects.count) == 2
 
 
-async def test_while_valkey_is_away_a_repetition_is_a_new_question(
+async def test_while_valkey_is_unavailable_a_retry_is_a_new_request(
     caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> Any:
         raise RedisError("Connection refused")
 
-    await cut(caller, *QUESTIONS[1])
+    await cut(caller, *REQUESTS[1])
     monkeypatch.setattr(sdk_retries, "valkey", SimpleNamespace(breaker=Breaker(), sync_client=away))
-    assert await cut(caller, *QUESTIONS[1], **AGAIN) == 503
+    assert await cut(caller, *REQUESTS[1], **RETRY) == 503
     assert await in_db(Run.objects.count) == 2
 
 
-async def test_what_took_too_long_is_not_to_be_asked_again(caller: LiveCaller, settings: Any) -> None:
+async def test_a_timeout_is_not_to_be_retried(caller: LiveCaller, settings: Any) -> None:
     settings.KOMAND_OPENAI_WAIT_SECONDS = 0.05
-    status, told = await caller.ask("POST", *QUESTIONS[1])
-    assert (status, json.loads(told)["error"]["code"]) == (504, "timeout")
-    assert not would_ask_again(caller)
+    status, answer = await caller.ask("POST", *REQUESTS[1])
+    assert (status, json.loads(answer)["error"]["code"]) == (504, "timeout")
+    assert not would_retry(caller)
 
 
-@pytest.mark.parametrize(("path", "body"), QUESTIONS)
-async def test_who_may_not_be_told_any_longer_is_told_so_and_no_more(
+@pytest.mark.parametrize(("path", "body"), REQUESTS)
+async def test_revoking_the_key_ends_a_stream_with_an_error(
     caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.05)
     request = await asked(caller, path, body)
     await in_db(ApiKey.objects.all().delete)
-    status, told = await request
+    status, answer = await request
     assert status == (200 if body.get("stream") else 401)
-    assert "invalid_api_key" in json.dumps(told)
-    assert (await in_db(Run.objects.get)).status == "queued", "the run goes on"
+    assert "invalid_api_key" in json.dumps(answer)
+    assert (await in_db(Run.objects.get)).status == "queued", "the run continues"
 
 
-@pytest.mark.parametrize(("path", "body"), [QUESTIONS[0], QUESTIONS[2]])
-async def test_a_stream_that_breaks_off_says_so(
+@pytest.mark.parametrize(("path", "body"), [REQUESTS[0], REQUESTS[2]])
+async def test_a_stream_that_fails_ends_with_an_error(
     caller: LiveCaller, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: Any) -> AsyncIterator[Any]:
@@ -204,6 +204,6 @@ async def test_a_stream_that_breaks_off_says_so(
         yield
 
     monkeypatch.setattr(consumers._Endpoint, "run_events", broken)
-    status, told = await caller.ask("POST", path, body)
-    assert status == 200 and told.endswith("\n\n") and "[DONE]" not in told
-    assert '{"error":{"message":"The database is not reachable' in told.split("data: ")[-1]
+    status, answer = await caller.ask("POST", path, body)
+    assert status == 200 and answer.endswith("\n\n") and "[DONE]" not in answer
+    assert '{"error":{"message":"The database is not reachable' in answer.split("data: ")[-1]

@@ -1,6 +1,6 @@
-"""Recorded frames of the SignalR hub and of OpenAI's protocol: what goes over the wire does not change unnoticed.
+"""Recorded frames of the SignalR hub and the OpenAI protocol, so that no byte on the wire changes unnoticed.
 
-`GOLDEN=write` records them anew, from this very server. Ids are told by their order, times not at all, text whole.
+`GOLDEN=write` records them again. Ids are replaced by their order, times by a constant; pieces of text are joined.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
 _ID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _PASSING = re.compile(r'"(created|created_at|completed_at|durationMs|eventId|expiresAt|timestamp)": (?:[\d.]+|"[^"]*")')
 _USER = re.compile(r'(WebChat:default:|"recipientId": ")\d+')
-_SAID = {
+_REPLIES = {
     "ok": (Reply(("It is ", "done."), usage=Usage(7, 3)),),
     "broken": (Reply(("Half an ",), error="model_bad_request"),),
 }
@@ -62,9 +62,9 @@ async def follower() -> AsyncIterator[None]:
 
 
 def play(rig: EngineRig, end: str) -> None:
-    """A step with a call, and then a good or a bad end."""
+    """Script a step with a call, and then an answer or an error."""
     call = ToolCall("c1", "echo", json.dumps({"text": "x"}))
-    rig.agent(Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,)), *_SAID[end])
+    rig.agent(Reply(("Let me ", "see."), reasoning="Hm.", tool_calls=(call,)), *_REPLIES[end])
 
 
 def check(name: str, frames: list[Frame]) -> None:
@@ -75,33 +75,33 @@ def check(name: str, frames: list[Frame]) -> None:
 
     text = _ID.sub(name_of, json.dumps(frames))
     text = _USER.sub(r"\1user", text)
-    told = json.loads(_PASSING.sub(r'"\1": "passing"', text))
+    normalized = json.loads(_PASSING.sub(r'"\1": "passing"', text))
     path = FOLDER / f"{name}.json"
     if os.environ.get("GOLDEN") == "write":
-        path.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    assert told == json.loads(path.read_text())
+        path.write_text(json.dumps(normalized, indent=1, ensure_ascii=False) + "\n")
+    assert normalized == json.loads(path.read_text())
 
 
-async def heard_by_the_hub(rig: EngineRig) -> list[Frame]:
-    """What a client's handlers are called with, from its message to the agent's silence; pieces of text as one."""
+async def calls_of_the_hub(rig: EngineRig) -> list[Frame]:
+    """Return the calls to a client of the hub, from its message to the end of the run, with pieces of text joined."""
     calls: asyncio.Queue[Frame] = asyncio.Queue()
 
     async def send(frame: str) -> None:
         for record in frame.split("\x1e"):
-            if record and (said := json.loads(record)).get("type") == 1:
-                calls.put_nowait(said)
+            if record and (call := json.loads(record)).get("type") == 1:
+                calls.put_nowait(call)
 
     hub, frames = Hub(Principal(rig.owner, "jwt"), send), []
     message = {"type": 1, "invocationId": "1", "target": "SendMessage", "arguments": ["default", "go"]}
-    # Its answer is told when it is there, among the calls.
+    # The completion of the invocation arrives among the calls.
     await hub.receive("".join(f"{json.dumps(record)}\x1e" for record in ({"protocol": "json", "version": 1}, message)))
     async with asyncio.timeout(20):
         while not frames or (frames[-1]["target"], frames[-1]["arguments"][1:2]) != ("AgentTyping", [False]):
-            said = await calls.get()
-            if frames and _is_piece(said) and _is_piece(frames[-1]):
-                frames[-1]["arguments"][1] += said["arguments"][1]
+            call = await calls.get()
+            if frames and _is_piece(call) and _is_piece(frames[-1]):
+                frames[-1]["arguments"][1] += call["arguments"][1]
             else:
-                frames.append(said)
+                frames.append(call)
     await hub.end()
     return frames
 
@@ -111,7 +111,7 @@ def _is_piece(call: Frame) -> bool:
 
 
 async def streamed(rig: EngineRig, path: str, body: Frame) -> list[Frame]:
-    """The data of the events that a request is answered with."""
+    """Return the data of the events of a response."""
     bearer = (await in_db(access_tokens.open_login, rig.owner)).access
     caller = LiveCaller(URLRouter(routes), bearer=bearer)
     async with asyncio.timeout(20):
@@ -121,13 +121,13 @@ async def streamed(rig: EngineRig, path: str, body: Frame) -> list[Frame]:
     return [json.loads(line) for line in data if line != "[DONE]"]
 
 
-@pytest.mark.parametrize("end", _SAID)
-async def test_the_calls_of_a_hubs_client(rig: EngineRig, end: str) -> None:
+@pytest.mark.parametrize("end", _REPLIES)
+async def test_the_calls_to_a_client_of_the_hub(rig: EngineRig, end: str) -> None:
     await in_db(play, rig, end)
-    check(f"hub-{end}", await heard_by_the_hub(rig))
+    check(f"hub-{end}", await calls_of_the_hub(rig))
 
 
-@pytest.mark.parametrize("end", _SAID)
+@pytest.mark.parametrize("end", _REPLIES)
 async def test_the_chunks_of_a_completion(rig: EngineRig, end: str) -> None:
     await in_db(play, rig, end)
     body = {"messages": [{"role": "user", "content": "go"}], "stream_options": {"include_usage": True}}
@@ -147,7 +147,7 @@ def _text_of(chunk: Frame) -> str:
     return str(choices[0]["delta"].get("content") or "")
 
 
-@pytest.mark.parametrize("end", _SAID)
+@pytest.mark.parametrize("end", _REPLIES)
 async def test_the_events_of_a_response(rig: EngineRig, end: str) -> None:
     await in_db(play, rig, end)
     frames: list[Frame] = []
@@ -160,6 +160,6 @@ async def test_the_events_of_a_response(rig: EngineRig, end: str) -> None:
     check(f"response-{end}", frames)
 
 
-def test_every_recording_is_still_made() -> None:
-    made = {f"{what}-{end}" for what in ("hub", "completion", "response") for end in _SAID}
+def test_every_recording_is_used() -> None:
+    made = {f"{what}-{end}" for what in ("hub", "completion", "response") for end in _REPLIES}
     assert {path.stem for path in FOLDER.glob("*.json")} == made

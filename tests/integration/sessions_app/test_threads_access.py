@@ -1,4 +1,4 @@
-"""Nobody reaches another's threads: every route of the Threads API that names something."""
+"""Access to objects of other users, on every route of the Threads API with an id."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.rest import make_run, make_session, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
-# Every route with an id of something that has an owner.
+# Every route with the id of an object that has an owner.
 OWNED = {
     "thread-detail": ("threads/{thread}", ["GET", "PATCH", "DELETE"]),
     "user-message": ("threads/{thread}/user_message", ["POST"]),
@@ -68,7 +68,9 @@ def test_every_route_with_an_id_is_covered_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_anothers_object_is_404_and_nobody_is_401(alices: dict[str, Any], name: str, method: str) -> None:
+def test_the_object_of_another_user_is_404_and_no_credential_401(
+    alices: dict[str, Any], name: str, method: str
+) -> None:
     path = OWNED[name][0].format(**alices)
     foreign = call(make_user("bob"), method, path, BODIES.get(name))
     missing = call(
@@ -80,7 +82,7 @@ def test_anothers_object_is_404_and_nobody_is_401(alices: dict[str, Any], name: 
 
 
 @pytest.mark.parametrize("target", ["thread", "run"])
-def test_nobody_has_an_opinion_on_anothers_things(alices: dict[str, Any], target: str) -> None:
+def test_feedback_on_objects_of_other_users_is_404(alices: dict[str, Any], target: str) -> None:
     kind = {"thread": "THREAD", "run": "MESSAGE"}[target]
     body = {"target_type": kind, "target_id": str(alices[target]), "rating": "DOWN"}
     assert call(make_user("bob"), "POST", "feedback", body).status_code == 404
@@ -94,7 +96,7 @@ def test_unknown_fields_and_odd_values_are_422(alices: dict[str, Any]) -> None:
     assert call(alices["user"], "GET", "threads?limit=0").status_code == 422
 
 
-def test_the_cookie_of_the_sign_in_lets_in_and_sign_out_ends_it() -> None:
+def test_the_cookie_of_the_sign_in_authenticates_until_sign_out() -> None:
     make_user("alice")
     client = Client()
     body = _json({"email": "alice@example.org", "password": "secret-enough"})

@@ -1,4 +1,4 @@
-"""What becomes of a question of `/v1/agent/ask` whose request is cut: by its client, or because the server ends."""
+"""Requests to `/v1/agent/ask` that are cut: by their client, or because the server shuts down."""
 
 import asyncio
 import json
@@ -16,11 +16,11 @@ from tests.support.rest import LiveCaller, make_agent, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
 
-QUESTION = ("POST", "/v1/agent/ask", {"agent_id": "default", "prompt": "Hi"})
+REQUEST = ("POST", "/v1/agent/ask", {"agent_id": "default", "prompt": "Hi"})
 
 
-class Held:
-    """Storing the question, which waits until it may."""
+class HeldMessage:
+    """Holds the storing of a message until the test releases it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._is_storing, self._may_store, self._send = threading.Event(), threading.Event(), direct_answers._send
@@ -31,9 +31,9 @@ class Held:
         assert self._may_store.wait(20)
         return self._send(*arguments)
 
-    async def let_go_after(self, caller: LiveCaller, cut: Any) -> None:
-        """Cut the request while it stores, and let that go on once the request has noticed."""
-        request = asyncio.create_task(caller.ask(*QUESTION))
+    async def release_after(self, caller: LiveCaller, cut: Any) -> None:
+        """Cut the request while its message is being stored, then release that."""
+        request = asyncio.create_task(caller.ask(*REQUEST))
         assert await asyncio.to_thread(self._is_storing.wait, 20)
         cut(request)
         for _ in range(5):
@@ -50,18 +50,16 @@ def caller() -> LiveCaller:
     return LiveCaller(URLRouter(consumers.routes), bearer=create_api_key(user, "k").key)
 
 
-async def test_who_leaves_while_the_question_is_being_stored_stops_its_run(
+async def test_a_client_that_leaves_while_its_message_is_stored_stops_the_run(
     caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await Held(monkeypatch).let_go_after(caller, lambda request: caller.leave())
+    await HeldMessage(monkeypatch).release_after(caller, lambda request: caller.leave())
     run = await in_db(Run.objects.get)
     assert (run.status, run.error_message) == ("cancelled", "The client left.")
 
 
-async def test_a_server_that_ends_says_so_and_stops_what_nobody_can_fetch(
-    caller: LiveCaller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await Held(monkeypatch).let_go_after(caller, lambda request: request.cancel())
+async def test_a_shutdown_is_reported_and_stops_the_run(caller: LiveCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+    await HeldMessage(monkeypatch).release_after(caller, lambda request: request.cancel())
     run = await in_db(Run.objects.get)
     assert (run.status, run.error_message) == ("cancelled", "The server restarted.")
     status, _, body = caller._received()

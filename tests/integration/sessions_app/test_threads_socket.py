@@ -1,4 +1,4 @@
-"""The notifications socket, `/v1/ws`: who comes in, what they are told, and that it is never of another's threads."""
+"""The WebSocket `/v1/ws`: admission, and notifications of the user's own threads only."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -53,15 +53,15 @@ def alice() -> User:
 
 
 class Socket:
-    """A client's end."""
+    """The client's end of a connection."""
 
     def __init__(self, query: str = "", **headers: str) -> None:
         fields = [(name.encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()]
         self.wire = WebsocketCommunicator(APPLICATION, f"/v1/ws?{query}", headers=fields)
 
     async def read(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(await self.wire.receive_from(SECONDS))
-        return told
+        received: dict[str, Any] = json.loads(await self.wire.receive_from(SECONDS))
+        return received
 
     async def closed(self) -> int:
         code: int = (await self.wire.receive_output(SECONDS))["code"]
@@ -85,7 +85,7 @@ async def connected(query: str = "", **headers: str) -> AsyncIterator[Socket]:
 
 @asynccontextmanager
 async def listening(user: User) -> AsyncIterator[Socket]:
-    """To the user's own channel."""
+    """Subscribe to the user's own channel."""
     bearer = (await in_db(access_tokens.open_login, user)).access
     async with connected(authorization=f"Bearer {bearer}") as socket:
         await socket.read()
@@ -114,7 +114,7 @@ WAYS: dict[str, Callable[[User], tuple[str, Headers]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_whoever_proves_who_they_are_is_greeted(alice: User, way: str) -> None:
+async def test_every_kind_of_credential_is_accepted(alice: User, way: str) -> None:
     query, headers = await in_db(WAYS[way], alice)
     async with connected(query, **headers) as socket:
         greeting = await socket.read()
@@ -137,36 +137,36 @@ async def test_whoever_proves_who_they_are_is_greeted(alice: User, way: str) -> 
         ("%ff=%ff", {}),
     ],
 )
-async def test_nobody_else_is_let_in_and_they_learn_why(query: str, headers: Headers) -> None:
+async def test_other_connections_are_refused_with_a_close_code(query: str, headers: Headers) -> None:
     async with connected(query, **headers) as socket:
         assert await socket.closed() == notification_socket.UNAUTHORIZED
 
 
 @pytest.mark.parametrize("origin", [{}, {"origin": "http://elsewhere.example"}])
-async def test_a_cookie_counts_on_our_own_pages_only(alice: User, origin: Headers) -> None:
+async def test_a_cookie_authenticates_on_our_own_origin_only(alice: User, origin: Headers) -> None:
     _, headers = await in_db(WAYS["cookie"], alice)
     accepted, _ = await Socket(**{**headers, "origin": "", **origin}).wire.connect(SECONDS)
     assert not accepted
 
 
-async def test_a_new_title_is_told_to_its_owner_alone(alice: User) -> None:
+async def test_a_new_title_is_sent_to_its_owner_only(alice: User) -> None:
     bob = await in_db(make_user, "bob")
     own, foreign = await in_db(make_session, alice), await in_db(make_session, bob)
     async with listening(alice) as hers, listening(bob) as his:
         await in_db(rename_session, foreign, "Bob's plans")
         await in_db(rename_session, own, "Roses")
-        told, told_to_bob = await hers.read(), await his.read()
-    assert told == {
+        received, received_by_bob = await hers.read(), await his.read()
+    assert received == {
         "type": "notification",
         "channel": channel_of(alice),
         "event": "THREAD_TITLE_CHANGED",
         "thread_id": str(own.pk),
         "title": "Roses",
     }
-    assert (told_to_bob["thread_id"], told_to_bob["title"]) == (str(foreign.pk), "Bob's plans")
+    assert (received_by_bob["thread_id"], received_by_bob["title"]) == (str(foreign.pk), "Bob's plans")
 
 
-async def test_only_who_subscribes_is_told_and_until_they_unsubscribe(alice: User) -> None:
+async def test_notifications_are_sent_between_subscribe_and_unsubscribe(alice: User) -> None:
     session, channel = await in_db(make_session, alice), channel_of(alice)
     _, headers = await in_db(WAYS["login"], alice)
     async with connected(**headers) as socket, listening(alice) as other:
@@ -186,7 +186,7 @@ async def test_only_who_subscribes_is_told_and_until_they_unsubscribe(alice: Use
         assert (await socket.ask(action="subscribe", channel=f"ks:{TENANT}:notifications"))["event"] == "subscribed"
 
 
-async def test_anothers_channel_is_refused(alice: User) -> None:
+async def test_the_channel_of_another_user_is_refused(alice: User) -> None:
     bob = await in_db(make_user, "bob")
     async with listening(alice) as socket:
         for channel in (channel_of(bob), f"ks:{user_uuid(alice.pk)}:notifications", "ks:", "x" * 1000):
@@ -194,7 +194,7 @@ async def test_anothers_channel_is_refused(alice: User) -> None:
             assert (refused["event"], refused["code"]) == ("error", "forbidden")
 
 
-async def test_a_frame_that_makes_no_sense_is_answered_and_ends_nothing(alice: User) -> None:
+async def test_an_invalid_frame_gets_an_error_and_keeps_the_connection(alice: User) -> None:
     channel = channel_of(alice)
     frames = ("{", "[]", "7", '{"action": "dance"}', '{"action": "subscribe", "channel": 7}', "[" * 100_000)
     async with listening(alice) as socket:
@@ -207,7 +207,7 @@ async def test_a_frame_that_makes_no_sense_is_answered_and_ends_nothing(alice: U
         assert (await socket.ask(action="unsubscribe", channel=channel))["event"] == "unsubscribed"
 
 
-async def test_a_key_that_is_revoked_ends_its_connection(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_revoking_a_key_closes_its_connection(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reauthentication, "CHECK_SECONDS", 0.01)
     key = await in_db(create_api_key, alice, "ws")
     async with connected(authorization=f"Bearer {key.key}") as socket:
@@ -216,7 +216,9 @@ async def test_a_key_that_is_revoked_ends_its_connection(alice: User, monkeypatc
         assert await socket.closed() == notification_socket.UNAUTHORIZED
 
 
-async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_channel_layer_the_close_code_asks_to_reconnect(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(listener: notifications.Listener) -> None:
         raise ConnectionError("Valkey is away")
 
@@ -226,7 +228,7 @@ async def test_who_cannot_be_told_now_is_asked_to_come_back(alice: User, monkeyp
         assert await socket.closed() == notification_socket.UNAVAILABLE
 
 
-async def test_who_comes_too_often_is_asked_to_come_back(alice: User, settings: Any) -> None:
+async def test_over_the_rate_limit_the_close_code_asks_to_reconnect(alice: User, settings: Any) -> None:
     settings.KOMAND_API_LIMIT = 1
     _, headers = await in_db(WAYS["key"], alice)
     async with connected(**headers) as first:

@@ -43,7 +43,7 @@ async def follower() -> AsyncIterator[None]:
     await follow.current_follower().aclose()
 
 
-def say(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:
+def send(rig: EngineRig, text: str, thread_id: str = "") -> Accepted:
     fields = {"input_text": text, "output_language": None}
     body = {
         "system_managed": False,
@@ -93,7 +93,7 @@ async def watcher(rig: EngineRig, accepted: Accepted) -> Watcher:
 
 
 async def over(rig: EngineRig, accepted: Accepted) -> None:
-    """Not `rig.wait`: that would hold the thread that the engine needs."""
+    """Wait for the end of the run. `rig.wait` would block the thread that the engine needs."""
     async with asyncio.timeout(20):
         while not await in_db(rig._ended, accepted.run_id):
             await asyncio.sleep(0.02)
@@ -103,13 +103,13 @@ def text_of(frames: list[Frame]) -> str:
     return "".join(data["delta"] for _, name, data in frames if name == "text_delta")
 
 
-async def test_the_frames_of_an_answer_are_as_they_were(rig: EngineRig) -> None:
+async def test_the_frames_of_an_answer_match_the_recording(rig: EngineRig) -> None:
     call = ToolCall("call_1", "calculator", json.dumps({"expression": "17*23"}))
     broken = ToolCall("call_2", "calculator", json.dumps({"expression": "1/0"}))
     await in_db(
         rig.agent, Reply(("Let me see.",), reasoning="A product.", tool_calls=(call, broken)), Reply(("It is 391.",))
     )
-    accepted = await in_db(say, rig, "what is 17*23?")
+    accepted = await in_db(send, rig, "what is 17*23?")
     await over(rig, accepted)
     client = await watcher(rig, accepted)
     frames = normal([frame for frame in await client.read() if not frame[1].startswith("reasoning")])
@@ -121,17 +121,17 @@ async def test_the_frames_of_an_answer_are_as_they_were(rig: EngineRig) -> None:
 def normal(frames: list[Frame]) -> list[Any]:
     """The frames with what differs each time replaced: ids by their order, times by one, pieces of text joined.
 
-    Calls made side by side end in any order: their ends are told in the order of the calls.
+    Calls made side by side end in any order: their ends are recorded in the order of the calls.
     """
     ids: dict[str, str] = {}
-    told: list[Any] = []
+    normalized: list[Any] = []
     ends = iter(sorted((frame for frame in frames if _is_end(frame)), key=lambda frame: frame[2]["tool_call_id"]))
     for _, name, data in (next(ends) if _is_end(frame) else frame for frame in frames):
-        if name == "text_delta" and told[-1]["event"] == name:
-            told[-1]["data"]["delta"] += data["delta"]
+        if name == "text_delta" and normalized[-1]["event"] == name:
+            normalized[-1]["data"]["delta"] += data["delta"]
             continue
-        told.append({"event": name, "data": data if data == "[DONE]" else _normal(data, ids)})
-    return told
+        normalized.append({"event": name, "data": data if data == "[DONE]" else _normal(data, ids)})
+    return normalized
 
 
 def _is_end(frame: Frame) -> bool:
@@ -152,9 +152,9 @@ def _normal(data: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
     return changed
 
 
-async def test_every_place_of_an_answer_that_is_over_can_be_come_back_to(rig: EngineRig) -> None:
+async def test_an_ended_answer_can_be_resumed_behind_every_event(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("One ", "two ", "three ", "four."), delay_seconds=0.03))
-    accepted = await in_db(say, rig, "count")
+    accepted = await in_db(send, rig, "count")
     client = await watcher(rig, accepted)
     whole = await client.read()
     assert text_of(whole) == "One two three four."
@@ -164,49 +164,49 @@ async def test_every_place_of_an_answer_that_is_over_can_be_come_back_to(rig: En
         assert [name for _, name, _ in rest[-3:]] == ["message_end", "replay_complete", ""]
 
 
-async def test_a_late_client_is_told_once_and_then_waits_for_the_next_answer(rig: EngineRig) -> None:
+async def test_a_late_client_gets_the_answer_once_and_then_the_next_one(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("First.",)), Reply(("Second.",)))
-    accepted = await in_db(say, rig, "one")
+    accepted = await in_db(send, rig, "one")
     await over(rig, accepted)
     client = await watcher(rig, accepted)
     assert text_of(await client.read()) == "First."
     waiting = asyncio.create_task(client.read())
     await asyncio.sleep(0.1)
     assert not waiting.done()
-    await in_db(say, rig, "two", client.thread_id)
+    await in_db(send, rig, "two", client.thread_id)
     assert text_of(await waiting) == "Second."
 
 
 async def test_behind_the_last_event_comes_the_next_answer(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("First.",)), Reply(("Second.",)))
-    accepted = await in_db(say, rig, "one")
+    accepted = await in_db(send, rig, "one")
     client = await watcher(rig, accepted)
     first = await client.read()
-    later = await in_db(say, rig, "two", client.thread_id)
+    later = await in_db(send, rig, "two", client.thread_id)
     await over(rig, later)
     assert text_of(await client.read(Last_Event_ID=first[-2][0])) == "Second."
     assert text_of(await client.read(Last_Event_ID=first[0][0])) == "First."
     assert text_of(await client.read(Last_Event_ID="1706000000000-5")) == "Second."
 
 
-async def test_a_message_that_is_over_or_unknown_is_not_streaming(rig: EngineRig) -> None:
+async def test_an_ended_or_unknown_message_is_not_streaming(rig: EngineRig) -> None:
     await in_db(rig.agent, Reply(("First.",)))
-    accepted = await in_db(say, rig, "one")
+    accepted = await in_db(send, rig, "one")
     await over(rig, accepted)
     client = await watcher(rig, accepted)
     for message_id in (accepted.run_id, accepted.turn_id):
-        told = await client.read(f"last_message_id={message_id}&last_entry_id=1-5")
-        assert told == [("", "message_not_streaming", {"message_id": str(message_id)})]
+        received = await client.read(f"last_message_id={message_id}&last_entry_id=1-5")
+        assert received == [("", "message_not_streaming", {"message_id": str(message_id)})]
 
 
-async def test_a_question_ends_the_stream_and_the_next_message_goes_on_with_the_same_answer(rig: EngineRig) -> None:
+async def test_a_question_ends_the_stream_and_the_next_message_continues_the_answer(rig: EngineRig) -> None:
     call = ToolCall("call_1", "ask_user", json.dumps({"question": "Which one?"}))
     await in_db(rig.agent, Reply(("Hm.",), tool_calls=(call,)), Reply(("Blue it is.",)))
-    accepted = await in_db(say, rig, "paint it")
+    accepted = await in_db(send, rig, "paint it")
     client = await watcher(rig, accepted)
     asked = await client.read()
     assert asked[-2][2]["status"] == "waiting" and text_of(asked) == "Hm.Which one?"
-    answered = await in_db(say, rig, "blue", client.thread_id)
+    answered = await in_db(send, rig, "blue", client.thread_id)
     assert answered.run_id == accepted.run_id
     rest = await client.read(f"last_message_id={accepted.run_id}&last_entry_id={asked[-2][0]}")
     assert text_of(rest) in ("Blue it is.", "")

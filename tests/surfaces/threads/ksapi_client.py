@@ -1,4 +1,4 @@
-"""The generated `ksapi` client as its users hold it, and the streams that they read line by line."""
+"""The generated `ksapi` client, with its stream read line by line as its users do."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ Event = tuple[str, str, Any]
 
 
 class Client:
-    """The parts of the generated client, and its stream read line by line, as its users do."""
+    """The APIs of the generated client, and the stream as events."""
 
     def __init__(self, url: str, **credentials: Any) -> None:
         self.api = ksapi.ApiClient(ksapi.Configuration(host=url, **credentials))
@@ -31,7 +31,7 @@ class Client:
     def stream(
         self, thread: Any, *, until: int = 0, meanwhile: Callable[[], None] | None = None, **resume: Any
     ) -> list[Event]:
-        """Events as (entry id, name, data), to [DONE] or the end, or so many. meanwhile: done after the first."""
+        """Return at most `until` events, else those to [DONE] or the end. meanwhile: called after the first."""
         answer = self.threads.stream_thread_without_preload_content(thread.id, **resume, _request_timeout=30)
         assert answer.status == 200, answer.data
         events: list[Event] = []
@@ -59,13 +59,13 @@ def read_events(lines: Iterator[str]) -> Iterator[Event]:
 
 
 def names(events: list[Event]) -> list[str]:
-    """Their names in order, repeated ones once."""
-    told = [name or data for _, name, data in events]
-    return [name for place, name in enumerate(told) if place == 0 or told[place - 1] != name]
+    """Return the names of events in order, without repetitions."""
+    found = [name or data for _, name, data in events]
+    return [name for place, name in enumerate(found) if place == 0 or found[place - 1] != name]
 
 
 def text_of(events: list[Event]) -> str:
-    """By parts, as a client that knows `restarted` shows them."""
+    """Return the text that a client shows which supports `restarted`."""
     parts: dict[str, str] = {}
     for _, name, data in events:
         if name == "text_start":

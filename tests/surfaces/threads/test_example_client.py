@@ -1,4 +1,4 @@
-"""The example client of the docs follows answers to their end, also over broken connections, and never hangs."""
+"""The example client of the docs: it streams answers to their end, also over broken connections."""
 
 import importlib.util
 from pathlib import Path
@@ -20,9 +20,7 @@ def example() -> ModuleType:
     return module
 
 
-def test_the_example_follows_an_answer_over_a_connection_that_breaks(
-    example: ModuleType, live_komand: LiveKomand
-) -> None:
+def test_the_example_resumes_a_broken_connection(example: ModuleType, live_komand: LiveKomand) -> None:
     key = live_komand.api_key
     client, answer, broken = example.Threads(live_komand.url, key), example.Answer(), []
     whole = client.events

@@ -20,7 +20,7 @@ def client(live_komand: LiveKomand) -> Client:
 
 @pytest.fixture(scope="module")
 def signed_in(live_komand: LiveKomand) -> Client:
-    """With the cookie that signing in gives."""
+    """Return a client with the cookie of a sign-in."""
     anonymous = ksapi.AuthApi(Client(live_komand.url).api)
     signed = anonymous.pw_signin_with_http_info(ksapi.SignInRequest(username="admin", password=live_komand.password))
     assert signed.data.current_tenant_role == ksapi.TenantUserRole.OWNER
@@ -30,7 +30,7 @@ def signed_in(live_komand: LiveKomand) -> Client:
     return Client(live_komand.url, api_key={"cookieAuth": cookie})
 
 
-def test_a_thread_answers_and_keeps_what_was_streamed(client: Client) -> None:
+def test_a_thread_stores_the_answer_that_it_streamed(client: Client) -> None:
     thread = client.open("Sums")
     sent = client.send(thread, "what is 17*23?")
     assert sent.workflow_id == f"agent-{thread.id}"
@@ -56,13 +56,13 @@ def test_a_stream_may_be_opened_before_the_message_is_sent(client: Client, live_
     thread = client.open()
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
     url = f"{live_komand.url}/v1/threads/{thread.id}/stream"
-    with httpx2.stream("GET", url, headers=headers, timeout=14) as answer:  # the first sign of life takes 15
+    with httpx2.stream("GET", url, headers=headers, timeout=14) as answer:  # the first keep-alive comment takes 15
         client.send(thread, "echo hello")
         events = list(read_events(iter(answer.iter_lines()))) or []
     assert names(events)[0] == "message_start" and names(events)[-1] == "[DONE]"
 
 
-def test_an_answer_that_is_over_is_told_once_to_who_comes_late(client: Client) -> None:
+def test_an_ended_answer_is_streamed_once_to_a_late_client(client: Client) -> None:
     thread = client.open()
     client.send(thread, "echo late")
     wait_for(lambda: client.jobs.get_temporal_workflow_status(f"agent-{thread.id}").temporal_status == "COMPLETED")
@@ -90,7 +90,7 @@ def test_threads_are_changed_listed_and_deleted(client: Client) -> None:
         client.threads.get_thread(child.id)
 
 
-def test_a_message_that_nobody_answers_is_stored_once(client: Client) -> None:
+def test_a_posted_message_is_stored_once_and_starts_no_run(client: Client) -> None:
     thread, message_id = client.open(), uuid4()
     request = ksapi.CreateThreadMessageRequest(
         message_id=message_id, role=ksapi.MessageRole.ASSISTANT, content=ksapi.ThreadMessageContent(text="I said so.")
@@ -101,7 +101,7 @@ def test_a_message_that_nobody_answers_is_stored_once(client: Client) -> None:
     assert client.messages.list_thread_messages(thread.id).total == 1
 
 
-def test_a_dropped_stream_is_taken_up_without_gap_or_double(client: Client, model_server: ModelServer) -> None:
+def test_a_dropped_stream_is_resumed_without_gap_or_duplicate(client: Client, model_server: ModelServer) -> None:
     thread = client.open()
     client.send(thread, "[[tokens=40 rate=100 hold=20]]")
     first = client.stream(thread, until=4)
@@ -133,7 +133,7 @@ def test_a_busy_thread_refuses_and_can_be_cancelled(client: Client) -> None:
     assert "over already" in client.jobs.cancel_temporal_workflow(job).message
 
 
-def test_the_same_key_is_the_same_message(client: Client) -> None:
+def test_a_message_is_idempotent_under_its_key(client: Client) -> None:
     thread, key = client.open(), {"Idempotency-Key": uuid4().hex}
     first = client.send(thread, "echo once", **key)
     assert client.send(thread, "echo once", **key).user_message_id == first.user_message_id
@@ -151,7 +151,7 @@ def test_a_failing_tool_is_an_error_of_its_step(client: Client) -> None:
     assert tool.status == ksapi.ToolStatus.ERROR and tool.is_error
 
 
-def test_a_failing_model_leaves_a_message_that_says_so(client: Client) -> None:
+def test_a_failing_model_leaves_a_message_with_the_error(client: Client) -> None:
     thread = client.open()
     client.send(thread, "[[status=400]]")
     events = client.stream(thread)
@@ -160,7 +160,7 @@ def test_a_failing_model_leaves_a_message_that_says_so(client: Client) -> None:
     assert answer.content.is_error and answer.content.text
 
 
-def test_a_call_that_needs_approval_waits_visibly(client: Client, live_komand: LiveKomand) -> None:
+def test_a_call_that_requires_approval_is_a_waiting_step(client: Client, live_komand: LiveKomand) -> None:
     thread = client.open()
     client.send(thread, '[[tool=write_artifact args={"path":"files/a.txt","content":"x"}]]')
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
@@ -177,7 +177,7 @@ def test_a_call_that_needs_approval_waits_visibly(client: Client, live_komand: L
     assert any("approval" in data for _, name, data in events if name == "step")
 
 
-def test_questions_are_answered_in_the_response(client: Client) -> None:
+def test_ask_and_extract_answer_in_the_response(client: Client) -> None:
     asked = client.agent.agent_ask(ksapi.AskRequest(prompt="what is 17*23?"), _request_timeout=30)
     assert "391" in asked.text
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -190,7 +190,7 @@ def test_questions_are_answered_in_the_response(client: Client) -> None:
         client.agent.agent_ask(ksapi.AskRequest(prompt="[[status=400]]"), _request_timeout=30)
 
 
-def test_feedback_is_one_opinion_of_each(client: Client) -> None:
+def test_feedback_is_one_rating_per_user_and_target(client: Client) -> None:
     thread = client.open()
     client.send(thread, "echo rate me")
     message_id = client.stream(thread)[0][2]["id"]
@@ -206,7 +206,7 @@ def test_feedback_is_one_opinion_of_each(client: Client) -> None:
     assert client.feedback.list_feedback(target_id=[UUID(message_id)]).total == 0
 
 
-def test_keys_are_made_by_people_who_signed_in(client: Client, signed_in: Client, live_komand: LiveKomand) -> None:
+def test_keys_are_created_by_users_who_signed_in(client: Client, signed_in: Client, live_komand: LiveKomand) -> None:
     made = signed_in.keys.create_api_key(ksapi.CreateApiKeyRequest(name="laptop"))
     assert made.key.startswith("sk-user-") and made.key.endswith(made.key_suffix)
     assert Client(live_komand.url, access_token=made.key).threads.list_threads(limit=1).limit == 1
@@ -221,7 +221,7 @@ def test_keys_are_made_by_people_who_signed_in(client: Client, signed_in: Client
         client.keys.list_api_keys()
 
 
-def test_the_rest_of_the_client_is_answered_too(client: Client) -> None:
+def test_the_other_calls_of_the_client_are_answered(client: Client) -> None:
     assert ksapi.DefaultApi(client.api).health_check().status == "healthy"
     assert ksapi.UsersApi(client.api).get_me().email == "admin@localhost"
     assert ksapi.AuditEventsApi(client.api).list_audit_events(limit=3).items
@@ -232,7 +232,7 @@ def test_the_rest_of_the_client_is_answered_too(client: Client) -> None:
     assert found.final and found.traces[0].tool_calls == 1
 
 
-def test_a_crash_in_mid_answer_ends_with_the_stored_text(
+def test_a_crash_within_an_answer_ends_with_the_stored_text(
     client: Client, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     thread = client.open()
@@ -264,15 +264,15 @@ def test_a_source_is_cited_in_the_stream_and_in_the_message(client: Client, mode
     (found,) = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT).items
     (source,) = found.details.parts[0].actual_instance.result["sources"]
     client.send(thread, f'[[text="So it is [{source["cite"]}]."]]')
-    told = next(data["citations"] for _, name, data in client.stream(thread) if name == "citations")
+    citations = next(data["citations"] for _, name, data in client.stream(thread) if name == "citations")
     answer = client.messages.list_thread_messages(thread.id, role=ksapi.MessageRole.ASSISTANT, sort_dir="DESC").items[0]
-    assert [citation["chunk_id"] for citation in told] == [source["cite"]]
+    assert [citation["chunk_id"] for citation in citations] == [source["cite"]]
     assert [str(citation.chunk_id) for citation in answer.content.citations] == [source["cite"]]
-    assert told[0]["materialized_path"] == source["uri"] and told[0]["quote"] == source["quote"]
+    assert citations[0]["materialized_path"] == source["uri"] and citations[0]["quote"] == source["quote"]
 
 
 @pytest.mark.parametrize("path", ["threads/not-a-thread", "nothing", "system-jobs/agent-nothing"])
-def test_errors_have_the_shape_of_the_protocol(client: Client, live_komand: LiveKomand, path: str) -> None:
+def test_errors_are_those_of_the_protocol(client: Client, live_komand: LiveKomand, path: str) -> None:
     headers = {"Authorization": f"Bearer {client.api.configuration.access_token}"}
     answer = httpx2.get(f"{live_komand.url}/v1/{path}", headers=headers)
     error = ksapi.ErrorResponse.from_dict(answer.json())
@@ -280,6 +280,6 @@ def test_errors_have_the_shape_of_the_protocol(client: Client, live_komand: Live
     assert error.request_id == answer.headers["x-request-id"]
 
 
-def test_the_models_of_the_other_protocol_keep_their_errors(live_komand: LiveKomand, model_server: ModelServer) -> None:
+def test_paths_of_the_openai_protocol_keep_its_errors(live_komand: LiveKomand, model_server: ModelServer) -> None:
     assert "error" in httpx2.get(f"{live_komand.url}/v1/models").json()
     assert httpx2.get(f"{live_komand.url}/v1/threads").json()["code"] == "unauthorized"

@@ -1,4 +1,4 @@
-"""The notifications socket of the real server, by a client that signed in as `ksapi` does."""
+"""The notifications socket of the real server, with a client that signs in as `ksapi` does."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.surfaces.threads.ksapi_client import Client
 SECONDS = 20
 
 
-def test_who_signed_in_is_told_of_a_new_title(live_komand: LiveKomand) -> None:
+def test_a_signed_in_client_is_notified_of_a_new_title(live_komand: LiveKomand) -> None:
     signing = ksapi.AuthApi(Client(live_komand.url).api)
     who = ksapi.SignInRequest(username="admin", password=live_komand.password)
     found = re.search(r"ks_uat=[^;]+", str(signing.pw_signin_with_http_info(who).headers))
@@ -28,5 +28,9 @@ def test_who_signed_in_is_told_of_a_new_title(live_komand: LiveKomand) -> None:
         assert json.loads(socket.recv(SECONDS))["event"] == "subscribed"
         thread = client.open("Plans")
         client.threads.update_thread(thread.id, ksapi.UpdateThreadRequest(title="Roses"))
-        told = json.loads(socket.recv(SECONDS))
-    assert (told["event"], told["thread_id"], told["title"]) == ("THREAD_TITLE_CHANGED", str(thread.id), "Roses")
+        received = json.loads(socket.recv(SECONDS))
+    assert (received["event"], received["thread_id"], received["title"]) == (
+        "THREAD_TITLE_CHANGED",
+        str(thread.id),
+        "Roses",
+    )

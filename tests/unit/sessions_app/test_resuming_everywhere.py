@@ -1,5 +1,7 @@
-"""Whatever protocol a client speaks, wherever a worker dies in its answer and wherever the client is cut off: when it
-has come back, it ends up with the stored text, and has been told none of it twice."""
+"""Properties of resuming, for the clients of all protocols.
+
+Wherever a worker crashes and a connection breaks, the client ends with the stored text and receives none of it twice.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +35,7 @@ SECOND = {
     "only the beginning": ("Hel",),
     "nothing": (),
 }
-# What comes between the attempts: what the new claim writes, or what is lost of it.
+# Events between the attempts: those of the new claim, or the loss of the live stream.
 CUTS = {
     "a try that failed": ("reset",),
     "a crash": ("claim", "reset"),
@@ -46,16 +48,20 @@ CUTS = {
 
 @dataclass(frozen=True)
 class Story:
-    """told: pieces of the first attempt that were streamed; rounds: whether a tool was used before and after."""
+    """A run with a crash.
 
-    told: int
+    streamed: number of pieces of the first attempt that were streamed.
+    rounds: whether a tool was called before and after.
+    """
+
+    streamed: int
     second: str
     cut: str
     rounds: tuple[bool, bool]
 
 
 class Author:
-    """Writes a story into a world, as the engine would."""
+    """Writes the events of a story into a world, as the engine would."""
 
     def __init__(self, story: Story) -> None:
         self.world = World()
@@ -71,7 +77,7 @@ class Author:
         self._claim()
         if story.rounds[0]:
             self._use_tool(self._stream(PREAMBLE))
-        self._stream(FIRST[: story.told])
+        self._stream(FIRST[: story.streamed])
         self._break_off(CUTS[story.cut])
         text = self._stream(SECOND[story.second])
         if story.rounds[1] or not text:
@@ -133,54 +139,54 @@ often = settings(max_examples=200)
 
 
 def watched(world: World) -> Iterator[tuple[int, SessionEvent]]:
-    """What a viewer sees who is there all the time, each fact with the moment in which it was written."""
+    """Yield the events of a viewer that stays connected, each with the moment in which it was written."""
     watch, _ = World(stored=world.stored).watch()
     for moment, item in enumerate(world.log, start=1):
         seen = world.feed(watch, [item])
         if watch.needs_read:
             watch.await_read(moment)
             seen += world.feed(watch, [*world.until(moment).kept[watch.seq :], CaughtUp(moment)])
-        yield from ((moment, fact) for fact in seen)
+        yield from ((moment, event) for event in seen)
 
 
-def cut_and_come_back(reader: Reader, world: World, data: st.DataObject, *, may_stand: bool = False) -> Iterator[bool]:
-    """Have the reader see a part of it and come back at some later moment. Gives after each fact whether the live text
-    was there all the time.
+def cut_and_resume(reader: Reader, world: World, data: st.DataObject, *, may_stay: bool = False) -> Iterator[bool]:
+    """Connect the reader, break its connection after some events, and resume at a later moment. Yield after each event
+    whether the live stream was complete until then.
 
-    may_stand: its connection may also stand, with only the viewer of this side begun anew because it was too slow.
+    may_stay: the connection may also stay, while only the server's viewer restarts because it was too slow.
     """
     was_there = FLUSH not in world.log
     reader.connect(World(stored=world.stored), stream_is_there=True)
     moment, cursor = 0, ""
-    facts = [*watched(world)]
-    for fact_at, fact in facts[: data.draw(st.integers(0, len(facts)), "facts seen")]:
-        reader.see(fact)
-        moment, cursor = fact_at, fact.cursor
+    events = [*watched(world)]
+    for event_at, event in events[: data.draw(st.integers(0, len(events)), "events seen")]:
+        reader.see(event)
+        moment, cursor = event_at, event.cursor
         yield was_there
     moment = data.draw(st.integers(moment, len(world.log)), "back at")
     is_there = data.draw(st.booleans(), "the stream is there")
     now = world.until(moment)
-    if may_stand and data.draw(st.booleans(), "its connection stands"):
+    if may_stay and data.draw(st.booleans(), "its connection stays"):
         watch, seen = now.watch(cursor, stream_is_there=is_there)
     else:
         watch, seen = reader.connect(now, stream_is_there=is_there)
     seen += now.read_again(watch)
     for item in [*world.log[moment:], None]:
-        for fact in seen:
-            reader.see(fact)
+        for event in seen:
+            reader.see(event)
             yield was_there and is_there
         seen = world.feed(watch, [item]) if item else []
-    for fact in world.read_again(watch):
-        reader.see(fact)
+    for event in world.read_again(watch):
+        reader.see(event)
         yield was_there and is_there
 
 
 @pytest.mark.parametrize("reader", [ThreadClient, ResponseClient, AgentClient, PageClient])
 @often
 @given(STORIES, st.data())
-def test_every_client_ends_up_with_the_stored_text(reader: type[Reader], story: Story, data: st.DataObject) -> None:
+def test_every_client_ends_with_the_stored_text(reader: type[Reader], story: Story, data: st.DataObject) -> None:
     world, client = Author(story).write(), reader()
-    for _ in cut_and_come_back(client, world, data, may_stand=reader is not PageClient):
+    for _ in cut_and_resume(client, world, data, may_stay=reader is not PageClient):
         pass
     for (_, step), text in world.stored.items():
         assert client.text(step) == text
@@ -189,44 +195,44 @@ def test_every_client_ends_up_with_the_stored_text(reader: type[Reader], story: 
 @pytest.mark.parametrize("reader", [ThreadClient, AgentClient])
 @often
 @given(STORIES, st.data())
-def test_what_is_shown_meanwhile_is_what_one_attempt_said(
-    reader: type[Reader], story: Story, data: st.DataObject
-) -> None:
+def test_text_shown_meanwhile_is_that_of_one_attempt(reader: type[Reader], story: Story, data: st.DataObject) -> None:
     world, client = Author(story).write(), reader()
-    attempts = ["".join(pieces) for pieces in (PREAMBLE, FIRST[: story.told], SECOND[story.second], LAST)]
-    for was_there in cut_and_come_back(client, world, data, may_stand=True):
+    attempts = ["".join(pieces) for pieces in (PREAMBLE, FIRST[: story.streamed], SECOND[story.second], LAST)]
+    for was_there in cut_and_resume(client, world, data, may_stay=True):
         for step in range(3 if was_there else 0):
             assert any(text.startswith(client.text(step)) for text in attempts)
 
 
 @often
 @given(STORIES, st.data())
-def test_a_client_that_can_only_append_is_told_nothing_twice(story: Story, data: st.DataObject) -> None:
+def test_an_append_only_client_receives_nothing_twice(story: Story, data: st.DataObject) -> None:
     world, client = Author(story).write(), HubClient()
-    *_, is_there = cut_and_come_back(client, world, data)
+    *_, is_there = cut_and_resume(client, world, data)
     check_appended(client.tokens, story, world, is_there=is_there)
 
 
 @often
 @given(STORIES)
-def test_a_completion_says_the_second_text_where_it_differs(story: Story) -> None:
+def test_a_completion_has_the_second_text_where_it_differs(story: Story) -> None:
     world, completion = Author(story).write(), Completion(RUN, "default", 0)
-    chunks = [chunk for _, fact in watched(world) for chunk in completion.see(fact)]
+    chunks = [chunk for _, event in watched(world) for chunk in completion.see(event)]
     text = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
     check_appended(text, story, world, is_there=True)
 
 
 def check_appended(text: str, story: Story, world: World, *, is_there: bool) -> None:
-    """The stored text, perhaps with a part of the first attempt in it. What nobody knows any more is told again as a
-    whole."""
+    """Check that a text is the stored one, possibly with a piece of the first attempt before it.
+
+    If the live stream is lost, the whole text may be sent again.
+    """
     stored = [*world.stored.values()]
     whole = BREAK.join(filter(None, stored))
-    attempts = ["".join(FIRST[:count]) for count in range(1, story.told + 1)]
+    attempts = ["".join(FIRST[:count]) for count in range(1, story.streamed + 1)]
     place = int(story.rounds[0])
     with_void = [BREAK.join(filter(None, [*stored[:place], first, *stored[place:]])) for first in attempts]
     if story.second == "the same" and is_there:
         assert text == whole
-    elif story.second == "nothing" and is_there:  # of words that were void nobody knows afterwards that they were said
+    elif story.second == "nothing" and is_there:  # the discarded text is not known afterwards
         assert text.replace(BREAK, "") in [each.replace(BREAK, "") for each in (whole, *with_void)]
     elif is_there:
         assert text in (whole, *with_void)

@@ -73,13 +73,13 @@ def test_details_that_clients_cannot_read_are_refused(details: object) -> None:
     assert problem_of({}, details)
 
 
-def test_a_citation_names_a_chunk_by_a_uuid() -> None:
+def test_the_chunk_id_of_a_citation_must_be_a_uuid() -> None:
     cited = {"chunk_id": "not-a-uuid", "quote": "x", "start_char": 0, "length": 1}
     assert "chunk_id" in problem_of({"citations": [cited]}, None)
     assert not problem_of({"citations": [{**cited, "chunk_id": str(CALL)}]}, None)
 
 
-def test_foreign_ids_can_be_read_back() -> None:
+def test_foreign_ids_can_be_converted_back() -> None:
     assert user_id_of(user_uuid(7)) == 7 and user_uuid(7).version == 8
     assert user_id_of(TENANT) is None and user_id_of(RUN) is None
     assert thread_id_of(workflow_id(RUN)) == str(RUN) and thread_id_of("other") == ""
@@ -96,13 +96,13 @@ def test_foreign_ids_can_be_read_back() -> None:
         ("{}", "n is missing"),
     ],
 )
-def test_an_answer_is_the_object_that_was_asked_for_or_says_what_is_wrong(text: str, problem: str) -> None:
+def test_an_answer_is_read_as_an_object_or_its_problem_is_described(text: str, problem: str) -> None:
     value, found = read_answer(text, SCHEMA)
     assert (problem in found) if problem else (value == {"n": 3} and not found)
 
 
 @pytest.mark.parametrize("schema", [7, {"type": 7}, {"type": "array"}, [], {"$ref": "http://elsewhere/x"}])
-def test_a_schema_that_cannot_be_used_is_refused(schema: object) -> None:
+def test_an_unusable_schema_is_refused(schema: object) -> None:
     with pytest.raises(InvalidInput):
         usable_schema(schema)
 
