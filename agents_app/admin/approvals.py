@@ -20,10 +20,11 @@ from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked
-from audit_app.kernel.safe_text import json_block, summary, visible
+from audit_app.kernel.safe_text import summary, visible
 from tools_app import selectors
 from tools_app.models import Approval
 from tools_app.types import ApprovalStatus, Decision

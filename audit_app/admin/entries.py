@@ -17,7 +17,8 @@ from audit_app.admin import export
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.kernel.safe_text import json_block, summary, visible
+from audit_app.admin_base.html import json_block
+from audit_app.kernel.safe_text import summary, visible
 from audit_app.models import AuditEntry
 
 LIST = "admin:audit_app_auditentry_changelist"

@@ -8,7 +8,8 @@ from unfold.decorators import display
 
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin
-from audit_app.kernel.safe_text import json_block, summary, visible
+from audit_app.admin_base.html import json_block
+from audit_app.kernel.safe_text import summary, visible
 from audit_app.models import Event
 
 # A type is looked for in this many of the newest events: they have no index by type.

@@ -1,4 +1,4 @@
-"""Writes that must not be lost: while the database takes none they wait and are tried again."""
+"""Writes that must not be lost: retried, with back-off, while the database is away."""
 
 import asyncio
 import logging
@@ -17,13 +17,16 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 
 
 async def retry_until_stored(write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `write` returns, once the database takes it. It may be called again after it was stored: its row's guards
-    must see to that. Raises what is no matter of the database being away."""
+    """Call `write` until the database stores it, and return its result.
+
+    `write` must be idempotent: the answer to a commit may be lost. Raises all errors but those of a database that is
+    away.
+    """
     return await run_until_stored(partial(write, *args, **kwargs))
 
 
 async def run_until_stored(write: Callable[[], T], *, gives_up: Callable[[], bool] = lambda: False) -> T:
-    """Call `write` until the database takes it. gives_up: asked before each further try; True raises the last error."""
+    """Call `write` like `retry_until_stored`. gives_up: called before each retry; if True, the last error is raised."""
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -31,6 +34,6 @@ async def run_until_stored(write: Callable[[], T], *, gives_up: Callable[[], boo
         except Exception as error:
             if not is_away(error) or gives_up():
                 raise
-            logger.error("the database does not take a write, trying again in %.1f s: %s", pause, error)
+            logger.error("the database rejects a write, retrying in %.1f s: %s", pause, error)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

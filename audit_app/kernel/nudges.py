@@ -1,8 +1,10 @@
-"""Ring a Celery task by name, after commit, carrying an id alone, or have it killed. A lost nudge is the sweeper's
-business. Whoever rings or kills waits for no broker that hangs."""
+"""Nudges: Celery tasks sent by name, after commit, that carry an id alone; and the killing of tasks.
+
+A lost nudge is repeated by a sweeper. No call waits for a broker that hangs.
+"""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +19,7 @@ from audit_app.kernel.circuit_breaker import Breaker
 
 logger = logging.getLogger(__name__)
 
-# A nudge that cannot be sent at once is not worth waiting for: the sweeper rings again.
+# Do not wait longer to send a nudge: the sweeper repeats it.
 _ANSWER_SECONDS = 2
 _MOST_WAITING = 1000
 
@@ -28,15 +30,15 @@ def nudge(task_name: str, *args: str, queue: str, task_id: str | None = None, **
     """Send the task once the current transaction commits (at once outside of one).
 
     task_name: as registered, e.g. `agents.advance_run`; args: ids as text; options: Celery's apply_async options.
-    Never raises for a broker that is down: the row is the truth and a sweeper rings again.
+    Never raises for a broker that is down: the row is authoritative, and a sweeper repeats the nudge.
     """
     transaction.on_commit(partial(send, task_name, args, queue=queue, task_id=task_id, **options), robust=True)
 
 
 def is_backed_up(queue: str) -> bool:
-    """Whether so many bells wait there unheard that one more only takes room; also while the broker is away.
+    """Return whether the queue holds so many tasks that one more only takes room; also True while the broker is away.
 
-    For sweepers, which repeat theirs each second.
+    For sweepers, which repeat their nudges each second.
     """
     if _breaker.is_open:
         return True
@@ -49,7 +51,7 @@ def is_backed_up(queue: str) -> bool:
 
 
 def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | None = None, **options: Any) -> None:
-    """Send now. Used by sweepers; everyone else wants `nudge`."""
+    """Send the task now. Used by sweepers; all other callers use `nudge`."""
     if _breaker.is_open:
         return
     headers = {"request_id": context.request_id.get()}
@@ -71,18 +73,52 @@ def send(task_name: str, args: tuple[str, ...], *, queue: str, task_id: str | No
 
 
 def revoke(task_ids: Sequence[str]) -> None:
-    """Have the workers kill these tasks, now. Never raises for a broker that is down: their time limits remain."""
+    """Make the workers kill these tasks now. Never raises for a broker that is down: their time limits remain."""
     if _breaker.is_open:
         return
     try:
         with _breaker.watch(), pools.connections[_broker()].acquire(block=True, timeout=_ANSWER_SECONDS) as connection:
             current_app.control.revoke(list(task_ids), terminate=True, signal="SIGKILL", connection=connection)
-    except Exception as error:  # nor does any of that keep a call from being over
-        logger.warning("tasks %s were not told to stop: %s", task_ids, error)
+    except Exception as error:  # the calls are over in the database all the same
+        logger.warning("tasks %s were not killed: %s", task_ids, error)
+
+
+class WorkerNudge:
+    """A nudge of the workers of one kind that poll: those of this process are called, else another process is nudged.
+
+    task_name: the Celery task that calls `notify_local` there; queue: the queue of that task.
+    """
+
+    def __init__(self, task_name: str, queue: str) -> None:
+        self.task_name = task_name
+        self._queue = queue
+        self._listeners: list[Callable[[], None]] = []
+
+    def subscribe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` at each nudge in this process. It must be callable from any thread."""
+        self._listeners.append(notify)
+
+    def unsubscribe(self, notify: Callable[[], None]) -> None:
+        if notify in self._listeners:
+            self._listeners.remove(notify)
+
+    def send_on_commit(self) -> None:
+        """After commit, nudge this process's workers, or those of another process if it has none."""
+        transaction.on_commit(self.send_now, robust=True)
+
+    def send_now(self) -> None:
+        if not self.notify_local():
+            send(self.task_name, (), queue=self._queue)
+
+    def notify_local(self) -> bool:
+        """Nudge this process's workers. Return whether it has any."""
+        for notify in list(self._listeners):
+            notify()
+        return bool(self._listeners)
 
 
 @cache
 def _broker() -> Connection:
-    """Where nudges go. Not the connection of a worker that waits for them, which has more time."""
+    """Return a connection with short time-outs, unlike the one on which a worker waits for tasks."""
     options = {"socket_timeout": _ANSWER_SECONDS, "retry_on_timeout": False}
     return current_app.connection_for_write(transport_options=options)

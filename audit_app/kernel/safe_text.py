@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-
 from audit_app.kernel.shorten import shorten
 
 # Characters that change how a line looks without being seen: controls (but tab and line break), direction marks and
@@ -41,11 +38,6 @@ def pretty_json(value: Any) -> str:
     if isinstance(value, str):
         return visible(value)
     return visible(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def json_block(value: Any) -> SafeString:
-    """A JSON value as a preformatted block."""
-    return format_html('<pre class="k-json">{}</pre>', pretty_json(value))
 
 
 def summary(facts: Mapping[str, Any], length: int = 140) -> str:

@@ -12,7 +12,8 @@ from unfold.decorators import display
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.kernel.safe_text import json_block, visible
+from audit_app.admin_base.html import json_block
+from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
 from sessions_app.models import Feedback, Turn
 

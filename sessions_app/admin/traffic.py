@@ -12,8 +12,9 @@ from audit_app import services as audit
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import bulk_act
-from audit_app.kernel.safe_text import json_block, visible
+from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
 from sessions_app.admin.masking import masked_metadata, masked_payload
 from sessions_app.channels.outbound import transitions

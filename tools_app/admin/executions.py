@@ -16,8 +16,9 @@ from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import act, button
-from audit_app.kernel.safe_text import clipped, json_block, took, visible
+from audit_app.kernel.safe_text import clipped, took, visible
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
 from tools_app.receipts import receipts

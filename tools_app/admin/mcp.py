@@ -14,9 +14,10 @@ from unfold.enums import ActionVariant
 from audit_app.admin_base import links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.safe_text import clipped, json_block, visible
+from audit_app.kernel.safe_text import clipped, visible
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool
 

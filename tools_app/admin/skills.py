@@ -14,9 +14,10 @@ from unfold.enums import ActionVariant
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.safe_text import json_block, visible
+from audit_app.kernel.safe_text import visible
 from tools_app.models import Skill
 from tools_app.skills import registry
 from tools_app.skills.registry import SkillView
