@@ -1,4 +1,4 @@
-"""What happened: the audit log, the timeline of kept events, and which processes are alive.
+"""The audit log, the timeline of events, and the heartbeats of processes.
 
 Ids of higher layers are plain values here, never foreign keys.
 """
@@ -9,7 +9,7 @@ from audit_app.kernel.ids import new_id
 
 
 class AuditEntry(models.Model):
-    """One significant action; append-only."""
+    """An entry of the audit log: one significant action. Append-only."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     action = models.CharField(max_length=64)
@@ -38,7 +38,7 @@ class AuditEntry(models.Model):
 
 
 class TimelineHead(models.Model):
-    """The last `seq` and `ts` given out in a session. Taking the next numbers locks this row until commit."""
+    """The last `seq` and `ts` of a session. Taking the next numbers locks this row until commit."""
 
     session_id = models.UUIDField(primary_key=True)
     seq = models.BigIntegerField()
@@ -52,7 +52,7 @@ class TimelineHead(models.Model):
 
 
 class Event(models.Model):
-    """A kept event of a session's timeline: gapless `seq`, strictly rising `ts`."""
+    """A stored event of a session's timeline: gapless `seq`, strictly rising `ts`."""
 
     id = models.BigAutoField(primary_key=True)
     session_id = models.UUIDField()
@@ -78,7 +78,7 @@ class Event(models.Model):
 
 
 class ProcessLife(models.Model):
-    """A process that executes, on PostgreSQL: its beat. Its advisory lock dies with it (see kernel/liveness)."""
+    """The heartbeat of a process, on PostgreSQL. Its lock ends with its connection (see `liveness.pg_locks`)."""
 
     id = models.UUIDField(primary_key=True)
     name = models.CharField(max_length=64)

@@ -1,4 +1,4 @@
-"""Lists of big tables at a steady cost: pages that are never counted, and date ranges that use the time-ordered key."""
+"""Lists of big tables at a constant cost: no counts, and date ranges that use the time-ordered key."""
 
 from django.contrib.admin.views.main import PAGE_VAR
 from django.http import HttpRequest
@@ -6,18 +6,18 @@ from unfold.views import ChangeList
 
 from audit_app.kernel.ids import first_id_at as first_id_at
 
-# A page costs the database its offset. Whoever needs more than this many pages needs a filter, not another page.
+# The database reads all rows before a page: further back, operators need a filter.
 MAX_PAGES = 200
 
 
 class UncountedPages:
-    """What the theme asks of a paginator: the template that links to the neighbouring pages. Counts nothing."""
+    """The part of a paginator that the theme uses: the template with links to the neighbouring pages."""
 
     template_name = "admin/komand/pages.html"
 
 
 class UncountedChangeList(ChangeList):
-    """One page of an admin list, read with a single row more than it shows to learn whether another page follows."""
+    """One page of an admin list. One more row than shown is read, to know whether another page follows."""
 
     newer_page = ""
     older_page = ""

@@ -1,6 +1,7 @@
-"""What is not kept for ever: rules by which old rows go, a small batch at a time, so that no writer waits for them.
+"""Retention rules, by which old rows are deleted in batches so small that no writer waits for them.
 
-Each app adds its own rules. `sweep` belongs to the chores of every second; `manage.py prune` applies all rules at once.
+Each app registers its own rules. `sweep` is called by the sweepers each second; `manage.py prune` applies all rules at
+once.
 """
 
 import logging
@@ -26,34 +27,37 @@ logger = logging.getLogger(__name__)
 # Rows of one transaction: some milliseconds of the write lock. At one batch a second still 43 million rows a day.
 BATCH = 500
 _ROUND_SECONDS = 600.0
-_TURN_SECONDS = 30
-# Facts that are a message to whoever reads the session.
+_LOCK_SECONDS = 30
+# Events that are messages for readers of the session.
 _MESSAGES = ("message.received", "message.completed")
 _SESSIONS_AT_ONCE = 200
 
 
 class Rule(ABC):
-    """name: of what goes, for people; says: how long it is kept."""
+    """A retention rule. name: the rows, for operators; kept_for: how long they are kept, for operators."""
 
     name: str
-    says: str
+    kept_for: str
 
     @abstractmethod
     def prune(self, limit: int) -> int:
-        """Drop at most so many rows, in a transaction of its own. How many; fewer than `limit` when none is left."""
+        """Delete at most `limit` rows. Owns its transaction. Return their number; less than `limit` if none is left."""
 
     @abstractmethod
     def count(self) -> int:
-        """How many rows would go now."""
+        """Return the number of rows that would be deleted now."""
 
 
 @dataclass
 class Expired(Rule):
-    """Rows that a query finds, in an order that an index has. find: None while everything is kept; empty: columns to
-    set to null instead of deleting the row."""
+    """A rule for the rows of a query, which is ordered by an index.
+
+    find: returns the query, or None while everything is kept.
+    empty: columns to set to null instead of deleting the row.
+    """
 
     name: str
-    says: str
+    kept_for: str
     find: Callable[[], QuerySet[Any] | None]
     empty: tuple[str, ...] = ()
 
@@ -61,7 +65,7 @@ class Expired(Rule):
         rows = self.find()
         if rows is None:
             return 0
-        ids = list(rows.values_list("pk", flat=True)[:limit])  # read before the transaction, which others wait for
+        ids = list(rows.values_list("pk", flat=True)[:limit])  # before the transaction: writers wait for it
         if ids:
             with transaction.atomic():
                 gone = rows.model._base_manager.filter(pk__in=ids)
@@ -77,7 +81,7 @@ _rules: dict[str, Rule] = {}
 
 
 def register(rule: Rule) -> None:
-    """Called while the app's `retention` module is imported."""
+    """Register a rule. Called while the app's `retention` module is imported."""
     _rules[rule.name] = rule
 
 
@@ -86,14 +90,14 @@ def list_rules() -> tuple[Rule, ...]:
 
 
 def days_ago(days: int) -> datetime:
-    """That moment, or the first that ids know, when there was nothing to keep yet."""
+    """Return the time so many days ago, at least the first that ids can encode."""
     now = datetime.now(UTC)
     return now - timedelta(days=min(days, (now - FIRST_MOMENT).days))
 
 
 @dataclass
 class Pruner:
-    """Applies rules one batch a step, all of them once a round. One process at a time works on a rule."""
+    """Applies one batch of one rule a step, and all rules once a round. One process at a time works on a rule."""
 
     rules: Callable[[], Sequence[Rule]] = list_rules
     clock: Callable[[], float] = time.monotonic
@@ -102,13 +106,13 @@ class Pruner:
     _next_round: float = float("-inf")
 
     def step(self) -> None:
-        """At most one batch of one rule. Called about each second; does nothing between rounds."""
+        """Apply at most one batch of one rule. Called about each second; does nothing between rounds."""
         if not self._due:
             if self.clock() < self._next_round:
                 return
             self._next_round = self.clock() + _ROUND_SECONDS
             self._due = list(self.rules())
-        rule = self._due.pop()  # one that fails is not tried again before the next round
+        rule = self._due.pop()  # a rule that fails is not retried before the next round
         if self._may_work_on(rule) and self._apply(rule) >= BATCH:
             self._due.append(rule)
 
@@ -120,18 +124,18 @@ class Pruner:
         return gone
 
     def _may_work_on(self, rule: Rule) -> bool:
-        """Two processes at one rule would do no harm, only the same work; so nobody waits for a lock to be free."""
+        """Return whether this process holds the lock of the rule. It only avoids duplicate work: do not wait for it."""
         key = f"{settings.KOMAND_REDIS_PREFIX}prune:{rule.name}"
         if valkey.breaker.is_open:
             return False  # next round
         try:
             with valkey.breaker.watch():
                 client = valkey.sync_client()
-                if client.set(key, self.token, nx=True, ex=_TURN_SECONDS):
+                if client.set(key, self.token, nx=True, ex=_LOCK_SECONDS):
                     return True
                 if client.get(key) != self.token.encode():
                     return False
-                client.expire(key, _TURN_SECONDS)
+                client.expire(key, _LOCK_SECONDS)
         except RedisError:
             return False
         return True
@@ -141,24 +145,24 @@ _pruner = Pruner()
 
 
 def sweep(_observer: object) -> None:
-    """The part of retention in the chores of every second."""
+    """Apply the next step of retention; called by the sweepers each second."""
     _pruner.step()
 
 
 class OldTimelines(Rule):
     """Events older than KOMAND_TIMELINE_DAYS, except those of a session's newest KOMAND_TIMELINE_MESSAGES messages.
 
-    Sessions are gone through in the order of their ids; where it stopped is remembered by the process alone.
+    Sessions are processed in the order of their ids; the position is kept in this process only.
     """
 
     name = "events of the timeline"
-    says = "KOMAND_TIMELINE_DAYS, but never a session's newest KOMAND_TIMELINE_MESSAGES"
+    kept_for = "KOMAND_TIMELINE_DAYS, but never a session's newest KOMAND_TIMELINE_MESSAGES"
 
     def __init__(self) -> None:
         self._after: UUID | None = None
 
     def prune(self, limit: int) -> int:
-        """Goes on while there are sessions left to look at, so it may say `limit` although fewer rows went."""
+        """Delete a batch. Returns `limit` while sessions are left, even if fewer rows were deleted."""
         if not settings.KOMAND_TIMELINE_DAYS:
             return 0
         session_ids = list(self._heads()[:_SESSIONS_AT_ONCE])
@@ -170,7 +174,7 @@ class OldTimelines(Rule):
                 Event.objects.filter(pk__in=ids).delete()
             gone += len(ids)
             if gone >= limit:
-                self._after = UUID(int=session_id.int - 1)  # there may be more of it
+                self._after = UUID(int=session_id.int - 1)  # this session may have more
                 return limit
         return limit if self._after else gone
 
@@ -186,7 +190,7 @@ class OldTimelines(Rule):
 
 
 def _old_events(session_id: UUID, limit: int) -> Iterator[int]:
-    """The first events of a session, as far as they may go."""
+    """Yield the ids of a session's first events that may be deleted."""
     before = int(days_ago(settings.KOMAND_TIMELINE_DAYS).timestamp() * 1000)
     events = Event.objects.filter(session_id=session_id)
     oldest = events.order_by("seq").values_list("pk", "seq", "ts")

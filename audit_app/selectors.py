@@ -1,4 +1,4 @@
-"""Read the audit log at a steady cost, whatever its size: time ranges use the time-ordered key, counts are capped."""
+"""Reads of the audit log at a constant cost: time ranges use the time-ordered key, counts are capped."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ MOST_COUNTED = 10_000
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """Empty and None: any. since: inclusive, until: exclusive, both aware."""
+    """A filter of audit entries. Empty and None match all. since: inclusive; until: exclusive; both aware."""
 
     action: str = ""
     actor: str = ""
@@ -28,17 +28,17 @@ class EntryFilter:
 def list_entries(
     wanted: EntryFilter, *, limit: int = 50, offset: int = 0, oldest_first: bool = False
 ) -> tuple[AuditEntry, ...]:
-    """Matching entries, newest first unless asked otherwise."""
+    """Return the matching entries, newest first by default."""
     return tuple(matching(wanted).order_by("id" if oldest_first else "-id")[offset : offset + limit])
 
 
 def count_entries(wanted: EntryFilter) -> int:
-    """How many match, counting no further than MOST_COUNTED."""
+    """Return the number of matching entries, at most MOST_COUNTED."""
     return matching(wanted).order_by()[:MOST_COUNTED].count()
 
 
 def matching(wanted: EntryFilter) -> QuerySet[AuditEntry]:
-    """Not read yet, in no order."""
+    """Return the matching entries as an unevaluated, unordered query."""
     given = {
         "action": wanted.action,
         "actor": wanted.actor,

@@ -1,4 +1,4 @@
-"""The only doors by which facts are written: `emit` for the timeline, `record` for the audit log alone."""
+"""Writes of events and audit entries: `emit` for the timeline, `record` for the audit log alone."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from audit_app.event_types import NewEvent
 from audit_app.kernel import context, redact
 from audit_app.models import AuditEntry, Event
 
-# One statement locks the head, counts on and returns the last numbers given out. `{greatest}` is MAX on SQLite.
+# One statement locks the head, advances it and returns the last numbers. `{greatest}` is MAX on SQLite.
 _TAKE_NUMBERS = """
     INSERT INTO komand_timeline_head (session_id, seq, ts) VALUES (%s, %s, %s)
     ON CONFLICT (session_id) DO UPDATE SET
@@ -23,49 +23,55 @@ _TAKE_NUMBERS = """
 """
 
 
-def emit(facts: Iterable[NewEvent]) -> list[Event]:
-    """Write kept events as the last write of the caller's transaction; audited types write their entry too.
+def emit(new_events: Iterable[NewEvent]) -> list[Event]:
+    """Store events as the last write of the caller's transaction; audited types write their audit entry too.
 
-    All facts given out for one session get consecutive `seq` and rising `ts`. After commit one hint per session
-    tells the followers. The rows come back without ids. Must run inside `atomic`; raises what the database raises,
-    never for a broker.
+    The events of one session get consecutive `seq` and rising `ts`. After commit one hint per session is sent to the
+    followers. Returns the rows, without ids. Must run inside `atomic`. Raises the database's errors, but none of the
+    broker.
     """
     by_session: dict[UUID, list[NewEvent]] = {}
-    for fact in facts:
-        by_session.setdefault(fact.session_id, []).append(fact)
-    events: list[Event] = []
-    for session_id, session_facts in by_session.items():
-        events += _append(session_id, session_facts)
-    return events
+    for new in new_events:
+        by_session.setdefault(new.session_id, []).append(new)
+    return [event for session_id, batch in by_session.items() for event in _append(session_id, batch)]
 
 
-def _append(session_id: UUID, facts: Sequence[NewEvent]) -> list[Event]:
+def _append(session_id: UUID, batch: Sequence[NewEvent]) -> list[Event]:
     now = datetime.now(UTC)
-    seq, ts = _take_numbers(session_id, len(facts), int(now.timestamp() * 1000))
-    first_seq, first_ts = seq - len(facts) + 1, ts - len(facts) + 1
+    seq, ts = _take_numbers(session_id, len(batch), int(now.timestamp() * 1000))
     request_id = context.request_id.get()
     events, entries = [], []
-    for index, fact in enumerate(facts):
-        who = fact.actor or context.actor.get()
-        payload = redact.masked(fact.payload)
+    for behind, new in zip(reversed(range(len(batch))), batch, strict=True):
+        actor = new.actor or context.actor.get()
+        payload = redact.masked(new.payload)
         events.append(
             Event(
                 session_id=session_id,
-                seq=first_seq + index,
-                ts=first_ts + index,
-                type=fact.type.name,
-                run_id=fact.run_id,
-                parent_run_id=fact.parent_run_id,
-                workstream=fact.workstream,
-                step=fact.step,
-                actor=who,
+                seq=seq - behind,
+                ts=ts - behind,
+                type=new.type.name,
+                run_id=new.run_id,
+                parent_run_id=new.parent_run_id,
+                workstream=new.workstream,
+                step=new.step,
+                actor=actor,
                 request_id=request_id,
                 payload=payload,
             )
         )
-        if action := fact.type.audit_action(payload):
-            details = {**payload, "run_id": str(fact.run_id)} if fact.run_id else payload
-            entries.append(_entry(action, who, fact.agent_id, session_id, fact.session_key, now, details))
+        if action := new.type.audit_action(payload):
+            entries.append(
+                AuditEntry(
+                    action=action,
+                    actor=actor,
+                    agent_id=new.agent_id,
+                    session_id=session_id,
+                    session_key=new.session_key,
+                    request_id=request_id,
+                    at=now,
+                    details={**payload, "run_id": str(new.run_id)} if new.run_id else payload,
+                )
+            )
     hot_queries.INSERT_EVENTS.run(events)
     hot_queries.INSERT_AUDIT_ENTRIES.run(entries)
     transaction.on_commit(partial(stream.send_hint, session_id, seq), robust=True)
@@ -81,39 +87,19 @@ def record(
     session_id: UUID | None = None,
     session_key: str = "",
 ) -> None:
-    """Write an audit entry alone, for acts that nobody watches live. Joins the caller's transaction if there is one."""
-    entry = _entry(
-        action,
-        actor or context.actor.get(),
-        agent_id,
-        session_id,
-        session_key,
-        datetime.now(UTC),
-        redact.masked(details or {}),
-    )
-    with transaction.atomic(savepoint=False):
-        hot_queries.INSERT_AUDIT_ENTRIES.run([entry])
-
-
-def _entry(
-    action: str,
-    who: str,
-    agent_id: str,
-    session_id: UUID | None,
-    session_key: str,
-    at: datetime,
-    details: dict[str, Any],
-) -> AuditEntry:
-    return AuditEntry(
+    """Write an audit entry alone, for actions that are no event. Joins the caller's transaction if there is one."""
+    entry = AuditEntry(
         action=action,
-        actor=who,
+        actor=actor or context.actor.get(),
         agent_id=agent_id,
         session_id=session_id,
         session_key=session_key,
         request_id=context.request_id.get(),
-        at=at,
-        details=details,
+        at=datetime.now(UTC),
+        details=redact.masked(details or {}),
     )
+    with transaction.atomic(savepoint=False):
+        hot_queries.INSERT_AUDIT_ENTRIES.run([entry])
 
 
 def _take_numbers(session_id: UUID, count: int, now_ms: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Writing side of the live streams in Valkey: one stream per run, one shared stream of hints. JSON only.
+"""The writing side of the live streams in Valkey: one stream per run, one shared stream of hints. JSON only.
 
-An entry id of a run's stream is `<fence>-<n>`, set by the run's claim holder: ids rise with every claim, never depend
-on a clock, and Valkey itself refuses what an older claim appends late. Nothing here is the truth; the database is.
+An entry id of a run's stream is `<fence>-<n>`, set by the owner of the run's claim: ids rise with every claim, do not
+depend on a clock, and Valkey rejects late entries of an older claim. The database is authoritative, not the streams.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from audit_app.kernel import redact, valkey
 
 logger = logging.getLogger(__name__)
 
-# Half an hour after the last entry at least: a stream's life is renewed once a minute.
+# At least half an hour after the last entry: the expiry of a stream is renewed once a minute.
 KEEP_SECONDS = 1800 + 60
 _HINTS_KEPT = 10_000
 _TICK_SECONDS = 0.016
 _TEXT_AT_ONCE = 200
 _RENEW_SECONDS = 60.0
-# A run's end waits for its last entries: not for longer on a server that hangs.
+# The end of a run waits for its last entries, but no longer than this on a server that hangs.
 _ANSWER_SECONDS = 2.0
 
 
@@ -42,7 +42,7 @@ def run_key(run_id: UUID) -> str:
 
 
 def send_hint(session_id: UUID, seq: int) -> None:
-    """Tell followers that the session's timeline now reaches `seq`. Losing it costs a second, so it never raises."""
+    """Send followers a hint that the session's timeline reaches `seq`. A lost hint costs a second: never raises."""
     _append_hint({"s": str(session_id), "q": str(seq)})
 
 
@@ -77,11 +77,12 @@ class _Entry:
 
 
 class LiveStream:
-    """The live stream of one claim of one run. Only the holder of the fence writes through it.
+    """The live stream of one claim of one run, written by the owner of the claim alone.
 
-    Nothing here blocks or raises: live text is a convenience, the stored step is the truth. `lost`: the stream was
-    flushed or could not be reached, so what follows has to be a `snapshot`, which creates it anew, until one arrives.
-    `fenced`: Valkey refused an entry because a newer claim has written, so the writer should stop.
+    Nothing here blocks or raises: the stored step is authoritative, not the live text.
+    lost: the stream was flushed or could not be reached; until a `snapshot` has arrived, which creates it again, the
+    next entries must be snapshots.
+    fenced: Valkey rejected an entry because a newer claim has written, so the writer should stop.
     """
 
     def __init__(self, writer: "StreamWriter", run_id: UUID, fence: int) -> None:
@@ -114,23 +115,23 @@ class LiveStream:
             return
         self._open = self._post(_fields(event_type, step, {"offset": offset, "text": text}), False)
         if offset == 0:
-            self._writer.hurry()  # somebody waits for the first word; later ones may be gathered
+            self._writer.hurry()  # viewers wait for the first piece; later ones may be batched
 
     async def flush(self) -> None:
-        """Returns once everything appended so far has been sent, or could not be."""
+        """Wait until everything appended so far has been sent or has failed."""
         await self._writer.flush()
 
     def sent(self, entry: _Entry, answer: Any) -> None:
-        """The writer's report: `answer` is the entry's id, None for a missing stream, or an error."""
+        """Note the result of sending: `answer` is the entry's id, None for a missing stream, or an error."""
         if isinstance(answer, ResponseError) and "equal or smaller" in str(answer):
             self.fenced = True
         elif answer is None or isinstance(answer, Exception):
             self.lost = True
-        elif entry.fields["type"] == "snapshot":  # anything else that arrives again does not bring back what is missing
+        elif entry.fields["type"] == "snapshot":  # other entries do not restore the missing text
             self.lost = False
 
     def closing(self, entry: _Entry) -> None:
-        """The entry is on its way: later text must not join it."""
+        """Close the entry, which is being sent: later text must not join it."""
         if entry is self._open:
             self._open = None
 
@@ -146,10 +147,10 @@ def _fields(event_type: EventType[Any], step: int | None, payload: Mapping[str, 
 
 
 class StreamWriter:
-    """Sends the live entries of all runs of one event loop: what is waiting goes out as one pipeline.
+    """Sends the live entries of all runs of one event loop in pipelines.
 
-    The first entry after a pause is sent at once, later ones every 16 ms, so that a run with a fast model and a
-    process with many runs both cost one round trip a tick.
+    The first entry after a pause is sent at once, later ones every 16 ms: a fast model and a process with many runs
+    both cost one round trip per tick.
     """
 
     def __init__(self, client: "redis.asyncio.Redis") -> None:
@@ -175,7 +176,7 @@ class StreamWriter:
         self._hurry.set()
 
     async def flush(self) -> None:
-        """Returns once everything posted so far has been sent, or could not be."""
+        """Wait until everything posted so far has been sent or has failed."""
         if self._waiting:
             done = asyncio.get_running_loop().create_future()
             self._flushers.append(done)
@@ -207,7 +208,7 @@ class StreamWriter:
         except (RedisError, OSError) as error:
             logger.warning("%d live entries not sent: %r", len(batch), error)
             answers = [error] * len(batch)
-            self._expiring.clear()  # what they were to prolong was perhaps not
+            self._expiring.clear()  # perhaps nothing was renewed
         for entry, answer in zip(batch, answers, strict=True):
             entry.stream.sent(entry, answer)
         for done in (*flushers, self._in_flight):
@@ -223,7 +224,7 @@ class StreamWriter:
         async with self._client.pipeline(transaction=False) as pipe:
             for entry in batch:
                 text = json.dumps(entry.fields, ensure_ascii=False, separators=(",", ":"))
-                # Half a surrogate pair must not end the sending for all runs of this process.
+                # Half a surrogate pair must not stop the writer for all runs of this process.
                 data = text.encode(errors="replace")
                 pipe.xadd(entry.stream.key, {"e": data}, id=entry.id, nomkstream=not entry.create)
             for key in renewed:
@@ -232,7 +233,7 @@ class StreamWriter:
         return list(answers[: len(batch)])
 
     def _due_for_renewal(self, keys: set[str]) -> list[str]:
-        """Streams whose life is to be renewed: the new ones, and each once a minute."""
+        """Return the streams whose expiry must be renewed: new ones, and each once a minute."""
         now = time.monotonic()
         due = [key for key in keys if self._expiring.get(key, 0.0) <= now]
         if due:

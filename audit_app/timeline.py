@@ -1,4 +1,4 @@
-"""Read the timeline of kept events. Writing it is `services.emit`'s alone."""
+"""Reads of the timeline of stored events. `services.emit` writes it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from audit_app.models import Event, TimelineHead
 
 T = TypeVar("T")
 
-# Terms of one query: far below what SQLite's parser takes in one expression.
+# Terms of one query: far below the limit of SQLite's parser for one expression.
 _SESSIONS_A_QUERY = 256
 
 
 @dataclass(frozen=True, slots=True)
 class KeptEvent:
-    """One kept event. seq: its gapless place in the session; ts: Unix milliseconds, strictly rising in the session."""
+    """A stored event. seq: its gapless number in the session; ts: Unix milliseconds, strictly rising in the session."""
 
     session_id: UUID
     seq: int
@@ -40,18 +40,18 @@ class KeptEvent:
 
     @property
     def shows_run_open(self) -> bool:
-        """The run's own fact that it lives. Others, a late delivery say, may follow its end."""
+        """True for events of an open run itself. Others, such as a late delivery, may follow its end."""
         return self.run_id is not None and self.type.startswith("run.") and not self.ends_run
 
 
 def find_head(session_id: UUID) -> int:
-    """The last `seq` of the session, 0 when nothing was kept yet."""
+    """Return the last `seq` of the session, 0 if it has no events."""
     head = TimelineHead.objects.filter(pk=session_id).values_list("seq", flat=True).first()
     return head or 0
 
 
 def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:
-    """The last `seq` of each session that has any."""
+    """Return the last `seq` of each session that has events."""
     heads: dict[UUID, int] = {}
     for some in _batches(session_ids):
         heads.update(TimelineHead.objects.filter(pk__in=some).values_list("session_id", "seq"))
@@ -59,26 +59,26 @@ def list_heads(session_ids: Collection[UUID]) -> dict[UUID, int]:
 
 
 def list_events(session_id: UUID, *, after: int = 0, limit: int = 500) -> list[KeptEvent]:
-    """The session's events with a higher `seq` than `after`, in order."""
+    """Return the session's events with a higher `seq` than `after`, in order."""
     return _read(Event.objects.filter(session_id=session_id, seq__gt=after).order_by("seq")[:limit])
 
 
 def list_events_of_types(session_id: UUID, types: Collection[str], *, until: int) -> list[KeptEvent]:
-    """The session's events of these types up to and with that `seq`, in order."""
+    """Return the session's events of these types up to and including that `seq`, in order."""
     return _read(Event.objects.filter(session_id=session_id, type__in=types, seq__lte=until).order_by("seq"))
 
 
 def find_place(session_id: UUID, *, ts: int) -> tuple[int, int]:
-    """(`seq`, `ts`) of the session's last event up to and with that millisecond; zeros when there is none."""
+    """Return (`seq`, `ts`) of the session's last event up to and including that millisecond; zeros if there is none."""
     rows = Event.objects.filter(session_id=session_id, ts__lte=ts).order_by("-seq")
     return rows.values_list("seq", "ts").first() or (0, 0)
 
 
 def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
-    """The events after each session's position, in order within a session. One query for up to 256 sessions."""
+    """Return the events after each session's position, in order within a session. One query per 256 sessions."""
     events: list[KeptEvent] = []
     for some in _batches(positions.items()):
-        # Filled up with what it asks for already, so that there are few queries to compile.
+        # Padded to a power of two by repetition, so that there are few queries to compile.
         padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))
         values: dict[str, Any] = {f"session_{n}": session_id for n, (session_id, _) in enumerate(padded)}
         values |= {f"seq_{n}": seq for n, (_, seq) in enumerate(padded)}
@@ -87,25 +87,25 @@ def list_news(positions: Mapping[UUID, int]) -> list[KeptEvent]:
 
 
 def list_events_of_run(run_id: UUID, *, until: int) -> list[KeptEvent]:
-    """The run's events up to and with that `seq`, in order."""
+    """Return the run's events up to and including that `seq`, in order."""
     return _read(Event.objects.filter(run_id=run_id, seq__lte=until).order_by("seq"))
 
 
 def find_first_of_run(run_id: UUID) -> KeptEvent | None:
-    """The run's first event, as long as it is kept."""
+    """Return the run's first event, or None once retention has deleted it."""
     found = _read(Event.objects.filter(run_id=run_id).order_by("seq")[:1])
     return found[0] if found else None
 
 
 def find_last(session_id: UUID, event_type: str, *, until: int) -> KeptEvent | None:
-    """The session's last event of that type up to and with that `seq`, children's left out."""
+    """Return the session's last event of that type up to and including that `seq`, without those of child runs."""
     rows = Event.objects.filter(session_id=session_id, type=event_type, parent_run_id=None, seq__lte=until)
     found = _read(rows.order_by("-seq")[:1])
     return found[0] if found else None
 
 
 def has_ended(run_id: UUID) -> bool:
-    """Whether the timeline holds the run's end."""
+    """Return whether the timeline holds the run's terminal event."""
     terminal = [event_type.name for event_type in event_types if event_type.terminal]
     return Event.objects.filter(run_id=run_id, type__in=terminal).exists()
 

@@ -23,7 +23,7 @@ class OldDeliveries(retention.Rule):
     """Deliveries by age. Reads the rows with the lowest ids, which are the oldest, so that it needs no index."""
 
     name = "deliveries"
-    says = f"{ROW_DAYS} days"
+    kept_for = f"{ROW_DAYS} days"
 
     def prune(self, limit: int) -> int:
         ids = list(self._old(limit))

@@ -1,4 +1,4 @@
-"""The operators' pages of the audit log and the timeline."""
+"""Admin pages of the audit log and the timeline."""
 
 from audit_app.admin import entries, events
 

@@ -1,4 +1,4 @@
-"""The audit log in the admin: read, searched, exported; never written."""
+"""The audit log in the admin: list, search and export, read only."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from audit_app.models import AuditEntry
 LIST = "admin:audit_app_auditentry_changelist"
 links.register_page("audit entry", "admin:audit_app_auditentry_change")
 
-# Walks the index from one action to the next: a plain SELECT DISTINCT would read every entry there is.
+# Walks the index from one action to the next: a plain SELECT DISTINCT would read every entry.
 _ACTIONS = """
     WITH RECURSIVE known(action) AS (
         SELECT MIN(action) FROM komand_audit_log
@@ -37,7 +37,7 @@ _ACTIONS = """
 
 
 class ActionFilter(DropdownFilter):
-    """One audit action out of those that occur."""
+    """A filter by one of the actions that occur in the log."""
 
     title = "action"
     parameter_name = "action"
@@ -58,7 +58,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_fields = ("=agent_id", "actor", "session_key", "details")
     search_ids = ("id", "session_id")
     search_keys = ("request_id",)
-    search_help_text = "An id, or words of the newest 5,000"
+    search_help_text = "An id, or text in the newest 5,000"
     fields = ("when", "what", "who", "agent", "session", "request_link", "pretty_details", "id")
 
     def get_urls(self) -> list[Any]:
@@ -98,7 +98,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         return json_block(entry.details)
 
     def export_view(self, request: HttpRequest) -> StreamingHttpResponse:
-        """The entries of the list as filtered, all pages of them. The export is itself an audited act."""
+        """Export all pages of the list, as filtered. The export itself is audited."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:

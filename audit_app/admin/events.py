@@ -1,4 +1,4 @@
-"""The kept events of all sessions in the admin, read only: what every client was told."""
+"""The stored events of all sessions in the admin, read only."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from audit_app.admin_base.html import json_block
 from audit_app.kernel.safe_text import summary, visible
 from audit_app.models import Event
 
-# A type is looked for in this many of the newest events: they have no index by type.
+# A type is searched in this many of the newest events: there is no index by type.
 SEARCH_ROWS = 5_000
 
 

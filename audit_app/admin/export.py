@@ -1,4 +1,4 @@
-"""The audit log as CSV: streamed newest first, in chunks by key, so that its size never matters."""
+"""The audit log as CSV, streamed newest first in chunks by key, so that memory does not grow with its size."""
 
 import csv
 import io
@@ -14,25 +14,25 @@ from audit_app.models import AuditEntry
 
 COLUMNS = ("at", "action", "actor", "agent_id", "session_id", "session_key", "request_id", "details", "id")
 _CHUNK = 1000
-# A spreadsheet takes a cell that begins like this for a formula, the full-width forms included.
+# A spreadsheet treats a cell that begins with one of these as a formula, including the full-width forms.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def safe_cell(value: object) -> str:
-    """The value as the text of one cell, quoted with `'` where a spreadsheet would run it as a formula."""
+    """Return the value as the text of one cell, with a leading `'` where a spreadsheet would run it as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
 
 
 def csv_lines(rows: Iterable[Sequence[object]]) -> str:
-    """The rows as CSV text, every cell made safe."""
+    """Return the rows as CSV text, with all cells safe."""
     buffer = io.StringIO()
     csv.writer(buffer).writerows([safe_cell(value) for value in row] for row in rows)
     return buffer.getvalue()
 
 
 async def stream_csv(entries: QuerySet[AuditEntry]) -> AsyncIterator[str]:
-    """A header line, then the entries newest first. Async: a long export holds neither a thread nor a connection."""
+    """Yield a header line, then the entries, newest first. A long export holds neither a thread nor a connection."""
     yield csv_lines([COLUMNS])
     last: UUID | None = None
     while True:

@@ -1,1 +1,1 @@
-"""What the admin pages of every layer are built from. Registers no page; `text` and `links` load without the admin."""
+"""Base classes and helpers of all admin pages. `html` and `links` load without the admin."""

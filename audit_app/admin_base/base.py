@@ -1,4 +1,4 @@
-"""The base of admin pages of kept rows: nobody edits them by hand, and no list counts its table."""
+"""Base classes of admin pages: read-only pages of big tables, and audited pages of settings."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,15 +13,15 @@ from audit_app import services
 from audit_app.kernel import context
 from audit_app.pagination import UncountedChangeList
 
-# Words are looked for in this many rows, the newest, unless a date filter says otherwise: no index helps such a search.
+# Text is searched in this many of the newest rows unless a date filter is set: no index helps such a search.
 SEARCH_ROWS = 5_000
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """List and detail pages of rows that only the product writes, newest first.
+    """List and detail pages, newest first, of rows that only the product writes. The table is never counted.
 
     A search term that is a UUID is compared with `search_ids` first, any term with `search_keys`: both are indexed.
-    What these do not know is looked for in the `search_fields` of the newest rows.
+    Without a match it is searched in the `search_fields` of the newest rows.
     """
 
     search_ids: tuple[str, ...] = ("id",)
@@ -63,39 +63,39 @@ class ReadOnlyAdmin(ModelAdmin):
         return super().get_search_results(request, queryset, term)
 
     def _by_id(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any] | None:
-        """The rows of which it is an id, if it is one: a request's may look like one too, and is searched as a word."""
+        """Return the rows with this id, or None. A request id may look like a UUID: it is then searched as text."""
         try:
             key = UUID(term)
         except ValueError:
             return None
-        # One field after the other, since a database that has to look at several at once may read the whole table.
+        # One field after the other: with several in one condition a database may read the whole table.
         matches = (queryset.filter(**{field: key}) for field in self.search_ids)
         return next((found for found in matches if found.exists()), None)
 
     def _by_key(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any] | None:
-        # Excluding the empty key says that the index without them will do.
+        # Without the exclusion the partial index, which leaves out empty keys, would not be used.
         matches = (queryset.exclude(**{key: ""}).filter(**{key: term}) for key in self.search_keys)
         return next((found for found in matches if found.exists()), None)
 
     def recent(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows that words are looked for in when no dates are given."""
+        """Return the rows in which text is searched if no dates are given."""
         newest = self.model._default_manager.order_by(f"-{self.newest_by}").values_list(self.newest_by, flat=True)
         edge = newest[SEARCH_ROWS : SEARCH_ROWS + 1].first()
         return queryset if edge is None else queryset.filter(**{f"{self.newest_by}__gt": edge})
 
 
 def has_dates(request: HttpRequest) -> bool:
-    """Whether a date filter bounds the list."""
+    """Return whether a date filter limits the list."""
     return any(value for name, value in request.GET.items() if name.endswith(("_from", "_to")))
 
 
 def acting(request: HttpRequest) -> AbstractContextManager[None]:
-    """Bind the operator as the actor of what the block does."""
+    """Bind the operator as the actor of the block."""
     return context.bind(actor=f"user:{request.user.pk}")
 
 
 class AuditedAdmin(ModelAdmin):
-    """Pages of what operators may edit: each change is also an entry of the audit log, named after `noun`."""
+    """Pages of rows that operators edit. Each change writes an audit entry named after `noun`."""
 
     noun = ""
 
@@ -116,7 +116,10 @@ class AuditedAdmin(ModelAdmin):
 
     def _record(self, request: HttpRequest, what: str, obj: Model, **details: Any) -> None:
         with acting(request):
-            facts = {"id": str(obj.pk), "name": str(obj), **details}
             # An agent's public id is text; the key of a row's agent is not.
             agent_id = getattr(obj, "agent_id", "")
-            services.record(f"{self.noun}{what}", details=facts, agent_id=agent_id if isinstance(agent_id, str) else "")
+            services.record(
+                f"{self.noun}{what}",
+                details={"id": str(obj.pk), "name": str(obj), **details},
+                agent_id=agent_id if isinstance(agent_id, str) else "",
+            )

@@ -1,4 +1,4 @@
-"""Confirmation of acts in the admin, and what follows it, with and without htmx."""
+"""Confirmation of actions in the admin and the redirect after them, with and without htmx."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 
-# The most rows one act takes at once, also when the browser asks for all of them.
+# The most rows that one action takes, even if all are selected.
 MOST_SELECTED = 100
 
 
 def back_to(request: HttpRequest, url_name: str, *args: object) -> HttpResponse:
-    """Leave the dialog for a page. htmx follows a redirect inside the dialog, so it is told to load the page whole."""
+    """Redirect from the dialog to a page. htmx would follow a redirect inside the dialog: it gets HX-Redirect."""
     url = reverse(url_name, args=args)
     if request.headers.get("HX-Request") == "true":
         return HttpResponse(headers={"HX-Redirect": url})
@@ -22,14 +22,14 @@ def back_to(request: HttpRequest, url_name: str, *args: object) -> HttpResponse:
 
 
 def confirmed(request: HttpRequest) -> bool:
-    """Whether the confirmation page of a bulk act was answered with yes."""
+    """Return whether the confirmation page of a bulk action was submitted."""
     return request.POST.get("confirmed") == "yes"
 
 
 def confirmation(
     request: HttpRequest, page: ModelAdmin, rows: QuerySet[Any], *, act: str, question: str, submit: str
 ) -> TemplateResponse:
-    """Ask before a bulk act. act: the name of the action, which is posted again together with the selected rows."""
+    """Return the confirmation page of a bulk action. act: its name, which is posted again with the selected rows."""
     context = {
         **page.admin_site.each_context(request),
         "opts": page.model._meta,

@@ -1,4 +1,4 @@
-"""Filters of admin lists that stay cheap on big tables."""
+"""Filters of admin lists that are cheap on big tables."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from audit_app.pagination import first_id_at
 
 
 class KeyDateFilter(RangeDateFilter):
-    """From one day to another (UTC), both included, read off the sortable primary key: no further index is needed."""
+    """A range of days (UTC), both included, by the time-ordered primary key, so that no other index is needed."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         first = self._day("_from")
@@ -24,7 +24,7 @@ class KeyDateFilter(RangeDateFilter):
         return queryset
 
     def _day(self, suffix: str) -> date | None:
-        """The day asked for; None when none was, or when it is not a date."""
+        """Return the given day; None if there is none or it is not a date."""
         value = self.used_parameters.get(f"{self.parameter_name}{suffix}")
         day: date | None = parse_date_str(str(value)) if value else None
         return day

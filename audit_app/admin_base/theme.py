@@ -1,4 +1,4 @@
-"""The theme's action decorator, in the three forms that are used here and with types that fit them."""
+"""The theme's action decorator in the three forms that are used here, typed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def button(
     label: str, *, path: str, icon: str, permissions: Sequence[str] = (), variant: ActionVariant = ActionVariant.DEFAULT
 ) -> Callable[[F], F]:
-    """A button of an object's page that leads elsewhere and changes nothing: `method(self, request, object_id)`."""
+    """Declare a button on an object's page that opens another page: `method(self, request, object_id)`."""
     return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant)
 
 
@@ -29,7 +29,7 @@ def act(
     form_class: type[BaseDialogForm] | None = None,
     variant: ActionVariant = ActionVariant.DEFAULT,
 ) -> Callable[[F], F]:
-    """A button of an object's page that asks before it acts, by POST: `method(self, request, form, object_id)`.
+    """Declare a button on an object's page with a confirmation, sent by POST: `method(self, request, form, object_id)`.
 
     permissions: names for which the page has a `has_<name>_permission`.
     """
@@ -38,7 +38,7 @@ def act(
 
 
 def bulk_act(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:
-    """An act on the selected rows of a list: `method(self, request, queryset)`."""
+    """Declare an action on the selected rows of a list: `method(self, request, queryset)`."""
     return _action(description=label, permissions=permissions)
 
 

@@ -1,7 +1,7 @@
-"""Reading side of the live streams: one follower per web process shares its reads among all that watch there.
+"""The reading side of the live streams: one follower per web process shares its reads among all subscriptions.
 
-It merges nothing and judges nothing: kept events come in order from the database, live entries in order from their
-stream, and whoever subscribes puts them together.
+It does not merge: stored events come in order from the database, live entries in order from their stream, and the
+subscriber merges them.
 """
 
 from audit_app.follow.follower import Follower, current_follower

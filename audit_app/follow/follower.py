@@ -21,8 +21,13 @@ _POLL_SECONDS = 1.0
 
 @dataclass
 class _Session:
-    """seq: the last kept event delivered here, None until a subscriber has said where it is; hinted: the highest
-    that a hint named; runs: those whose streams are read; wants_word: somebody waits for a CaughtUp."""
+    """A followed session.
+
+    seq: the last stored event that was delivered, None until a subscription has joined.
+    hinted: the highest `seq` of a hint.
+    runs: those whose streams are read.
+    wants_caught_up: a subscription waits for a CaughtUp.
+    """
 
     subscriptions: set[Subscription] = field(default_factory=set)
     seq: int | None = None
@@ -36,10 +41,10 @@ class _Session:
 
 
 class Follower:
-    """Belongs to one event loop; made by `current_follower()`. Starts with the first subscription.
+    """The follower of one event loop, created by `current_follower()`. Starts with the first subscription.
 
-    A hint makes it read the moved sessions' new events in one query; a poll each second finds what hints missed. A
-    run that shows itself open has its stream read until it ends.
+    After hints it reads the new events of all named sessions in one query; a poll each second finds lost hints. The
+    stream of a run is read from the run's first event to its end.
     """
 
     def __init__(self) -> None:
@@ -49,17 +54,17 @@ class Follower:
         self._moved: set[UUID] = set()
         self._has_moved = asyncio.Event()
         self._reads_begun = 0
-        self._tail = StreamReader(self._on_entries, self._on_hints, self._on_connected)
+        self._reader = StreamReader(self._on_entries, self._on_hints, self._on_connected)
         self._tasks: list[asyncio.Task[None]] = []
 
     def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
-        """Begin to collect the session's items. live: also its runs' streams and passing events.
+        """Start to collect the session's items. live: also its runs' streams and passing events.
 
-        Kept events come once the subscription has joined; see `Subscription.join`.
+        Stored events come once the subscription has joined; see `Subscription.join`.
         """
         if not self._tasks:
             loop = asyncio.get_running_loop()
-            self._tasks = [loop.create_task(work()) for work in (self._tail.run, self._read_news, self._poll_heads)]
+            self._tasks = [loop.create_task(work()) for work in (self._reader.run, self._read_news, self._poll_heads)]
         subscription = Subscription(self, session_id, live=live)
         self._sessions.setdefault(session_id, _Session()).subscriptions.add(subscription)
         return subscription
@@ -88,7 +93,7 @@ class Follower:
         if session is not None and session.is_live and run_id not in session.runs:
             session.runs.add(run_id)
             self._session_of_run[run_id] = session_id
-            self._tail.watch(run_id, after)
+            self._reader.watch(run_id, after)
 
     def request_read(self, session_id: UUID) -> int:
         session = self._sessions.get(session_id)
@@ -98,8 +103,8 @@ class Follower:
         return self._reads_begun + 1
 
     async def read_stream(self, run_id: UUID) -> list[LiveEntry]:
-        """What the run's stream holds now, oldest first; nothing when it is gone or Valkey is away."""
-        return await self._tail.read_all(run_id)
+        """Return the entries of the run's stream, oldest first; none if it is gone or Valkey is unavailable."""
+        return await self._reader.read_all(run_id)
 
     async def aclose(self) -> None:
         """Stop reading and end all subscriptions."""
@@ -112,18 +117,18 @@ class Follower:
         for session in list(self._sessions.values()):
             for subscription in list(session.subscriptions):
                 subscription.close()
-        await self._tail.aclose()
+        await self._reader.aclose()
 
     def _unwatch_run(self, session: _Session, run_id: UUID) -> None:
         session.runs.discard(run_id)
         self._session_of_run.pop(run_id, None)
-        self._tail.unwatch(run_id)
+        self._reader.unwatch(run_id)
 
     def _mark_moved(self, session_ids: Iterable[UUID]) -> None:
         self._moved.update(session_ids)
         self._has_moved.set()
 
-    # What the tail found.
+    # Callbacks of the stream reader.
 
     def _on_entries(self, run_id: UUID, entries: Sequence[LiveEntry]) -> None:
         self._deliver_live(self._session_of_run.get(run_id), entries)
@@ -152,7 +157,7 @@ class Follower:
             if subscription.live:
                 subscription.put(batch)
 
-    # What the timeline holds.
+    # Reads of the timeline.
 
     async def _read_news(self) -> None:
         while True:
@@ -164,8 +169,8 @@ class Follower:
             waiting = {session_id for session_id in moved if self._wants_caught_up(session_id)}
             try:
                 events = await in_db(timeline.list_news, self._positions(moved))
-            except Exception as error:  # whatever it is: without this loop nobody sees anything
-                logger.warning("the timeline cannot be read just now: %r", error)
+            except Exception as error:  # whatever it is: without this loop no viewer sees anything
+                logger.warning("cannot read the timeline: %r", error)
                 await asyncio.sleep(_POLL_SECONDS)
                 self._mark_moved(moved)
                 for session_id in waiting & self._sessions.keys():
@@ -186,17 +191,17 @@ class Follower:
         }
         return {session_id: seq for session_id, seq in known.items() if seq is not None}
 
-    def _deliver_news(self, events: Sequence[KeptEvent], words: dict[UUID, CaughtUp]) -> None:
+    def _deliver_news(self, events: Sequence[KeptEvent], caught_up: dict[UUID, CaughtUp]) -> None:
         batches: dict[UUID, list[Item]] = {}
         for event in events:
             session = self._sessions.get(event.session_id)
-            # Everybody may have left, and somebody else come, while the database was asked.
+            # While the database was read, all subscriptions may have ended, and another one begun.
             if session is not None and session.seq is not None and event.seq == session.seq + 1:
                 session.seq = event.seq
                 batches.setdefault(event.session_id, []).append(event)
                 self._follow_run(session, event)
-        for session_id, word in words.items():
-            batches.setdefault(session_id, []).append(word)
+        for session_id, item in caught_up.items():
+            batches.setdefault(session_id, []).append(item)
         for session_id, batch in batches.items():
             session = self._sessions.get(session_id)
             for subscription in session.subscriptions if session else ():
@@ -218,7 +223,7 @@ class Follower:
             try:
                 heads = await in_db(timeline.list_heads, list(self._sessions))
             except Exception as error:  # as above
-                logger.warning("the heads of the timelines cannot be read just now: %r", error)
+                logger.warning("cannot read the heads of the timelines: %r", error)
             else:
                 known = self._positions(heads)
                 self._mark_moved(session_id for session_id, seq in known.items() if heads[session_id] > seq)
@@ -228,7 +233,7 @@ _followers: dict[asyncio.AbstractEventLoop, Follower] = {}
 
 
 def current_follower() -> Follower:
-    """The follower of the running event loop: one in a web process, which has one loop."""
+    """Return the follower of the running event loop. A web process has one loop."""
     loop = asyncio.get_running_loop()
     found = _followers.get(loop)
     if found is None or found.is_closed:

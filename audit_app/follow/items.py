@@ -1,4 +1,4 @@
-"""What subscribers receive. Pure: decodes Valkey's replies, talks to nobody."""
+"""The items that subscribers receive, and the decoding of Valkey's replies."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ class LiveEntry:
 
 @dataclass(frozen=True, slots=True)
 class PassingEvent:
-    """A live-only fact that is in no stream and is never replayed."""
+    """A live-only event that is in no stream and is never replayed."""
 
     type: str
     run_id: UUID | None
@@ -36,7 +36,7 @@ class PassingEvent:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The timeline was read to its end by the read of that number (see Subscription.request_read)."""
+    """A sign that the read with this number read the timeline to its end (see `Subscription.request_read`)."""
 
     read: int
 
@@ -63,7 +63,7 @@ def format_position(position: Position) -> str:
 
 
 def parse_entry(run_id: UUID, entry_id: bytes, raw: dict[bytes, bytes]) -> LiveEntry | None:
-    """None for an entry that is not ours: it is logged and passed over."""
+    """Return the decoded entry, or None, after logging it, if it cannot be decoded."""
     try:
         fields = json.loads(raw[b"e"])
         return LiveEntry(run_id, parse_position(entry_id), fields.pop("type"), fields.pop("step", None), fields)

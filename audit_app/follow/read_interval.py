@@ -1,11 +1,11 @@
-"""How often to read: at once while little comes, in ticks while much does. Pure but for the clock it is given."""
+"""The interval of reads: none while little arrives, ticks while much does."""
 
 import time
 from collections.abc import Callable
 
 
 class Pacer:
-    """Lets `burst` deliveries through at once and spaces the rest by `interval` seconds."""
+    """A token bucket: allows `burst` deliveries at once and one more every `interval` seconds."""
 
     def __init__(self, interval: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = interval
@@ -14,7 +14,7 @@ class Pacer:
         self._spent_until = 0.0
 
     def delay(self) -> float:
-        """Seconds to wait before the next read, having just delivered."""
+        """Count a delivery and return the seconds to wait before the next read."""
         now = self._clock()
         self._spent_until = max(self._spent_until, now) + self._interval
         return max(0.0, self._spent_until - now - self._allowance)

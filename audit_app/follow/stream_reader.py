@@ -1,4 +1,4 @@
-"""One blocking read over the stream of hints and all watched runs' streams. Lives on one event loop."""
+"""One blocking read over the stream of hints and the streams of all followed runs, on one event loop."""
 
 import asyncio
 import contextlib
@@ -25,16 +25,16 @@ _RETRY_SECONDS = 0.5
 _ENTRIES_A_READ = 500
 _TICK_SECONDS = 0.02
 _TICKS_AT_ONCE = 8
-_WAKE_KEY_SECONDS = 3600
+_INTERRUPT_KEY_SECONDS = 3600
 
 RawEntries = Sequence[tuple[bytes, dict[bytes, bytes]]]
 
 
 class StreamReader:
-    """Calls `on_entries` and `on_hints` with what is new, each entry decoded once.
+    """Calls `on_entries` and `on_hints` with new entries, each decoded once.
 
-    While Valkey is away it keeps its positions and tries again; `on_connected` is called each time it has (again)
-    begun to listen, since hints may have been lost.
+    While Valkey is unavailable it keeps its positions and retries. `on_connected` is called each time that reading
+    starts (again), since hints may have been lost.
     """
 
     def __init__(
@@ -47,24 +47,24 @@ class StreamReader:
         self._on_hints = on_hints
         self._on_connected = on_connected
         self._client = valkey.async_client(max_connections=8)
-        # Its own retries would repeat a read whose list of streams is out of date: this loop retries itself.
+        # This loop retries itself: the client would repeat a read with an outdated list of streams.
         self._client.set_retry(Retry(NoBackoff(), 0))
         self._runs: dict[bytes, UUID] = {}
         self._read_to: dict[bytes, bytes] = {}
         self._hints_key = stream.hints_key().encode()
-        self._wake_key = f"{settings.KOMAND_REDIS_PREFIX}wake:{uuid4()}".encode()
-        self._wakes = 0
+        self._interrupt_key = f"{settings.KOMAND_REDIS_PREFIX}wake:{uuid4()}".encode()
+        self._interrupts = 0
         self._is_blocked = False
-        self._waking: set[asyncio.Task[None]] = set()
+        self._interrupting: set[asyncio.Task[None]] = set()
         self._pacer = Pacer(_TICK_SECONDS, _TICKS_AT_ONCE)
 
     def watch(self, run_id: UUID, after: Position) -> None:
-        """Read this run's stream too, from after that position. Takes effect at once. Does nothing twice."""
+        """Read this run's stream too, from after that position, at once. Idempotent."""
         key = stream.run_key(run_id).encode()
         if key not in self._runs:
             self._runs[key] = run_id
             self._read_to[key] = format_position(after).encode()
-            self._wake()
+            self._interrupt()
 
     def unwatch(self, run_id: UUID) -> None:
         key = stream.run_key(run_id).encode()
@@ -72,7 +72,7 @@ class StreamReader:
         self._read_to.pop(key, None)
 
     async def read_all(self, run_id: UUID) -> list[LiveEntry]:
-        """What the run's stream holds now; nothing when it is gone or Valkey is away."""
+        """Return the entries of the run's stream; none if it is gone or Valkey is unavailable."""
         try:
             async with asyncio.timeout(_BLOCK_SECONDS):
                 raw: Any = await self._client.xrange(stream.run_key(run_id))
@@ -90,34 +90,34 @@ class StreamReader:
                 is_away = False
                 while True:
                     await self._read_once()
-            except Exception as error:  # whatever it is: without this loop nobody sees anything live
+            except Exception as error:  # whatever it is: without this loop no viewer sees anything live
                 if not is_away:
                     expected = isinstance(error, RedisError | OSError)
-                    logger.warning("live streams cannot be read just now: %r", error, exc_info=not expected)
+                    logger.warning("cannot read the live streams: %r", error, exc_info=not expected)
                 is_away = True
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def aclose(self) -> None:
-        for task in self._waking:
+        for task in self._interrupting:
             task.cancel()
-        await asyncio.gather(*self._waking, return_exceptions=True)
-        if self._wakes:
+        await asyncio.gather(*self._interrupting, return_exceptions=True)
+        if self._interrupts:
             with contextlib.suppress(RedisError, OSError):
                 async with asyncio.timeout(1):
-                    await self._client.delete(self._wake_key)
+                    await self._client.delete(self._interrupt_key)
         await self._client.aclose(close_connection_pool=True)
 
     async def _listen(self) -> None:
-        """Hints are read from their present end: older ones say nothing that the timeline does not."""
+        """Start to read hints at their end: the timeline holds the events of older ones."""
         newest: Any = await self._client.xrevrange(self._hints_key, count=1)
         self._read_to[self._hints_key] = newest[0][0] if newest else b"0-0"
-        self._read_to[self._wake_key] = b"%d-0" % self._wakes
+        self._read_to[self._interrupt_key] = b"%d-0" % self._interrupts
         self._on_connected()
 
     async def _read_once(self) -> None:
         self._is_blocked = True
         try:
-            # A server that hangs does not keep its promise to answer in time.
+            # A server that hangs does not end the block in time.
             async with asyncio.timeout(_STALLED_SECONDS):
                 streams: Any = dict(self._read_to)
                 block = _BLOCK_SECONDS * 1000
@@ -128,7 +128,7 @@ class StreamReader:
             await asyncio.sleep(self._pacer.delay())
 
     def _deliver(self, reply: Sequence[tuple[bytes, RawEntries]]) -> bool:
-        """Entries before hints: what a run streamed comes before the fact that closes it."""
+        """Deliver entries before hints: the text of a step comes before the event that closes it."""
         hints: list[Hint] = []
         delivered = False
         for key, entries in reply:
@@ -143,20 +143,20 @@ class StreamReader:
             self._on_hints(hints)
         return delivered or bool(hints)
 
-    def _wake(self) -> None:
-        """Interrupt the read that blocks on the old list of streams. An entry works also if it is there first."""
+    def _interrupt(self) -> None:
+        """Interrupt the read that blocks on the old list of streams. An entry added before the read works too."""
         if self._is_blocked:
             self._is_blocked = False
-            task = asyncio.get_running_loop().create_task(self._send_wake())
-            self._waking.add(task)
-            task.add_done_callback(self._waking.discard)
+            task = asyncio.get_running_loop().create_task(self._send_interrupt())
+            self._interrupting.add(task)
+            task.add_done_callback(self._interrupting.discard)
 
-    async def _send_wake(self) -> None:
-        self._wakes += 1
+    async def _send_interrupt(self) -> None:
+        self._interrupts += 1
         try:
             async with self._client.pipeline(transaction=False) as pipe:
-                pipe.xadd(self._wake_key, {"w": ""}, id=f"{self._wakes}-0", maxlen=1)
-                pipe.expire(self._wake_key, _WAKE_KEY_SECONDS)
+                pipe.xadd(self._interrupt_key, {"w": ""}, id=f"{self._interrupts}-0", maxlen=1)
+                pipe.expire(self._interrupt_key, _INTERRUPT_KEY_SECONDS)
                 await pipe.execute()
         except (RedisError, OSError) as error:
             logger.info("the read of the live streams was not interrupted: %r", error)

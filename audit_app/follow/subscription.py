@@ -1,4 +1,4 @@
-"""One watcher's bounded mailbox at the follower."""
+"""The bounded queue of one subscriber at the follower."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ BUFFERED_ITEMS = 256
 
 
 class Source(Protocol):
-    """What a subscription asks of its follower."""
+    """The part of a follower that a subscription uses."""
 
     def join(self, session_id: UUID, seq: int) -> bool: ...
     def watch_run(self, session_id: UUID, run_id: UUID, after: Position) -> None: ...
@@ -21,9 +21,10 @@ class Source(Protocol):
 
 
 class Subscription:
-    """Items of one session from the moment of subscribing, in order; kept ones repeat none of the follower's.
+    """The items of one session from the moment of subscribing, in order, each stored event once.
 
-    overflowed: the watcher was too slow and what it had not taken is gone; it starts anew from its last position.
+    live: whether live entries and passing events are included.
+    overflowed: the subscriber was too slow and its queue was dropped; it subscribes again from its last position.
     """
 
     def __init__(self, source: Source, session_id: UUID, *, live: bool) -> None:
@@ -37,22 +38,22 @@ class Subscription:
         self._arrived = asyncio.Event()
 
     def join(self, seq: int) -> bool:
-        """Say that the timeline was read elsewhere up to `seq`. True: everything later comes here, without a gap.
+        """Join after the caller has read the timeline up to `seq`. True: all later events come here, without a gap.
 
-        False: the follower is already further, so read on and say so again.
+        False: the follower is further already, so read the timeline again and join again.
         """
         return self._source.join(self.session_id, seq)
 
     def watch_run(self, run_id: UUID, after: Position) -> None:
-        """Have the run's stream read from after that position, unless it is being read already."""
+        """Read the run's stream from after that position too, unless it is being read already."""
         self._source.watch_run(self.session_id, run_id, after)
 
     def request_read(self) -> int:
-        """Have the timeline read again at once. A CaughtUp with at least the returned number tells when it was."""
+        """Read the timeline again at once. A CaughtUp with at least the returned number follows its events."""
         return self._source.request_read(self.session_id)
 
     def put(self, batch: Sequence[Item]) -> None:
-        """The follower's side. A batch is always taken by a watcher that has nothing waiting, however large."""
+        """Queue a batch; called by the follower. An empty queue takes a batch of any size."""
         if self.overflowed or self._closed:
             return
         if self._size and self._size + len(batch) > BUFFERED_ITEMS:
@@ -64,7 +65,7 @@ class Subscription:
         self._arrived.set()
 
     async def take(self) -> list[Item]:
-        """Wait for items and return all there are; empty when it is over: closed, or overflowed."""
+        """Wait for items and return all there are; none once the subscription is closed or has overflowed."""
         while not self._batches and not self.overflowed and not self._closed:
             self._arrived.clear()
             await self._arrived.wait()
@@ -74,7 +75,7 @@ class Subscription:
         return items
 
     def close(self) -> None:
-        """Leave the follower; whoever waits in `take` returns."""
+        """Unsubscribe; a waiting `take` returns."""
         if not self._closed:
             self._closed = True
             self._source.unsubscribe(self)

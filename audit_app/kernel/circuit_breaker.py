@@ -1,4 +1,4 @@
-"""Leaves a server alone for a while after it failed, for those who can do without it."""
+"""A circuit breaker for servers that callers can do without."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,10 +9,9 @@ _PAUSE_SECONDS = 5.0
 
 
 class Breaker:
-    """Safe for several threads.
+    """After a slow failure, the server is not used for some seconds. Safe for several threads.
 
-    slow_seconds: a failure that took as long opens it. One that comes at once holds up nobody, and the server may be
-    back at once too.
+    slow_seconds: the duration of a failure from which on it opens. A faster failure delays no caller.
     """
 
     def __init__(self, *, slow_seconds: float = _SLOW_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
@@ -22,12 +21,12 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server is to be left alone."""
+        """Return whether the server must not be used now."""
         return self._clock() < self._open_until
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """The block asks the server."""
+        """Watch a block that uses the server."""
         began = self._clock()
         try:
             yield

@@ -116,9 +116,9 @@ def _may_stand_in(node: Any, others: list[Any]) -> bool:
 
 
 class _Compiled:
-    """A statement, its parameters, which of them are passed, and what its rows become.
+    """A statement with its parameters, the places of the passed ones, and the conversion of its rows.
 
-    The latter is what Django's iterables work out of a compiled query at each use.
+    Django's iterables derive the conversion from the compiled query at each use.
     """
 
     def __init__(self, sql: str, parameters: tuple[Any, ...], compiler: SQLCompiler) -> None:
@@ -139,7 +139,7 @@ class _Compiled:
 
 @dataclass(frozen=True)
 class _Objects:
-    """How a row becomes an object with its related ones."""
+    """The conversion of a row to an object with its related objects."""
 
     model: type[Model]
     own: slice
@@ -206,14 +206,15 @@ class CompiledUpdate(_CompiledStatement):
         return compiler
 
 
-_ROWS_AT_ONCE = 20  # far below the 999 values that a statement may have everywhere
+_ROWS_AT_ONCE = 20  # far below the 999 parameters that every database allows
 
 
 class CompiledInsert(Generic[_M]):
-    """The insertion of new rows of one model, for which no signal is sent. Keys that the database makes up are not read
-    back: give the model's rows their own where they matter.
+    """The insertion of new rows of one model.
 
-    fixed: columns that are the same expression in every row, as `Now()`, whatever the object says.
+    Sends no signals and does not read back generated keys: set the keys of the rows where they matter.
+
+    fixed: columns that are the same expression in every row, such as `Now()`, whatever value the object has.
     """
 
     def __init__(self, model: type[_M], **fixed: Expression) -> None:
@@ -222,7 +223,7 @@ class CompiledInsert(Generic[_M]):
         self._compiled: dict[str, _Insertion] = {}
 
     def run(self, rows: Sequence[_M]) -> None:
-        """Raises IntegrityError as `bulk_create` does."""
+        """Insert the rows. Raises IntegrityError as `bulk_create` does."""
         compiled = self._compiled.get(connection.vendor) or self._compile()
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
@@ -257,7 +258,7 @@ class CompiledInsert(Generic[_M]):
 
 @dataclass(frozen=True)
 class _Insertion:
-    """row: the places of one row; fields: what fills them, in their order."""
+    """row: the placeholders of one row; fields: the fields that fill them, in order."""
 
     begin: str
     row: str

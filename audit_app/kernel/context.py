@@ -1,4 +1,4 @@
-"""Who is acting, and for which request: carried in context variables into logs, events, audit and tasks."""
+"""The actor, the request, the session and the run of the current code, for logs, events, audit entries and tasks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,5 +24,5 @@ def bind(**values: str) -> Iterator[None]:
 
 
 def current() -> dict[str, str]:
-    """The variables that are set, by name: what a log line carries."""
+    """Return the variables that are set, by name, for a log line."""
     return {name: value for name, variable in _VARIABLES.items() if (value := variable.get())}

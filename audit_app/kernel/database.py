@@ -1,4 +1,4 @@
-"""The one door from async code to the ORM: a small pool of this process's own threads; and how a database is away.
+"""The bridge from async code to the ORM, a small pool of threads; and the check for an unavailable database.
 
 SQLite gets a single thread, since its writers queue anyway; PostgreSQL gets four. Nothing here opens a transaction.
 """
@@ -25,8 +25,8 @@ _READ_ONLY = "25006"  # PostgreSQL, appendix A: read_only_sql_transaction, as wh
 async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run synchronous ORM code on a pool thread and return its result, or raise what it raises.
 
-    Context variables go along. Safe from several event loops. A caller that is cancelled leaves at once; the function
-    itself runs to its end, so what it wrote is either whole or rolled back.
+    Context variables are copied. Safe from several event loops. A caller that is cancelled returns at once; the
+    function runs to its end, so its transaction is either committed or rolled back.
     """
     context = contextvars.copy_context()
     call = partial(context.run, _on_fresh_connections, partial(function, *args, **kwargs))
@@ -34,7 +34,7 @@ async def in_db(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the database is the cause: it is gone, full, locked or read-only, and the same may work later."""
+    """Return whether the database caused the error: unreachable, full, locked or read-only. A retry may succeed."""
     if isinstance(error, InternalError):
         return getattr(error.__cause__, "sqlstate", "") == _READ_ONLY
     return isinstance(error, OperationalError | InterfaceError)
@@ -63,10 +63,10 @@ class _Pool:
     def _remember_connection(self) -> None:
         wrapper = connections["default"]
         if wrapper.vendor == "sqlite":
-            # These threads live long, whatever the setting says for threads that serve one request: opening a
+            # Whatever the setting says for threads that serve one request: these threads last, and opening a
             # connection costs more than the usual query. (PostgreSQL has a pool of its own.)
             wrapper.settings_dict = {**wrapper.settings_dict, "CONN_MAX_AGE": None}
-        wrapper.inc_thread_sharing()  # so that `close` may close what a thread that has ended leaves open
+        wrapper.inc_thread_sharing()  # so that `close` may close the connections of threads that have ended
         self._wrappers.append(wrapper)
 
 
@@ -91,7 +91,7 @@ def _on_fresh_connections(function: Callable[[], T]) -> T:
 
 
 def _forget_pool() -> None:
-    """A forked child has the pool but none of its threads."""
+    """Drop the pool in a forked child, which has the pool but none of its threads."""
     global _pool, _pool_lock
     _pool, _pool_lock = None, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""The root of every error a caller may meet: a stable code, a safe message, whether to try again."""
+"""The base classes of errors that callers see: a stable code, a safe message, and whether a retry may succeed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ class AppError(Exception):
     retryable = False
 
     def __init__(self, message: str = "", *, code: str = "", **extra: Any) -> None:
-        """message: safe for any client (default: the class docstring); extra: JSON facts about the case."""
+        """message: safe for any client (default: the class docstring); extra: JSON values about the case."""
         self.message = message or (type(self).__doc__ or "").strip()
         self.code = code or type(self).code
         self.extra: Mapping[str, Any] = extra

@@ -7,7 +7,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 
-FIRST_MOMENT = datetime.fromtimestamp(0, UTC)  # ids know no earlier time
+FIRST_MOMENT = datetime.fromtimestamp(0, UTC)  # ids cannot encode an earlier time
 
 _lock = threading.Lock()
 _last_ms = 0
@@ -15,7 +15,7 @@ _last_counter = 0
 
 
 def _renew_lock() -> None:
-    """A process that forks while another of its threads makes an id would leave the child a lock nobody opens."""
+    """Replace the lock in a forked child: another thread of the parent may have held it."""
     global _lock
     _lock = threading.Lock()
 
@@ -24,9 +24,9 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def new_id() -> uuid.UUID:
-    """A version 7 UUID: 48 bits of Unix milliseconds, a 12-bit counter, 62 random bits.
+    """Return a version 7 UUID: 48 bits of Unix milliseconds, a 12-bit counter, 62 random bits (RFC 9562, section 5.7).
 
-    Two ids made by one process compare in the order they were made, also when the wall clock steps back.
+    Ids of one process compare in the order of their creation, even if the wall clock steps back.
     """
     global _last_ms, _last_counter
     with _lock:
@@ -43,5 +43,5 @@ def new_id() -> uuid.UUID:
 
 
 def first_id_at(moment: datetime) -> uuid.UUID:
-    """The lowest id that can be made at `moment`, an aware time: ids made later are higher."""
+    """Return the lowest id of `moment`, an aware time: ids created later are higher."""
     return uuid.UUID(int=int(moment.timestamp() * 1000) << 80 | 0x7 << 76 | 0b10 << 62)

@@ -1,4 +1,4 @@
-"""Masks secrets and trims oversize values before anything is stored, logged or streamed."""
+"""Masks secrets in values that are stored, logged or streamed."""
 
 import json
 import re
@@ -9,14 +9,14 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 MASK = "•••"
-# A shorter value is not masked wherever it stands: it could be part of ordinary words.
+# A shorter value is not masked everywhere: it could be part of an ordinary word.
 LEAST_CHARACTERS = 8
 
 _SECRET_NAME = re.compile(
     r"(?:^|[_\-.])(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|apikey|authorization|credential|cookie|private[_-]?key)s?$",
     re.IGNORECASE,
 )
-# Shapes that are secrets wherever they stand: our own and providers' keys, bearer tokens, JWTs, URL passwords, PEM.
+# Patterns that are secrets in any place: our own and providers' keys, bearer tokens, JWTs, URL passwords, PEM.
 _SECRET_SHAPE = re.compile(
     r"sk-[A-Za-z0-9_\-]{16,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=\-]{12,}"
@@ -26,7 +26,7 @@ _SECRET_SHAPE = re.compile(
     re.DOTALL,
 )
 
-# The secrets that this process has had in its hands, each with its spellings; those used longest ago are forgotten.
+# The secrets that this process has used, each with its encodings; the least recently used are dropped.
 _MOST_REMEMBERED = 512
 _remembered: OrderedDict[str, tuple[str, ...]] = OrderedDict()
 _spellings: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 
 
 def remember(secret: str) -> None:
-    """Mask this very value from now on, wherever this process writes text, however it is encoded there."""
+    """Mask this value from now on in all text that this process writes, in every usual encoding."""
     global _spellings
     value = secret.strip()
     if len(value) < LEAST_CHARACTERS:
@@ -47,13 +47,13 @@ def remember(secret: str) -> None:
         if len(_remembered) > _MOST_REMEMBERED:
             _remembered.popitem(last=False)
         if not known:
-            # The longest first: one secret may be the beginning of another.
+            # The longest first: one secret may be a prefix of another.
             every = {spelling for spellings in _remembered.values() for spelling in spellings}
             _spellings = tuple(sorted(every, key=len, reverse=True))
 
 
 def without_remembered(text: str) -> str:
-    """The text with every secret that this process has used replaced by the mask; nothing else of it changes."""
+    """Return the text with every secret that this process has used replaced by the mask."""
     for spelling in _spellings:
         if spelling in text:
             text = text.replace(spelling, MASK)
@@ -61,12 +61,12 @@ def without_remembered(text: str) -> str:
 
 
 def masked_text(text: str) -> str:
-    """The text with every secret that this process has used, and whatever looks like one, replaced by the mask."""
+    """Return the text with every secret that this process has used, or that looks like one, replaced by the mask."""
     return _SECRET_SHAPE.sub(MASK, without_remembered(text))
 
 
 def masked(value: Any, *, name: str = "") -> Any:
-    """A JSON value with secrets masked: by the name of the field that holds them, by their shape, and those used."""
+    """Return a JSON value with secrets masked: by the name of their field, by their pattern, and those used."""
     if isinstance(value, dict):
         return {key: masked(item, name=str(key)) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -77,7 +77,7 @@ def masked(value: Any, *, name: str = "") -> Any:
 
 
 def _spellings_of(value: str) -> tuple[str, ...]:
-    """As a server may give it back: raw, inside JSON, inside a URL or a form, in base64; a key of lines by line too."""
+    """Return the encodings in which a server may return it: raw, in JSON, in a URL or form, in base64, line by line."""
     data = value.encode(errors="replace")
     lines = [line.strip() for line in value.splitlines()]
     in_url = quote(value, safe="", errors="replace")

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named things of one kind. A duplicate name is refused; an unknown one is answered with the known ones."""
+    """Named objects of one kind."""
 
     def __init__(self, noun: str, name_of: Callable[[T], str]) -> None:
         self._noun = noun
@@ -18,6 +18,7 @@ class Registry(Generic[T]):
         self._items: dict[str, T] = {}
 
     def register(self, item: T) -> T:
+        """Add an object and return it. Raises ValueError for a name that another object has."""
         name = self._name_of(item)
         if name in self._items and self._items[name] is not item:
             raise ValueError(f"{self._noun} {name!r} is registered twice")
@@ -28,7 +29,7 @@ class Registry(Generic[T]):
         return self._items.get(name)
 
     def get(self, name: str) -> T:
-        """Raises NotFound, naming what there is."""
+        """Return the object of this name. Raises NotFound, with the known names."""
         item = self._items.get(name)
         if item is None:
             known = ", ".join(sorted(self._items)) or "none"

@@ -1,4 +1,4 @@
-"""How admin pages show what strangers wrote: as plain text in which nothing is invisible. Pure."""
+"""Plain text for untrusted content, in which no character is invisible, and formats of numbers and times. Pure."""
 
 import json
 import re
@@ -17,19 +17,19 @@ _INVISIBLE = re.compile(
 
 
 def visible(text: object) -> str:
-    """The text with every invisible or direction-changing character spelled out, `\\u202e` for instance."""
+    """Return the text with every invisible or direction-changing character spelled out, `\\u202e` for instance."""
     return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def clipped(text: str, length: int) -> str:
-    """The beginning of a text, ended by how much was left out."""
+    """Return the beginning of a text, followed by the number of characters left out."""
     if len(text) <= length:
         return text
     return f"{text[:length]}… ({len(text) - length:,} more characters)"
 
 
 def pretty_json(value: Any) -> str:
-    """A JSON value on indented lines. JSON given as text is read first; other text stays as it is."""
+    """Return a JSON value on indented lines. JSON given as text is parsed first; other text stays as it is."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -40,23 +40,23 @@ def pretty_json(value: Any) -> str:
     return visible(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def summary(facts: Mapping[str, Any], length: int = 140) -> str:
-    """A JSON object on one short line. Ids only in want of anything else: nobody reads them in passing."""
-    told = {name: value for name, value in facts.items() if value not in ("", None)}
-    readable = {name: value for name, value in told.items() if not name.endswith("_id")}
+def summary(values: Mapping[str, Any], length: int = 140) -> str:
+    """Return a JSON object on one short line. Ids are shown only if there is nothing else."""
+    given = {name: value for name, value in values.items() if value not in ("", None)}
+    readable = {name: value for name, value in given.items() if not name.endswith("_id")}
     parts = (
-        f"{name}: {value if isinstance(value, str) else _compact(value)}" for name, value in (readable or told).items()
+        f"{name}: {value if isinstance(value, str) else _compact(value)}" for name, value in (readable or given).items()
     )
     return shorten(visible(", ".join(parts)), length)
 
 
 def number(value: int) -> str:
-    """A whole number with commas."""
+    """Return a whole number with commas."""
     return f"{value:,}"
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time in the unit that suits it: 8 ms, 3.2 s, 4 min 10 s, 2 h 5 min."""
+    """Return a length of time in a suitable unit: 8 ms, 3.2 s, 4 min 10 s, 2 h 5 min."""
     if seconds is None:
         return "–"
     if seconds < 0.9995:
@@ -71,7 +71,7 @@ def duration(seconds: float | None) -> str:
 
 
 def took(start: datetime | None, end: datetime | None) -> str:
-    """The time from start to end; a dash while either is missing."""
+    """Return the time from start to end; a dash while either is missing."""
     return duration((end - start) / timedelta(seconds=1)) if start and end else "–"
 
 

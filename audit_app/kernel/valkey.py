@@ -1,4 +1,4 @@
-"""The only place that opens connections to Redis/Valkey for our own use (Celery and Channels have theirs)."""
+"""Clients of Redis/Valkey. No other module opens connections to it (Celery and Channels have their own)."""
 
 from functools import cache
 
@@ -8,16 +8,16 @@ from django.conf import settings
 
 from audit_app.kernel.circuit_breaker import Breaker
 
-# A server that hangs holds up whoever asks it: on SQLite all database work of a process, which has one thread.
+# A server that hangs delays its callers: on SQLite all database work of a process, which has one thread.
 _ANSWER_SECONDS = 2
 
-# For what may be left out while the server hangs.
+# For commands that may be skipped while the server hangs.
 breaker = Breaker()
 
 
 @cache
 def sync_client() -> "redis.Redis":
-    """One client per process for short commands; safe across threads, not across fork before first use."""
+    """Return the client of this process for short commands. Safe across threads."""
     pool = redis.BlockingConnectionPool.from_url(
         settings.KOMAND_REDIS_URL,
         max_connections=8,
@@ -29,7 +29,7 @@ def sync_client() -> "redis.Redis":
 
 
 def async_client(*, max_connections: int = 16) -> "redis.asyncio.Redis":
-    """A new client for one event loop. `socket_timeout=None`: blocking reads wait as long as they asked to."""
+    """Return a new client for one event loop. It has no socket time-out, so that blocking reads keep their own."""
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         settings.KOMAND_REDIS_URL,
         max_connections=max_connections,

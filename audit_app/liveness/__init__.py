@@ -1,6 +1,7 @@
-"""Which processes are alive: each executing process holds a lock that dies with it and counts up each second.
+"""Detection of dead processes: each executing process holds a lock that the system releases with it, and raises a
+counter each second.
 
-No time stamps are compared, so no two clocks need to agree. Knows nothing of what the processes do.
+No timestamps are compared, so that clocks need not agree.
 """
 
 from audit_app.liveness.failure_detector import Observer

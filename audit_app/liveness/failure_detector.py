@@ -1,4 +1,4 @@
-"""Judges which owners are dead, by locks and counters, on the observer's own monotonic clock."""
+"""Decides which owners are dead, by locks and counters, on the observer's own monotonic clock."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,21 +8,21 @@ from uuid import UUID
 from audit_app.liveness.process_marks import Look, Marks
 from audit_app.liveness.store import installed_marks
 
-# A process beats each second. Free lock and no beat for two of them: it is gone. No beat for eight: it hangs.
+# A process beats each second. Free lock and no beat for two seconds: it is dead. No beat for eight: it hangs.
 _GONE_SECONDS = 2.0
 _HUNG_SECONDS = 8.0
-# Of a longer pause between two looks, in which everybody may have stood still (a machine that slept), hardly any
-# counts; but some, or an observer that is slow for hours would find nobody dead.
+# A longer pause between two looks may have stopped every process (a suspended machine), so only a part of it counts.
+# Not zero: else an observer that is slow for hours would never find a dead process.
 _BLIND_SECONDS, _BLIND_COUNTS_SECONDS = 3.0, 0.5
 _FORGET_SECONDS = 60.0
-# Marks of the dead are swept this often, once they were seen free twice.
+# Marks of dead processes are removed this often, once they were seen free twice.
 _SWEEP_SECONDS = 30.0
 _UNKNOWN = Look(locked=False, beat=-1)
 
 
 @dataclass
 class _Watch:
-    """beat: the last count seen; still: seconds of it that count; looked_at: monotonic seconds."""
+    """beat: the last count seen; still: counted seconds without a new one; looked_at: monotonic seconds."""
 
     beat: int
     looked_at: float
@@ -30,10 +30,10 @@ class _Watch:
 
 
 class Observer:
-    """One per process; ask it about each second. Not safe for several threads at once."""
+    """A failure detector. One per process, called about each second. Not safe for several threads."""
 
     def __init__(self, marks: Marks | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        """marks: where processes leave their marks, default this installation's; clock: seconds, for tests."""
+        """marks: the store of marks, default this installation's; clock: seconds, for tests."""
         self._marks = marks or installed_marks()
         self._clock = clock
         self._watches: dict[UUID, _Watch] = {}
@@ -41,10 +41,9 @@ class Observer:
         self._free: set[UUID] = set()
 
     def dead(self, owners: Iterable[UUID]) -> set[UUID]:
-        """Those among `owners` that are dead or hang. Never at first sight: stillness must be seen to last.
+        """Return those of `owners` that are dead or hang. An owner is never dead at the first look.
 
-        Raises what the store raises when it is away, and then starts all its clocks anew: while the store was away
-        nobody could beat.
+        Raises the store's errors if it is unavailable, and resets all clocks: without the store no process could beat.
         """
         wanted = set(owners)
         try:

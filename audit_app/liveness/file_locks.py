@@ -1,4 +1,4 @@
-"""Marks of the embedded set-up: one file a process in `<DATA_DIR>/alive`, held by `flock`."""
+"""Marks beside SQLite: one file per process in `<DATA_DIR>/alive`, locked with `flock`."""
 
 import fcntl
 import json
@@ -14,15 +14,15 @@ from audit_app.liveness.process_marks import Look, ProcessView
 
 
 class FileMark:
-    """Content: JSON of name, pid, host and beat. The lock belongs to the open file, so the kernel frees it with us."""
+    """A locked file with name, pid, host and beat as JSON. The kernel frees the lock when the process ends."""
 
     def __init__(self, folder: Path, life_id: UUID, name: str) -> None:
         self._path = folder / str(life_id)
-        self._events = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
+        self._content = {"name": name, "pid": os.getpid(), "host": socket.gethostname()}
         self._descriptor = self._make(0)
 
     def beat(self, count: int) -> None:
-        if os.fstat(self._descriptor).st_nlink == 0:  # somebody removed the file: show ourselves again
+        if os.fstat(self._descriptor).st_nlink == 0:  # the file was removed: create it again
             os.close(self._descriptor)
             self._descriptor = self._make(count)
         self._write(self._descriptor, count)
@@ -32,10 +32,10 @@ class FileMark:
         os.close(self._descriptor)
 
     def abandon(self) -> None:
-        os.close(self._descriptor)  # closing a copy leaves the parent's lock alone; unlocking would not
+        os.close(self._descriptor)  # closing a copy keeps the parent's lock; unlocking would not
 
     def _make(self, count: int) -> int:
-        """A locked file. It is locked before it gets its name, so that no observer ever sees it free."""
+        """Create the file, locked before it gets its name, so that no observer sees it free."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         unnamed = self._path.with_name(f".{self._path.name}")
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -45,7 +45,7 @@ class FileMark:
         return descriptor
 
     def _write(self, descriptor: int, count: int) -> None:
-        os.pwrite(descriptor, json.dumps({**self._events, "beat": count}).encode(), 0)
+        os.pwrite(descriptor, json.dumps({**self._content, "beat": count}).encode(), 0)
 
 
 class FileMarks:
@@ -60,16 +60,16 @@ class FileMarks:
         for life_id in ids:
             with self._opened(life_id) as descriptor:
                 if descriptor is not None:
-                    looks[life_id] = Look(_is_locked(descriptor), int(_events(descriptor).get("beat", 0)))
+                    looks[life_id] = Look(_is_locked(descriptor), int(_content(descriptor).get("beat", 0)))
         return looks
 
     def list_processes(self) -> list[ProcessView]:
         views = []
         for life_id in sorted(self._ids()):
             with self._opened(life_id) as descriptor:
-                if descriptor is not None and (facts := _events(descriptor)):
+                if descriptor is not None and (content := _content(descriptor)):
                     alive = _is_locked(descriptor)
-                    views.append(ProcessView(life_id, facts["name"], facts["pid"], facts["host"], alive))
+                    views.append(ProcessView(life_id, content["name"], content["pid"], content["host"], alive))
         return views
 
     def remove(self, ids: Iterable[UUID]) -> None:
@@ -82,7 +82,7 @@ class FileMarks:
         if not self._folder.is_dir():
             return
         for path in self._folder.iterdir():
-            with suppress(ValueError):  # a file that is just being made, or none of ours
+            with suppress(ValueError):  # a file that is being created, or a foreign one
                 yield UUID(path.name)
 
     @contextmanager
@@ -99,7 +99,7 @@ class FileMarks:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """A shared try: two observers at once do not take each other for the owner."""
+    """Return whether the owner holds the lock. Tries a shared lock, so that observers do not see each other."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -108,8 +108,8 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def _events(descriptor: int) -> dict[str, Any]:
+def _content(descriptor: int) -> dict[str, Any]:
     try:
         return dict(json.loads(os.pread(descriptor, 4096, 0)))
-    except ValueError:  # read in the middle of a write: the next look will do
+    except ValueError:  # read during a write: the next look reads it
         return {}

@@ -1,4 +1,4 @@
-"""This process's own life: its id, its mark, and the daemon thread that beats each second."""
+"""The heartbeat of this process: its id, its mark, and the daemon thread that beats each second."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 1.0
 _PULSE_SECONDS = 0.5
-# An event loop that has not moved for so long hangs: nothing that this process holds gets on.
+# An event loop that has not run for so long hangs, and with it everything that this process owns.
 _STUCK_SECONDS = 3.0
 
 
-class _Life:
+class _Heartbeat:
     def __init__(self, name: str) -> None:
         self.id = new_id()
         self.mark = installed_marks().open(self.id, name)
@@ -42,77 +42,79 @@ class _Life:
         while not self._stopping.wait(_BEAT_SECONDS):
             if self.is_stuck:
                 if not was_stuck:
-                    logger.error("the event loop of this process stands still; it will be taken for hung")
+                    logger.error("the event loop of this process is blocked: other processes will treat it as hung")
                 was_stuck = True
                 continue
             was_stuck = False
             count += 1
             try:
                 self.mark.beat(count)
-            except Exception as error:  # whatever it is, a process that lives must not stop saying so
+            except Exception as error:  # whatever it is, a live process must go on beating
                 if not failed:
-                    logger.warning("liveness cannot be shown just now: %s", error)
+                    logger.warning("the heartbeat cannot be stored: %s", error)
                 failed = True
             else:
                 failed = False
 
 
-_life: _Life | None = None
+_heartbeat: _Heartbeat | None = None
 _lock = threading.Lock()
 
 
 def start(name: str) -> UUID:
-    """Begin to show that this process lives, as `name` (`runs`, `tools`, …), and return its id.
+    """Start the heartbeat of this process under `name` (`runs`, `tools`, …), and return its id.
 
     Once per process: a second call returns the same id. A forked child must call it again and gets an id of its own.
     """
-    global _life
+    global _heartbeat
     with _lock:
-        if _life is None:
-            _life = _Life(name)
-        return _life.id
+        if _heartbeat is None:
+            _heartbeat = _Heartbeat(name)
+        return _heartbeat.id
 
 
 def current() -> UUID:
-    """The id of this process: the owner of what it executes. Raises RuntimeError before `start`."""
-    if _life is None:
+    """Return the id of this process, the owner of what it executes. Raises RuntimeError before `start`."""
+    if _heartbeat is None:
         raise RuntimeError("liveness was not started in this process")
-    return _life.id
+    return _heartbeat.id
 
 
 async def keep_pulse() -> None:
-    """Runs on the event loop that does the work of this process, until cancelled: from now on the process shows that
-    it lives only while that loop moves."""
+    """Run on the event loop that does the work of this process, until cancelled.
+
+    From now on the heartbeat stops while that loop is blocked.
+    """
     while True:
-        if _life is not None:
-            _life.pulsed_at = time.monotonic()
+        if _heartbeat is not None:
+            _heartbeat.pulsed_at = time.monotonic()
         await asyncio.sleep(_PULSE_SECONDS)
 
 
 def is_stuck() -> bool:
-    """Whether the event loop of this process hangs."""
-    return _life is not None and _life.is_stuck
+    """Return whether the event loop of this process hangs."""
+    return _heartbeat is not None and _heartbeat.is_stuck
 
 
 def stop() -> None:
-    """Free the lock and remove the mark; what this process still owns counts as left behind. Does nothing twice."""
-    global _life
+    """Free the lock and remove the mark; what this process still owns is orphaned. Idempotent."""
+    global _heartbeat
     with _lock:
-        life, _life = _life, None
-    if life is not None:
-        life.stop()
+        heartbeat, _heartbeat = _heartbeat, None
+    if heartbeat is not None:
+        heartbeat.stop()
 
 
 def list_processes() -> list[ProcessView]:
-    """Every process of the installation that shows itself, dead ones until they are swept; oldest first."""
+    """Return every process of the installation that has a mark, dead ones until they are swept; oldest first."""
     return installed_marks().list_processes()
 
 
-def _leave_parents_life() -> None:
-    global _life, _lock
-    life, _life, _lock = _life, None, threading.Lock()
-    if life is not None:
-        life.mark.abandon()
+def _abandon_parents_heartbeat() -> None:
+    global _heartbeat, _lock
+    heartbeat, _heartbeat, _lock = _heartbeat, None, threading.Lock()
+    if heartbeat is not None:
+        heartbeat.mark.abandon()
 
 
-os.register_at_fork(after_in_child=_leave_parents_life)
+os.register_at_fork(after_in_child=_abandon_parents_heartbeat)

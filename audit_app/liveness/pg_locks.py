@@ -1,4 +1,4 @@
-"""Marks on PostgreSQL: a row a process, and an advisory lock on a connection that the process uses for nothing else."""
+"""Marks on PostgreSQL: a row per process, and an advisory lock on a connection that is used for nothing else."""
 
 import logging
 import os
@@ -20,7 +20,7 @@ _BEAT = """
     VALUES (%s, %s, %s, %s, %s, %s, now())
     ON CONFLICT (id) DO UPDATE SET beat = excluded.beat
 """
-# A bigint advisory lock shows as two halves of 32 bits, with objsubid 1.
+# `pg_locks` shows a bigint advisory lock as two halves of 32 bits, with objsubid 1.
 _LOCKED = """
     lock_key IN (
         SELECT classid::bigint << 32 | objid::bigint FROM pg_locks
@@ -32,29 +32,29 @@ _LOOK = f"SELECT id, {_LOCKED}, beat FROM komand_process_life WHERE id = ANY(%s)
 _LIST = f"SELECT id, name, pid, host, {_LOCKED} FROM komand_process_life ORDER BY started_at, id"  # noqa: S608
 _REMOVE = f"DELETE FROM komand_process_life WHERE id = ANY(%s) AND NOT {_LOCKED}"  # noqa: S608
 
-# A dead network must not stop the beat for longer than observers tolerate.
+# A broken network must not stop the beat for longer than observers tolerate.
 _LIMITS = {"connect_timeout": 2, "tcp_user_timeout": 3000, "options": "-c statement_timeout=3000"}
 
 _abandoned: list[psycopg.Connection[Any]] = []
 
 
 class PostgresMark:
-    """When the connection drops, the lock goes with it: the next beat connects again and takes it back."""
+    """A lost connection frees the lock: the next beat connects and locks again."""
 
     def __init__(self, life_id: UUID, name: str) -> None:
         self._id = life_id
         self._lock_key = life_id.int & (2**63 - 1)
-        self._events = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
+        self._columns = (life_id, name, socket.gethostname(), os.getpid(), self._lock_key)
         self._connection: psycopg.Connection[Any] | None = None
         self._is_locked = False
         try:
             self.beat(0)
         except psycopg.Error as error:
-            logger.warning("liveness starts without its database: %s", error)
+            logger.warning("the heartbeat starts without its database: %s", error)
 
     def beat(self, count: int) -> None:
         try:
-            self._connected().execute(_BEAT, (*self._events, count))
+            self._connected().execute(_BEAT, (*self._columns, count))
             self._take_lock()
         except psycopg.Error:
             self._disconnect()
@@ -64,13 +64,13 @@ class PostgresMark:
         try:
             self._connected().execute("DELETE FROM komand_process_life WHERE id = %s", (self._id,))
         except psycopg.Error as error:
-            logger.info("liveness row stays behind for an observer to sweep: %s", error)
+            logger.info("the row of this process is left for an observer to remove: %s", error)
         self._disconnect()
 
     def abandon(self) -> None:
         if self._connection is not None:
-            # Not `close()`: it would say goodbye on the parent's connection. The object must outlive this call, or
-            # the driver would complain that it was never closed.
+            # Not `close()`, which would end the session of the parent's connection. The object must outlive this call:
+            # the driver warns of connections that were never closed.
             os.close(self._connection.fileno())
             _abandoned.append(self._connection)
 
@@ -83,7 +83,7 @@ class PostgresMark:
         return self._connection
 
     def _take_lock(self) -> None:
-        """Tries without waiting: the server may still hold it for our broken connection."""
+        """Take the lock if it is free. The server may still hold it for the broken connection: do not wait."""
         if not self._is_locked:
             row = self._connected().execute("SELECT pg_try_advisory_lock(%s)", (self._lock_key,)).fetchone()
             self._is_locked = bool(row and row[0])
@@ -95,7 +95,7 @@ class PostgresMark:
 
 
 class PostgresMarks:
-    """Looks go through the caller's Django connection."""
+    """Marks that are read through the caller's Django connection."""
 
     def open(self, life_id: UUID, name: str) -> PostgresMark:
         return PostgresMark(life_id, name)

@@ -1,4 +1,4 @@
-"""What a living process leaves for others to see, whatever it is stored in."""
+"""The interface of marks: the lock and the counter of each process, whatever stores them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a process: is its lock held, and how far has it counted."""
+    """One observation of a process: whether its lock is held, and its counter."""
 
     locked: bool
     beat: int
@@ -16,7 +16,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ProcessView:
-    """One process that started the liveness beat. alive: its lock is held."""
+    """A process that started the heartbeat. alive: its lock is held."""
 
     id: UUID
     name: str
@@ -26,29 +26,29 @@ class ProcessView:
 
 
 class Mark(Protocol):
-    """This process's own mark, written by its beat thread alone."""
+    """The mark of this process, written by its heartbeat thread alone."""
 
     def beat(self, count: int) -> None:
-        """Show the count. May raise when the store is away; the next call mends what it can."""
+        """Store the count. May raise if the store is unavailable; the next call restores the mark."""
 
     def close(self) -> None:
         """Free the lock and remove the mark."""
 
     def abandon(self) -> None:
-        """In a forked child: let go of what the fork copied without touching the parent's lock."""
+        """In a forked child: close what the fork copied, without freeing the parent's lock."""
 
 
 class Marks(Protocol):
     """All marks of the installation."""
 
     def open(self, life_id: UUID, name: str) -> Mark:
-        """A mark for this process."""
+        """Create the mark of this process."""
 
     def look(self, ids: Iterable[UUID]) -> dict[UUID, Look]:
-        """The marks that exist among `ids`. Raises when the store is away."""
+        """Return the observations of those `ids` that have a mark. Raises if the store is unavailable."""
 
     def list_processes(self) -> list[ProcessView]:
-        """Everyone, oldest first."""
+        """Return all processes with a mark, oldest first."""
 
     def remove(self, ids: Iterable[UUID]) -> None:
         """Remove those marks whose lock is free."""

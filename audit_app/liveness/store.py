@@ -1,4 +1,4 @@
-"""Chooses where this installation's marks are: files beside SQLite, rows and advisory locks on PostgreSQL."""
+"""The choice of the store of marks: files beside SQLite, rows and advisory locks on PostgreSQL."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from django.utils.module_loading import import_string
 from audit_app.liveness.file_locks import FileMarks
 from audit_app.liveness.process_marks import Marks
 
-# By path: its driver is ten megabytes of each process, which an installation on SQLite has no use for.
+# By path: its driver takes ten megabytes of each process, and an installation on SQLite does not need it.
 _POSTGRES_MARKS = "audit_app.liveness.pg_locks.PostgresMarks"
 
 
 def installed_marks() -> Marks:
-    """The marks of this installation."""
+    """Return the marks of this installation."""
     if connections["default"].vendor == "postgresql":
         marks: Marks = import_string(_POSTGRES_MARKS)()
         return marks

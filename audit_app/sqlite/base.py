@@ -1,7 +1,7 @@
 """Django's SQLite backend with a fair queue of writers.
 
-SQLite lets waiting writers poll, so one of them may starve for seconds. Every transaction here first takes an
-`flock` beside the database file, which the kernel hands on in order, and only then begins. Use: ENGINE =
+Writers that wait for SQLite poll, so one of them may starve for seconds. Every transaction here first takes an `flock`
+on a file beside the database, which the kernel grants in order, and only then begins. Use: ENGINE =
 "audit_app.sqlite", `transaction_mode` IMMEDIATE, every write inside `atomic`. (The overridden methods are private to
 Django and missing from its type stubs.)
 """
@@ -15,7 +15,7 @@ from django.db.backends.sqlite3 import base
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Each connection has a turnstile descriptor of its own, so threads queue among themselves like processes do."""
+    """A connection with its own descriptor of the lock file, so that threads queue like processes do."""
 
     _turnstile: int | None = None
 
@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._leave()
 
     def _close(self) -> Any:
-        # Closing rolls back what is open, so the next writer is let in only afterwards.
+        # Closing rolls back an open transaction: release the lock after it.
         try:
             return super()._close()  # type: ignore[misc]
         finally:
@@ -69,8 +69,10 @@ _open_wrappers: "weakref.WeakSet[DatabaseWrapper]" = weakref.WeakSet()
 
 
 def _drop_inherited_turnstiles() -> None:
-    """A forked child shares the parent's locks through its descriptors: closing them keeps the parent's turn, and a
-    child that lives on cannot hold the turn of a parent that died."""
+    """Close the descriptors in a forked child, which share the parent's lock.
+
+    The parent keeps its lock, and a child that survives a dead parent does not hold it.
+    """
     for wrapper in list(_open_wrappers):
         wrapper._close_turnstile()
     _open_wrappers.clear()

@@ -1,4 +1,4 @@
-"""Template filters of the admin pages: plain text for whatever people, models and tools wrote."""
+"""Template filters of the admin pages: plain text for untrusted content."""
 
 from typing import Any
 
@@ -20,5 +20,5 @@ register.filter("shortened", shorten.shorten)
 
 @register.simple_tag
 def object_link(noun: str, key: Any, label: str = "") -> SafeString | str:
-    """A link to the admin page of an object of any app."""
+    """Return a link to the admin page of an object of any app."""
     return links.link(noun, key, label)

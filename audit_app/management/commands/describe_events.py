@@ -1,4 +1,4 @@
-"""`manage.py describe_events`: the vocabulary of events as a Markdown page. `docs/events.md` is its output."""
+"""`manage.py describe_events`: all event types as a Markdown page. `docs/events.md` is its output."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from audit_app.event_types import EventType, event_types
 
 _HEAD = """# Events
 
-What clients are told. `manage.py describe_events` writes this page from the declarations in each app's `events`
-module; a test fails when the two differ.
+All types of events. `manage.py describe_events` writes this page from the declarations in each app's `events` module;
+a test fails when the two differ.
 
 Each event has the same envelope: `type`, `session_id`, `run_id`, `step`, `actor`, `payload`. A kept event is stored in
 the session's timeline with a gapless `seq` and a rising `ts` (milliseconds), as long as the timeline is kept. A live
-event passes by once: who was away learns what came of it from the next kept one. A type with an audit action also
-writes an entry of the audit log.
+event is sent once and not replayed: the next kept event holds its outcome. A type with an audit action also writes an
+entry of the audit log.
 """
 
 
 def page() -> str:
-    """The whole Markdown page."""
+    """Return the whole Markdown page."""
     kept = [event_type for event_type in event_types if event_type.kept]
     live = [event_type for event_type in event_types if not event_type.kept]
     return "\n".join([_HEAD, *_section("Kept events", kept), "", *_section("Live events", live), ""])

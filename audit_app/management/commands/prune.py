@@ -1,4 +1,4 @@
-"""`manage.py prune [--dry-run]`: drops at once what has served its time, as the chores of every second do slowly."""
+"""`manage.py prune [--dry-run]`: deletes all expired rows at once, as the sweepers do in small steps."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from audit_app import retention
 
 
 class Command(BaseCommand):
-    help = "Drop what is kept no longer, in small batches that no writer has to wait for. Prints what went."
+    help = "Delete expired rows, in batches so small that no writer has to wait. Prints the number of rows per rule."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="only count what would go")
+        parser.add_argument("--dry-run", action="store_true", help="only count the rows that would be deleted")
 
     def handle(self, *args: Any, **options: Any) -> None:
         for rule in retention.list_rules():
             gone = rule.count() if options["dry_run"] else _prune(rule)
-            self.stdout.write(f"{gone:>10,}  {rule.name}  (kept: {rule.says})")
+            self.stdout.write(f"{gone:>10,}  {rule.name}  (kept: {rule.kept_for})")
 
 
 def _prune(rule: retention.Rule) -> int:

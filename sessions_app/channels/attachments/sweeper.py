@@ -37,7 +37,7 @@ class OldFiles(retention.Rule):
     """Deletes files. Their text stays: it is a part of the conversation."""
 
     name = "files of attachments"
-    says = f"{settings.KOMAND_ATTACHMENT_DAYS} days"
+    kept_for = f"{settings.KOMAND_ATTACHMENT_DAYS} days"
 
     def prune(self, limit: int) -> int:
         old = list(self._old().order_by("created_at")[:limit])

@@ -162,10 +162,10 @@ def test_a_process_whose_event_loop_stands_still_counts_no_further(stopped, monk
     beats: list[int] = []
 
     def notices() -> int:
-        return caplog.text.count("stands still")
+        return caplog.text.count("is blocked")
 
     liveness.start("runs")
-    monkeypatch.setattr(heartbeat._life.mark, "beat", beats.append)
+    monkeypatch.setattr(heartbeat._heartbeat.mark, "beat", beats.append)
 
     async def work() -> None:
         pulse = asyncio.create_task(liveness.keep_pulse())

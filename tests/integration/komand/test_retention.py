@@ -159,7 +159,7 @@ def test_a_dry_run_only_counts(make_step: Callable[..., Step], capsys: pytest.Ca
 
 
 class Counted(retention.Rule):
-    name, says = "counted", "a while"
+    name, kept_for = "counted", "a while"
 
     def __init__(self, left: int) -> None:
         self.left = left
