@@ -76,8 +76,8 @@ def descriptions() -> tuple[Description, ...]:
 def build() -> dict[str, Any]:
     """Return the document as JSON data. It is shared by all callers: do not change it."""
     described = descriptions()
-    by_path = {path: (one, methods) for one in described for path, methods in one.operations.items()}
-    paths = {route.path: _path_item(route, *by_path[route.path]) for route in list_routes() if route.path in by_path}
+    operations = {name: (one, operation) for one in described for name, operation in one.operations.items()}
+    paths = {route.path: item for route in list_routes() if (item := _path_item(route, operations))}
     responses = {name: response for one in described for name, response in statuses.shared_responses(one).items()}
     used = set(re.findall(r"#/components/responses/(\w+)", json.dumps(paths)))
     return {
@@ -106,9 +106,13 @@ def build() -> dict[str, Any]:
     }
 
 
-def _path_item(route: Route, one: Description, methods: Mapping[str, Operation]) -> dict[str, Any]:
-    item: dict[str, Any] = {method: _operation(route, one, method, operation) for method, operation in methods.items()}
-    if route.parameters:
+def _path_item(route: Route, operations: Mapping[str, tuple[Description, Operation]]) -> dict[str, Any]:
+    """Return the described operations of a route. operations: by method and path."""
+    names = {method: f"{method.upper()} {route.path}" for method in route.methods}
+    item: dict[str, Any] = {
+        method: _operation(route, method, *operations[name]) for method, name in names.items() if name in operations
+    }
+    if item and route.parameters:
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _path_schema(converter)}
             for name, converter in route.parameters
@@ -124,7 +128,7 @@ def _path_schema(converter: Any) -> Schema:
     return {"type": "string", "minLength": 1}
 
 
-def _operation(route: Route, one: Description, method: str, operation: Operation) -> dict[str, Any]:
+def _operation(route: Route, method: str, one: Description, operation: Operation) -> dict[str, Any]:
     parts = [part.strip("{}").replace("-", "_") for part in route.path.split("/") if part]
     written: dict[str, Any] = {
         "operationId": "_".join([*parts, method]),

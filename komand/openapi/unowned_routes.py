@@ -35,16 +35,14 @@ HEALTH = Description(
     "NotReady",
     _COMPONENTS,
     {
-        "/health": {"get": Operation("Check the health", ref("Health"), access="open")},
-        "/health/live": {"get": Operation("Check the health of this process", ref("Health"), access="open")},
-        "/health/ready": {
-            "get": Operation(
-                "Check whether it accepts work",
-                ref("Health"),
-                access="open",
-                answers={503: Answer("The database or Valkey is not reachable.", ref("NotReady"))},
-            )
-        },
+        "GET /health": Operation("Check the health", ref("Health"), access="open"),
+        "GET /health/live": Operation("Check the health of this process", ref("Health"), access="open"),
+        "GET /health/ready": Operation(
+            "Check whether it accepts work",
+            ref("Health"),
+            access="open",
+            answers={503: Answer("The database or Valkey is not reachable.", ref("NotReady"))},
+        ),
     },
 )
 WEBHOOKS = Description(
@@ -53,18 +51,16 @@ WEBHOOKS = Description(
     "WebhookRefusal",
     {},
     {
-        "/channels/{channel}/{account_id}/webhook": {
-            "post": Operation(
-                "Deliver messages of a channel",
-                nullable(OBJECT),
-                body={},
-                media_type="*/*",
-                access="open",
-                streams=True,
-                errors=[401, 405, 408, 422],
-                description="The format of the request and of the answer is the platform's.",
-            )
-        }
+        "POST /channels/{channel}/{account_id}/webhook": Operation(
+            "Deliver messages of a channel",
+            nullable(OBJECT),
+            body={},
+            media_type="*/*",
+            access="open",
+            streams=True,
+            errors=[401, 405, 408, 422],
+            description="The format of the request and of the answer is the platform's.",
+        )
     },
 )
 DESCRIPTIONS = (HEALTH, WEBHOOKS)

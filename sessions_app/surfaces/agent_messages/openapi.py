@@ -29,7 +29,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 
 _ABOUT = "Agent runs, their messages, signals and files: see docs/agent-messages.md."
-Methods = Mapping[str, Operation]
+Operations = Mapping[str, Operation]
 _STATUSES = ("created", "running", "completed", "failed", "cancelled")
 
 _RUN = record(
@@ -96,156 +96,125 @@ _FILTERS = [
     _parameter("order", "The sort order.", one_of(["asc", "desc"])),
 ]
 _STREAMED = {200: Answer("One message per event, in compact form.", TEXT, EVENTS)}
-_STREAM: Methods = {
-    "get": Operation(
-        "Stream the messages of a run",
-        answers=_STREAMED,
-        access="query",
-        streams=True,
-        parameters=[_SINCE, _parameter("skipHistory", "Skip messages that exist already.", one_of(["true", "false"]))],
-    )
-}
-_UPDATES: Methods = {
-    "get": Operation(
-        "List the messages of a run",
-        _MESSAGES,
-        parameters=[
-            _SINCE,
-            _parameter(
-                "before",
-                "Only messages before this time, in milliseconds since 1970.",
-                {"type": "number", "minimum": 0},
-            ),
-            _parameter("limit", "Only the newest N messages.", {"type": "integer", "minimum": 1}),
-        ],
-    ),
-    "post": Operation("Post a message", record({"success": BOOLEAN}), body=ref("AgentMessagePosted"), errors=[409]),
-}
-_SIGNAL: Methods = {
-    "post": Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422])
-}
-_QUERY: Methods = {"get": Operation("Query a run", ANYTHING)}
-_EVENTS: Methods = {
-    "post": Operation(
-        "Send telemetry",
-        record({"ingested": COUNT, "status": TEXT}),
-        body={"type": "object", "properties": {"events": list_of(ANYTHING)}},
-    )
-}
-_DETAILS: Methods = {
-    "get": Operation(
-        "Read the details of a run",
-        OBJECT,
-        parameters=[_parameter("include_history", "Include the events.", one_of(["true", "false"]))],
-    )
-}
+_STREAM = Operation(
+    "Stream the messages of a run",
+    answers=_STREAMED,
+    access="query",
+    streams=True,
+    parameters=[_SINCE, _parameter("skipHistory", "Skip messages that exist already.", one_of(["true", "false"]))],
+)
+_GET_UPDATES = Operation(
+    "List the messages of a run",
+    _MESSAGES,
+    parameters=[
+        _SINCE,
+        _parameter(
+            "before", "Only messages before this time, in milliseconds since 1970.", {"type": "number", "minimum": 0}
+        ),
+        _parameter("limit", "Only the newest N messages.", {"type": "integer", "minimum": 1}),
+    ],
+)
+_POST_UPDATES = Operation("Post a message", record({"success": BOOLEAN}), body=ref("AgentMessagePosted"), errors=[409])
+_SIGNAL = Operation("Signal a run", record({"status": TEXT, "message": TEXT}), body=OBJECT, errors=[409, 422])
+_QUERY = Operation("Query a run", ANYTHING)
+_EVENTS = Operation(
+    "Send telemetry",
+    record({"ingested": COUNT, "status": TEXT}),
+    body={"type": "object", "properties": {"events": list_of(ANYTHING)}},
+)
+_DETAILS = Operation(
+    "Read the details of a run",
+    OBJECT,
+    parameters=[_parameter("include_history", "Include the events.", one_of(["true", "false"]))],
+)
 _SIGNED_URL: dict[str, Any] = {"access": "open", "errors": [403]}
 _BYTES: dict[int, Answer] = {200: Answer("The content.", media_type="*/*")}
 _BINARY: Schema = {"type": "string", "format": "binary"}
 _STARTS: dict[str, Any] = {"parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 501]}
-_RUNS: dict[str, Methods] = {
-    "/api/v1/agents": {
-        "get": Operation(
-            "List runs",
-            parameters=_FILTERS,
-            result=record({"items": list_of(ref("AgentRun")), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
-        ),
-        "post": Operation("Start a run", ref("AgentRun"), body=ref("AgentRunStart"), **_STARTS),
-    },
-    "/api/v1/agents/search": {
-        "get": Operation(
-            "Search runs",
-            record({"hits": list_of(OBJECT), "total": COUNT}),
-            parameters=[*_PAGES, _parameter("query", "Text in the title or in a message.")],
-        )
-    },
-    "/api/v1/agents/{run_id}": {
-        "get": Operation("Read a run", ref("AgentRun")),
-        "delete": Operation(
-            "End a run",
-            record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
-            parameters=[_parameter("reason", "The reason; shown to users.")],
-        ),
-    },
-    "/api/v1/agents/{run_id}/restart": {"post": Operation("Restart an ended run", ref("AgentRun"), errors=[409])},
-    "/api/v1/agents/{run_id}/fork": {"post": Operation("Fork a run", ref("AgentRun"), errors=[409])},
-    "/api/v1/agents/{run_id}/status": {
-        "post": Operation("Set the status of a run", ref("AgentRun"), body=OBJECT, errors=[409])
-    },
-    "/api/v1/agents/{run_id}/internals": {"get": Operation("Read the internal state of a run", OBJECT)},
-    "/api/v1/agents/{run_id}/details": _DETAILS,
-    "/api/v1/agents/{run_id}/details/stream": {
-        "get": Operation(
-            "Stream the details of a run",
-            access="query",
-            streams=True,
-            answers={200: Answer("`history` events, `control` at the end.", TEXT, EVENTS)},
-        )
-    },
-    "/api/v1/agents/{run_id}/children": {"get": Operation("List child runs", record({"runs": list_of(OBJECT)}))},
-    "/api/v1/agents/{run_id}/children/{child_id}/details": {"get": Operation("Read a child run", OBJECT)},
-    "/api/v1/agents/{run_id}/stream": _STREAM,
-    "/api/v1/agents/{run_id}/updates": _UPDATES,
-    "/api/v1/agents/{run_id}/signal/{signal}": _SIGNAL,
-    "/api/v1/agents/{run_id}/query/{query}": _QUERY,
-    "/api/v1/agents/{run_id}/events": _EVENTS,
-    "/api/v1/execute/async": {
-        "post": Operation("Start a run (older clients)", _STARTED, body=ref("AgentRunStart"), **_STARTS)
-    },
+_RUNS: Operations = {
+    "GET /api/v1/agents": Operation(
+        "List runs",
+        parameters=_FILTERS,
+        result=record({"items": list_of(ref("AgentRun")), "total_count": COUNT, "next_cursor": nullable(TEXT)}),
+    ),
+    "POST /api/v1/agents": Operation("Start a run", ref("AgentRun"), body=ref("AgentRunStart"), **_STARTS),
+    "GET /api/v1/agents/search": Operation(
+        "Search runs",
+        record({"hits": list_of(OBJECT), "total": COUNT}),
+        parameters=[*_PAGES, _parameter("query", "Text in the title or in a message.")],
+    ),
+    "GET /api/v1/agents/{run_id}": Operation("Read a run", ref("AgentRun")),
+    "DELETE /api/v1/agents/{run_id}": Operation(
+        "End a run",
+        record({"message": TEXT, "reason": TEXT}, optional=["reason"]),
+        parameters=[_parameter("reason", "The reason; shown to users.")],
+    ),
+    "POST /api/v1/agents/{run_id}/restart": Operation("Restart an ended run", ref("AgentRun"), errors=[409]),
+    "POST /api/v1/agents/{run_id}/fork": Operation("Fork a run", ref("AgentRun"), errors=[409]),
+    "POST /api/v1/agents/{run_id}/status": Operation(
+        "Set the status of a run", ref("AgentRun"), body=OBJECT, errors=[409]
+    ),
+    "GET /api/v1/agents/{run_id}/internals": Operation("Read the internal state of a run", OBJECT),
+    "GET /api/v1/agents/{run_id}/details": _DETAILS,
+    "GET /api/v1/agents/{run_id}/details/stream": Operation(
+        "Stream the details of a run",
+        access="query",
+        streams=True,
+        answers={200: Answer("`history` events, `control` at the end.", TEXT, EVENTS)},
+    ),
+    "GET /api/v1/agents/{run_id}/children": Operation("List child runs", record({"runs": list_of(OBJECT)})),
+    "GET /api/v1/agents/{run_id}/children/{child_id}/details": Operation("Read a child run", OBJECT),
+    "GET /api/v1/agents/{run_id}/stream": _STREAM,
+    "GET /api/v1/agents/{run_id}/updates": _GET_UPDATES,
+    "POST /api/v1/agents/{run_id}/updates": _POST_UPDATES,
+    "POST /api/v1/agents/{run_id}/signal/{signal}": _SIGNAL,
+    "GET /api/v1/agents/{run_id}/query/{query}": _QUERY,
+    "POST /api/v1/agents/{run_id}/events": _EVENTS,
+    "POST /api/v1/execute/async": Operation(
+        "Start a run (older clients)", _STARTED, body=ref("AgentRunStart"), **_STARTS
+    ),
 }
-_FILES: dict[str, Methods] = {
-    "/api/v1/agents/{run_id}/artifacts": {
-        "get": Operation(
-            "List the files of a run",
-            list_of(TEXT),
-            parameters=[_parameter("visibility", "Which files.", one_of(["user", "internal", "all"]))],
-        )
-    },
-    "/api/v1/agents/{run_id}/artifacts/{path}": {
-        "get": Operation(
-            "Read a file, or get a URL for it",
-            answers=_BYTES,
-            parameters=[
-                _parameter("url", "Return a URL.", one_of(["1", "true"])),
-                _parameter("filename", "The file name for the URL."),
-                _parameter("disposition", "The content disposition for the URL.", one_of(["inline", "attachment"])),
-            ],
-        ),
-        "put": Operation("Get a URL to upload a file", _SIGNED, errors=[400]),
-    },
-    "/api/v1/agents/{run_id}/artifact-content/{path}": {
-        "get": Operation("Read a text file", record({"path": TEXT, "content": TEXT, "generation": TEXT}), errors=[400]),
-        "put": Operation(
-            "Change a text file",
-            record({"path": TEXT, "generation": TEXT}),
-            errors=[409],
-            body={
-                "type": "object",
-                "required": ["content", "generation"],
-                "properties": {"content": TEXT, "generation": TEXT},
-            },
-        ),
-    },
-    "/api/v1/artifact-blobs/{token}/{name}": {
-        "get": Operation("Read a file by its URL", answers=_BYTES, **_SIGNED_URL),
-        "put": Operation(
-            "Upload a file by its URL",
-            record({"path": TEXT, "size": COUNT}),
-            body=_BINARY,
-            media_type="*/*",
-            **_SIGNED_URL,
-        ),
-    },
-    "/api/v1/files/list": {
-        "get": Operation(
-            "List files by prefix",
-            record({"files": list_of(TEXT)}),
-            errors=[404],
-            parameters=[_parameter("prefix", "agents/<run>/…")],
-        )
-    },
-    "/api/v1/files/download-url": {"post": Operation("Get a URL to read a file", OBJECT, body=OBJECT, errors=[404])},
-    "/api/v1/files/upload-url": {"post": Operation("Get a URL to upload a file", OBJECT, body=OBJECT, errors=[404])},
+_FILES: Operations = {
+    "GET /api/v1/agents/{run_id}/artifacts": Operation(
+        "List the files of a run",
+        list_of(TEXT),
+        parameters=[_parameter("visibility", "Which files.", one_of(["user", "internal", "all"]))],
+    ),
+    "GET /api/v1/agents/{run_id}/artifacts/{path}": Operation(
+        "Read a file, or get a URL for it",
+        answers=_BYTES,
+        parameters=[
+            _parameter("url", "Return a URL.", one_of(["1", "true"])),
+            _parameter("filename", "The file name for the URL."),
+            _parameter("disposition", "The content disposition for the URL.", one_of(["inline", "attachment"])),
+        ],
+    ),
+    "PUT /api/v1/agents/{run_id}/artifacts/{path}": Operation("Get a URL to upload a file", _SIGNED, errors=[400]),
+    "GET /api/v1/agents/{run_id}/artifact-content/{path}": Operation(
+        "Read a text file", record({"path": TEXT, "content": TEXT, "generation": TEXT}), errors=[400]
+    ),
+    "PUT /api/v1/agents/{run_id}/artifact-content/{path}": Operation(
+        "Change a text file",
+        record({"path": TEXT, "generation": TEXT}),
+        errors=[409],
+        body={
+            "type": "object",
+            "required": ["content", "generation"],
+            "properties": {"content": TEXT, "generation": TEXT},
+        },
+    ),
+    "GET /api/v1/artifact-blobs/{token}/{name}": Operation("Read a file by its URL", answers=_BYTES, **_SIGNED_URL),
+    "PUT /api/v1/artifact-blobs/{token}/{name}": Operation(
+        "Upload a file by its URL", record({"path": TEXT, "size": COUNT}), body=_BINARY, media_type="*/*", **_SIGNED_URL
+    ),
+    "GET /api/v1/files/list": Operation(
+        "List files by prefix",
+        record({"files": list_of(TEXT)}),
+        errors=[404],
+        parameters=[_parameter("prefix", "agents/<run>/…")],
+    ),
+    "POST /api/v1/files/download-url": Operation("Get a URL to read a file", OBJECT, body=OBJECT, errors=[404]),
+    "POST /api/v1/files/upload-url": Operation("Get a URL to upload a file", OBJECT, body=OBJECT, errors=[404]),
 }
 _WORKFLOW = "/api/v1/workflows/runs/{workflow_id}/{run_id}"
 _FOUND = Operation(
@@ -253,21 +222,23 @@ _FOUND = Operation(
     record({"runs": list_of(OBJECT), "has_more": BOOLEAN, "next_page_token": TEXT}, optional=["next_page_token"]),
     body=OBJECT,
 )
-_OLDER: dict[str, Methods] = {
-    "/token/issue": {"post": Operation("Get a read-only token", record({"token": TEXT}), access="bearer")},
-    "/api/v1/workflows/runs": {"post": _FOUND},
-    "/api/v1/workflows/conversations": {"post": _FOUND},
-    "/api/v1/workflows/execute/{name}": {
-        "post": Operation("Start a run by the name of its agent", list_of(_STARTED), body=OBJECT, **_STARTS)
-    },
-    "/api/v1/workflows/runs/{run_id}/updates": _UPDATES,
-    _WORKFLOW: _DETAILS,
-    f"{_WORKFLOW}/updates": _UPDATES,
-    f"{_WORKFLOW}/stream": _STREAM,
-    f"{_WORKFLOW}/signal/{{signal}}": _SIGNAL,
-    f"{_WORKFLOW}/query/{{query}}": _QUERY,
-    f"{_WORKFLOW}/events": _EVENTS,
-    f"{_WORKFLOW}/interaction": {"get": Operation("Read the agent of a run", OBJECT)},
-    f"{_WORKFLOW}/actions/{{action}}": {"post": Operation("End a run", record({"message": TEXT}), body=OBJECT)},
+_OLDER: Operations = {
+    "POST /token/issue": Operation("Get a read-only token", record({"token": TEXT}), access="bearer"),
+    "POST /api/v1/workflows/runs": _FOUND,
+    "POST /api/v1/workflows/conversations": _FOUND,
+    "POST /api/v1/workflows/execute/{name}": Operation(
+        "Start a run by the name of its agent", list_of(_STARTED), body=OBJECT, **_STARTS
+    ),
+    "GET /api/v1/workflows/runs/{run_id}/updates": _GET_UPDATES,
+    "POST /api/v1/workflows/runs/{run_id}/updates": _POST_UPDATES,
+    f"GET {_WORKFLOW}": _DETAILS,
+    f"GET {_WORKFLOW}/updates": _GET_UPDATES,
+    f"POST {_WORKFLOW}/updates": _POST_UPDATES,
+    f"GET {_WORKFLOW}/stream": _STREAM,
+    f"POST {_WORKFLOW}/signal/{{signal}}": _SIGNAL,
+    f"GET {_WORKFLOW}/query/{{query}}": _QUERY,
+    f"POST {_WORKFLOW}/events": _EVENTS,
+    f"GET {_WORKFLOW}/interaction": Operation("Read the agent of a run", OBJECT),
+    f"POST {_WORKFLOW}/actions/{{action}}": Operation("End a run", record({"message": TEXT}), body=OBJECT),
 }
 DESCRIPTION = Description("Agent runs", _ABOUT, "AgentRunError", COMPONENTS, {**_RUNS, **_FILES, **_OLDER})

@@ -30,20 +30,18 @@ DESCRIPTION = Description(
     "McpError",
     COMPONENTS,
     {
-        "/mcp": {
-            "post": Operation(
-                "Send a JSON-RPC message",
-                {"$ref": "#/components/schemas/McpResult"},
-                body=REQUEST,
-                access="bearer",
-                errors=[404, 406],
-                streams=True,
-                answers={
-                    202: Answer("Accepted; a notification has no result."),
-                    406: Answer("`Accept` must include application/json."),
-                },
-                description="Streamable HTTP without sessions; answers are JSON. Tools that call an agent wait for it.",
-            )
-        }
+        "POST /mcp": Operation(
+            "Send a JSON-RPC message",
+            {"$ref": "#/components/schemas/McpResult"},
+            body=REQUEST,
+            access="bearer",
+            errors=[404, 406],
+            streams=True,
+            answers={
+                202: Answer("Accepted; a notification has no result."),
+                406: Answer("`Accept` must include application/json."),
+            },
+            description="Streamable HTTP without sessions; answers are JSON. Tools that call an agent wait for it.",
+        )
     },
 )

@@ -167,44 +167,36 @@ DESCRIPTION = Description(
     "OpenAIError",
     COMPONENTS,
     {
-        "/v1/models": {"get": Operation("List the agents, as models", ref("ModelList"))},
-        "/v1/models/{model}": {"get": Operation("Read an agent, as a model", ref("Model"))},
-        "/v1/chat/completions": {
-            "post": Operation(
-                "Create a chat completion",
-                body=COMPLETION_BODY,
-                answers=_complete_or_streamed("ChatCompletion"),
-                **_CREATES,
-                description="Closing the connection stops the run.",
-            )
-        },
-        "/v1/responses": {
-            "post": Operation(
-                "Create a response",
-                body=RESPONSE_BODY,
-                answers=_complete_or_streamed("Response"),
-                **_CREATES,
-                description="Closing the connection stops the run, unless `background` is true.",
-            )
-        },
-        "/v1/responses/{response_id}": {
-            "get": Operation(
-                "Read a response",
-                streams=True,
-                answers=_complete_or_streamed("Response"),
-                parameters=[
-                    Parameter("stream", "Return its events.", one_of(["true", "false"])),
-                    Parameter("starting_after", "Return the events after this sequence number.", COUNT),
-                ],
-                description="Its present state, or its events after `starting_after`.",
-            ),
-            "delete": Operation(
-                "Delete the conversation of a response", ref("ResponseDeleted"), description="Deletes all of its turns."
-            ),
-        },
-        "/v1/responses/{response_id}/cancel": {"post": Operation("Cancel a response", ref("Response"))},
-        "/v1/responses/{response_id}/input_items": {
-            "get": Operation("List the input of a response", ref("ResponseInput"))
-        },
+        "GET /v1/models": Operation("List the agents, as models", ref("ModelList")),
+        "GET /v1/models/{model}": Operation("Read an agent, as a model", ref("Model")),
+        "POST /v1/chat/completions": Operation(
+            "Create a chat completion",
+            body=COMPLETION_BODY,
+            answers=_complete_or_streamed("ChatCompletion"),
+            **_CREATES,
+            description="Closing the connection stops the run.",
+        ),
+        "POST /v1/responses": Operation(
+            "Create a response",
+            body=RESPONSE_BODY,
+            answers=_complete_or_streamed("Response"),
+            **_CREATES,
+            description="Closing the connection stops the run, unless `background` is true.",
+        ),
+        "GET /v1/responses/{response_id}": Operation(
+            "Read a response",
+            streams=True,
+            answers=_complete_or_streamed("Response"),
+            parameters=[
+                Parameter("stream", "Return its events.", one_of(["true", "false"])),
+                Parameter("starting_after", "Return the events after this sequence number.", COUNT),
+            ],
+            description="Its present state, or its events after `starting_after`.",
+        ),
+        "DELETE /v1/responses/{response_id}": Operation(
+            "Delete the conversation of a response", ref("ResponseDeleted"), description="Deletes all of its turns."
+        ),
+        "POST /v1/responses/{response_id}/cancel": Operation("Cancel a response", ref("Response")),
+        "GET /v1/responses/{response_id}/input_items": Operation("List the input of a response", ref("ResponseInput")),
     },
 )

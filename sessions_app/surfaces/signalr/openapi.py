@@ -29,44 +29,47 @@ _NEGOTIATE = Operation(
         )
     ],
 )
-_HUB = {
-    "get": Operation(
-        "Stream or poll messages of the hub",
-        access="query",
-        streams=True,
-        parameters=[_ID],
-        errors=[403, 404, 409],
-        answers={
-            200: Answer(f"Messages; as {EVENTS} if the client accepts it.", TEXT, _TEXT_TYPE),
-            204: Answer("The connection is closed."),
-        },
-    ),
-    "post": Operation(
-        "Send messages to the hub",
-        access="query",
-        streams=True,
-        parameters=[_ID],
-        errors=[404, 409, 413],
-        answers={200: Answer("Accepted.", media_type=_TEXT_TYPE)},
-    ),
-    "delete": Operation(
-        "Close a connection",
-        access="query",
-        streams=True,
-        parameters=[_ID],
-        errors=[404, 409],
-        answers={202: Answer("Closing.", media_type=_TEXT_TYPE)},
-        status=202,
-    ),
-}
+_GET_HUB = Operation(
+    "Stream or poll messages of the hub",
+    access="query",
+    streams=True,
+    parameters=[_ID],
+    errors=[403, 404, 409],
+    answers={
+        200: Answer(f"Messages; as {EVENTS} if the client accepts it.", TEXT, _TEXT_TYPE),
+        204: Answer("The connection is closed."),
+    },
+)
+_POST_HUB = Operation(
+    "Send messages to the hub",
+    access="query",
+    streams=True,
+    parameters=[_ID],
+    errors=[404, 409, 413],
+    answers={200: Answer("Accepted.", media_type=_TEXT_TYPE)},
+)
+_DELETE_HUB = Operation(
+    "Close a connection",
+    access="query",
+    streams=True,
+    parameters=[_ID],
+    errors=[404, 409],
+    answers={202: Answer("Closing.", media_type=_TEXT_TYPE)},
+    status=202,
+)
 DESCRIPTION = Description(
     "Hub",
     _ABOUT,
     "HubError",
     COMPONENTS,
     {
-        path: methods
+        f"{method} /{hub}{suffix}": operation
         for hub in settings.KOMAND_HUB_PATHS
-        for path, methods in ((f"/{hub}/negotiate", {"post": _NEGOTIATE}), (f"/{hub}", _HUB))
+        for method, suffix, operation in (
+            ("POST", "/negotiate", _NEGOTIATE),
+            ("GET", "", _GET_HUB),
+            ("POST", "", _POST_HUB),
+            ("DELETE", "", _DELETE_HUB),
+        )
     },
 )

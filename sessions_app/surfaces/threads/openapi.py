@@ -25,7 +25,7 @@ from sessions_app.surfaces.threads.message_schemas import DETAILS
 
 _ABOUT = "Threads, messages, their stream, feedback, keys: see docs/threads.md."
 _MAYBE_TEXT, _MAYBE_TIME, _MAYBE_ID = nullable(TEXT), nullable(TIME), nullable(UUID)
-Methods = Mapping[str, Operation]
+Operations = Mapping[str, Operation]
 
 _PERSON = record({"user_id": UUID, "first_name": _MAYBE_TEXT, "last_name": _MAYBE_TEXT})
 _THREAD = record(
@@ -164,105 +164,91 @@ def _operation(summary: str, result: Schema | None, **more: Any) -> Operation:
 
 _NO_CONTENT: dict[str, Any] = {"status": 204}
 _EXISTS = "It exists already."
-_JOBS: Methods = {
-    "get": _operation("Read the state of a thread's run", ref("ThreadJob")),
-    "delete": _operation("Stop a thread's run", record({"workflow_id": TEXT, "message": TEXT})),
-}
+_GET_JOBS = _operation("Read the state of a thread's run", ref("ThreadJob"))
+_DELETE_JOBS = _operation("Stop a thread's run", record({"workflow_id": TEXT, "message": TEXT}))
 _WAITS: dict[str, Any] = {"streams": True, "errors": [404, 409, 502, 504], "parameters": [IDEMPOTENCY_KEY]}
-OPERATIONS: dict[str, Methods] = {
-    "/v1/threads": {
-        "get": _operation("List your threads", ref("ThreadPage"), query=requests.ThreadQuery),
-        "post": _operation("Create a thread", ref("Thread"), status=201, body=requests.ThreadBody, errors=[404, 409]),
-    },
-    "/v1/threads/{thread_id}": {
-        "get": _operation("Read a thread", ref("Thread")),
-        "patch": _operation("Change a thread", ref("Thread"), body=requests.ThreadChanges, errors=[409]),
-        "delete": _operation("Delete a thread", None, **_NO_CONTENT),
-    },
-    "/v1/threads/{thread_id}/user_message": {
-        "post": _operation(
-            "Send a message",
-            ref("ThreadMessageTaken"),
-            status=202,
-            body=requests.UserMessageBody,
-            errors=[409],
-            parameters=[IDEMPOTENCY_KEY],
-        )
-    },
-    "/v1/threads/{thread_id}/stream": {
-        "get": _operation(
-            "Stream the answer",
-            None,
-            query=requests.StreamQuery,
-            streams=True,
-            answers={200: Answer("The events of docs/threads.md.", TEXT, EVENTS)},
-        )
-    },
-    "/v1/threads/{thread_id}/messages": {
-        "get": _operation("List messages", ref("ThreadMessagePage"), query=requests.MessageQuery),
-        "post": _operation(
-            "Store a message",
-            ref("ThreadMessage"),
-            status=201,
-            body=requests.MessageBody,
-            errors=[409],
-            answers={200: Answer(_EXISTS, ref("ThreadMessage"))},
-        ),
-    },
-    "/v1/threads/{thread_id}/messages/{message_id}": {
-        "get": _operation("Read a message", ref("ThreadMessage"), query=requests.OneMessageQuery)
-    },
-    "/v1/system-jobs/{workflow_id}": _JOBS,
-    "/v1/workflows/{workflow_id}": _JOBS,
-    "/v1/diagnostics/threads/{thread_id}": {
-        "post": _operation("Read the timing of each turn", record({"final": BOOLEAN, "traces": list_of(OBJECT)}))
-    },
-    "/v1/agent/ask": {
-        "post": _operation("Send one message to an agent", record({"text": TEXT}), body=requests.AskBody, **_WAITS)
-    },
-    "/v1/agent/extract": {
-        "post": _operation(
-            "Get an answer that matches a schema", record({"structured": OBJECT}), body=requests.ExtractBody, **_WAITS
-        )
-    },
-    "/v1/feedback": {
-        "get": _operation("List feedback", ref("ThreadFeedbackPage"), query=requests.FeedbackQuery),
-        "post": _operation(
-            "Give feedback",
-            ref("ThreadFeedback"),
-            status=201,
-            body=requests.FeedbackBody,
-            errors=[404],
-            answers={200: Answer(_EXISTS, ref("ThreadFeedback"))},
-        ),
-    },
-    "/v1/feedback/{feedback_id}": {"delete": _operation("Delete feedback", None, **_NO_CONTENT)},
-    "/v1/api-keys": {
-        "get": _operation("List API keys", list_of(ref("ThreadApiKey")), errors=[403]),
-        "post": _operation("Create an API key", ref("ThreadNewApiKey"), status=201, body=requests.ApiKeyBody),
-    },
-    "/v1/api-keys/{key_id}": {
-        "get": _operation("Read an API key", ref("ThreadApiKey"), errors=[403]),
-        "delete": _operation("Revoke an API key", None, **_NO_CONTENT),
-    },
-    "/v1/auth/pw/signin": {
-        "post": _operation("Sign in", ref("ThreadUser"), body=requests.SignInBody, access="open", errors=[401, 403])
-    },
-    "/v1/auth/signout": {"post": _operation("Sign out", None, access="open", **_NO_CONTENT)},
-    "/v1/auth/uat": {"post": _operation("Renew the cookie", ref("ThreadUser"))},
-    "/v1/users/me": {"get": _operation("Read your user", ref("ThreadUser"))},
-    "/v1/audit-events": {
-        "get": _operation("Read the audit log", ref("ThreadAuditEventPage"), query=requests.AuditQuery, errors=[403])
-    },
-    "/v1/audit-events/export": {
-        "get": _operation(
-            "Export the audit log as CSV",
-            None,
-            query=requests.AuditQuery,
-            errors=[403],
-            answers={200: Answer("All entries.", TEXT, "text/csv")},
-        )
-    },
-    "/healthz": {"get": _operation("Check the health", record({"status": TEXT, "database_ts": TEXT}), access="open")},
+OPERATIONS: Operations = {
+    "GET /v1/threads": _operation("List your threads", ref("ThreadPage"), query=requests.ThreadQuery),
+    "POST /v1/threads": _operation(
+        "Create a thread", ref("Thread"), status=201, body=requests.ThreadBody, errors=[404, 409]
+    ),
+    "GET /v1/threads/{thread_id}": _operation("Read a thread", ref("Thread")),
+    "PATCH /v1/threads/{thread_id}": _operation(
+        "Change a thread", ref("Thread"), body=requests.ThreadChanges, errors=[409]
+    ),
+    "DELETE /v1/threads/{thread_id}": _operation("Delete a thread", None, **_NO_CONTENT),
+    "POST /v1/threads/{thread_id}/user_message": _operation(
+        "Send a message",
+        ref("ThreadMessageTaken"),
+        status=202,
+        body=requests.UserMessageBody,
+        errors=[409],
+        parameters=[IDEMPOTENCY_KEY],
+    ),
+    "GET /v1/threads/{thread_id}/stream": _operation(
+        "Stream the answer",
+        None,
+        query=requests.StreamQuery,
+        streams=True,
+        answers={200: Answer("The events of docs/threads.md.", TEXT, EVENTS)},
+    ),
+    "GET /v1/threads/{thread_id}/messages": _operation(
+        "List messages", ref("ThreadMessagePage"), query=requests.MessageQuery
+    ),
+    "POST /v1/threads/{thread_id}/messages": _operation(
+        "Store a message",
+        ref("ThreadMessage"),
+        status=201,
+        body=requests.MessageBody,
+        errors=[409],
+        answers={200: Answer(_EXISTS, ref("ThreadMessage"))},
+    ),
+    "GET /v1/threads/{thread_id}/messages/{message_id}": _operation(
+        "Read a message", ref("ThreadMessage"), query=requests.OneMessageQuery
+    ),
+    "GET /v1/system-jobs/{workflow_id}": _GET_JOBS,
+    "DELETE /v1/system-jobs/{workflow_id}": _DELETE_JOBS,
+    "GET /v1/workflows/{workflow_id}": _GET_JOBS,
+    "DELETE /v1/workflows/{workflow_id}": _DELETE_JOBS,
+    "POST /v1/diagnostics/threads/{thread_id}": _operation(
+        "Read the timing of each turn", record({"final": BOOLEAN, "traces": list_of(OBJECT)})
+    ),
+    "POST /v1/agent/ask": _operation(
+        "Send one message to an agent", record({"text": TEXT}), body=requests.AskBody, **_WAITS
+    ),
+    "POST /v1/agent/extract": _operation(
+        "Get an answer that matches a schema", record({"structured": OBJECT}), body=requests.ExtractBody, **_WAITS
+    ),
+    "GET /v1/feedback": _operation("List feedback", ref("ThreadFeedbackPage"), query=requests.FeedbackQuery),
+    "POST /v1/feedback": _operation(
+        "Give feedback",
+        ref("ThreadFeedback"),
+        status=201,
+        body=requests.FeedbackBody,
+        errors=[404],
+        answers={200: Answer(_EXISTS, ref("ThreadFeedback"))},
+    ),
+    "DELETE /v1/feedback/{feedback_id}": _operation("Delete feedback", None, **_NO_CONTENT),
+    "GET /v1/api-keys": _operation("List API keys", list_of(ref("ThreadApiKey")), errors=[403]),
+    "POST /v1/api-keys": _operation("Create an API key", ref("ThreadNewApiKey"), status=201, body=requests.ApiKeyBody),
+    "GET /v1/api-keys/{key_id}": _operation("Read an API key", ref("ThreadApiKey"), errors=[403]),
+    "DELETE /v1/api-keys/{key_id}": _operation("Revoke an API key", None, **_NO_CONTENT),
+    "POST /v1/auth/pw/signin": _operation(
+        "Sign in", ref("ThreadUser"), body=requests.SignInBody, access="open", errors=[401, 403]
+    ),
+    "POST /v1/auth/signout": _operation("Sign out", None, access="open", **_NO_CONTENT),
+    "POST /v1/auth/uat": _operation("Renew the cookie", ref("ThreadUser")),
+    "GET /v1/users/me": _operation("Read your user", ref("ThreadUser")),
+    "GET /v1/audit-events": _operation(
+        "Read the audit log", ref("ThreadAuditEventPage"), query=requests.AuditQuery, errors=[403]
+    ),
+    "GET /v1/audit-events/export": _operation(
+        "Export the audit log as CSV",
+        None,
+        query=requests.AuditQuery,
+        errors=[403],
+        answers={200: Answer("All entries.", TEXT, "text/csv")},
+    ),
+    "GET /healthz": _operation("Check the health", record({"status": TEXT, "database_ts": TEXT}), access="open"),
 }
 DESCRIPTION = Description("Threads", _ABOUT, "ThreadError", COMPONENTS, OPERATIONS)

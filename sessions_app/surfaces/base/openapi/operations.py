@@ -79,7 +79,7 @@ def unwrapped(schema: Schema) -> Schema:
 class Description:
     """One surface in the document.
 
-    operations: by path, as the document writes it, then by method. error: the component name of its errors.
+    operations: by method and path, such as `GET /api/agents/{agent_id}`. error: the component name of its errors.
     wrap: returns the schema of a successful answer from that of its result.
     """
 
@@ -87,5 +87,5 @@ class Description:
     about: str
     error: str
     components: Mapping[str, Schema]
-    operations: Mapping[str, Mapping[str, Operation]]
+    operations: Mapping[str, Operation]
     wrap: Callable[[Any], Schema] = unwrapped
