@@ -49,7 +49,7 @@ async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
         await made.aclose()
 
 
-def asking(provider: Provider, text: str) -> ModelRequest:
+def request_for(provider: Provider, text: str) -> ModelRequest:
     """The request that makes this kind of provider answer, call or fail."""
     if provider.kind == "openai":
         provider.server.script(LINES[text])  # type: ignore[attr-defined]
@@ -64,8 +64,8 @@ def test_every_kind_of_the_settings_is_held_to_the_contract() -> None:
 
 
 async def test_deltas_come_first_and_one_whole_response_comes_last(provider: Provider) -> None:
-    chunks = [chunk async for chunk in provider.stream(asking(provider, HELLO))]
-    streamed = await collect(provider, asking(provider, HELLO))
+    chunks = [chunk async for chunk in provider.stream(request_for(provider, HELLO))]
+    streamed = await collect(provider, request_for(provider, HELLO))
     assert all(isinstance(chunk, TextDelta) for chunk in chunks[:-1])
     assert len(chunks) > 2 and len(streamed.responses) == 1
     assert "".join(streamed.texts) == streamed.response.text
@@ -73,7 +73,7 @@ async def test_deltas_come_first_and_one_whole_response_comes_last(provider: Pro
 
 
 async def test_a_tool_call_is_whole_and_has_an_id(provider: Provider) -> None:
-    response = (await collect(provider, asking(provider, CALLS))).response
+    response = (await collect(provider, request_for(provider, CALLS))).response
     (call,) = response.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("echo", {"text": "good morning"})
     assert call.id and response.finish_reason == "tool_calls"
@@ -82,24 +82,24 @@ async def test_a_tool_call_is_whole_and_has_an_id(provider: Provider) -> None:
 async def test_a_failure_in_mid_stream_is_a_provider_error_with_a_known_code(provider: Provider) -> None:
     streamed = Streamed()
     with pytest.raises(ProviderError) as caught:
-        await collect(provider, asking(provider, FAILS), streamed)
+        await collect(provider, request_for(provider, FAILS), streamed)
     assert caught.value.code in RETRYABLE_BY_CODE and caught.value.message
     assert streamed.texts and not streamed.responses
 
 
 async def test_leaving_in_the_middle_is_clean_and_the_provider_still_works(provider: Provider) -> None:
-    async with aclosing(provider.stream(asking(provider, HELLO))) as chunks:
+    async with aclosing(provider.stream(request_for(provider, HELLO))) as chunks:
         await anext(chunks)
-    assert (await collect(provider, asking(provider, HELLO))).response.text
+    assert (await collect(provider, request_for(provider, HELLO))).response.text
 
 
 async def test_many_calls_run_at_once_without_mixing(provider: Provider) -> None:
-    requests = [asking(provider, HELLO) for _ in range(20)]
+    requests = [request_for(provider, HELLO) for _ in range(20)]
     answers = await asyncio.gather(*(collect(provider, request) for request in requests))
     assert len({answer.response.text for answer in answers}) == 1
 
 
 async def test_closing_twice_is_harmless(provider: Provider) -> None:
-    await collect(provider, asking(provider, HELLO))
+    await collect(provider, request_for(provider, HELLO))
     await provider.aclose()
     await provider.aclose()
