@@ -1,4 +1,4 @@
-"""A caller of the agent-message protocol, without a server between: plain requests, and streams as ASGI gives them."""
+"""A caller of the agent-message protocol without a server: requests to the views, and streams over ASGI."""
 
 import asyncio
 import json
@@ -18,7 +18,12 @@ from sessions_app.identity import access_tokens
 from sessions_app.surfaces.agent_messages.consumers import MessageSocket, routes
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
 
-RESTS = (AgentMessageType.COMPLETE, AgentMessageType.IDLE, AgentMessageType.REQUEST_INPUT, AgentMessageType.TERMINATED)
+TURN_ENDS = (
+    AgentMessageType.COMPLETE,
+    AgentMessageType.IDLE,
+    AgentMessageType.REQUEST_INPUT,
+    AgentMessageType.TERMINATED,
+)
 _HTTP = URLRouter([route for route in routes if route.callback.consumer_class is not MessageSocket])
 _SOCKETS = URLRouter([route for route in routes if route.callback.consumer_class is MessageSocket])
 
@@ -31,7 +36,7 @@ class Answer:
 
 
 async def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
-    """The first true value of `look`, which reads the database; others may use it in between."""
+    """Call `look`, which reads the database, until its value is true. Return that value."""
     async with asyncio.timeout(seconds):
         while not (value := await in_db(look)):
             await asyncio.sleep(0.02)
@@ -39,14 +44,14 @@ async def eventually(look: Callable[[], Any], seconds: float = 20) -> Any:
 
 
 class AgentCaller:
-    """Calls as a user. Paths are below /api/v1/, or absolute."""
+    """Requests of one user. Paths are below /api/v1/, or absolute."""
 
     def __init__(self, user: User | None = None, *, bearer: str = "") -> None:
         self.bearer = bearer or (access_tokens.open_login(user).access if user else "")
         self._client = Client(enforce_csrf_checks=True, raise_request_exception=False)
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """body: a JSON value, or bytes as they are."""
+        """Send a request. body: a JSON value, or raw bytes."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         content_type = sent.pop("Content-Type", "application/json" if data else "")
@@ -69,7 +74,7 @@ class AgentCaller:
         assert answer.status == 200, answer
         return answer.data
 
-    def say(self, run_id: str, text: str, ack: str = "", **metadata: Any) -> Answer:
+    def send(self, run_id: str, text: str, ack: str = "", **metadata: Any) -> Answer:
         body = {"message": text, "client_message_id": ack, "metadata": metadata}
         return self("POST", f"agents/{run_id}/signal/UserInput", body)
 
@@ -98,7 +103,7 @@ class AgentCaller:
 
 
 class Stream:
-    """One open event stream. `until` reads on; status: of the answer, once it has begun."""
+    """One open event stream. status: of the response, 0 before it has begun."""
 
     def __init__(self, path: str, query: str, headers: dict[str, str]) -> None:
         self.status, self.seen, self.comments, self.ids = 0, [], [], []  # type: ignore[var-annotated]
@@ -122,7 +127,7 @@ class Stream:
         self._task = asyncio.create_task(_HTTP(scope, self._receive, self._send))
 
     async def until(self, *kinds: int, count: int = 1, seconds: float = 20) -> list[Compact]:
-        """Everything so far, once so many messages of these types were seen; all there is, when the stream ends."""
+        """Return all messages so far, once there are `count` of these types or the stream has ended."""
         return await self.until_true(lambda seen: sum(message["t"] in kinds for message in seen) >= count, seconds)
 
     async def until_true(self, is_enough: Callable[[list[Compact]], bool], seconds: float = 20) -> list[Compact]:
@@ -135,7 +140,7 @@ class Stream:
         return self.seen
 
     async def begun(self, seconds: float = 20) -> None:
-        """Until the answer has begun: from now on, whatever happens is told."""
+        """Wait until the response has begun: later events are sent."""
         async with asyncio.timeout(seconds):
             await self._begun.wait()
 

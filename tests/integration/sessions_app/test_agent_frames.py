@@ -1,6 +1,6 @@
-"""Recorded frames of the agent-message protocol: what goes over the wire does not change unnoticed.
+"""Recorded frames of the agent-message protocol, to detect changes on the wire.
 
-`GOLDEN=write` records them anew, from this very server. Ids and times are told by their order, live text whole.
+`GOLDEN=write` records them again. Ids and times are replaced by their order; chunks of one text are joined.
 """
 
 import json
@@ -20,7 +20,7 @@ from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import Compact
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE
-from tests.support.agents import RESTS, AgentCaller
+from tests.support.agents import TURN_ENDS, AgentCaller
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig
 from tools_app.registry import tools
@@ -53,11 +53,11 @@ async def follower() -> AsyncIterator[None]:
     await follow.current_follower().aclose()
 
 
-def plain(said: list[Compact]) -> list[Compact]:
-    """The frames without what differs from one time to the next."""
-    times = sorted({message["ts"] for message in said if message["t"] != 12})
+def plain(messages: list[Compact]) -> list[Compact]:
+    """Return the frames without values that differ between runs of the test."""
+    times = sorted({message["ts"] for message in messages if message["t"] != 12})
     frames: list[Compact] = []
-    for message in said:
+    for message in messages:
         shown = {**message, "ts": times.index(message["ts"]) if message["t"] != 12 else "live"}
         last = frames[-1] if frames else {}
         if message["t"] == 12 and last.get("t") == 12 and last["i"] == message["i"]:
@@ -71,30 +71,30 @@ def plain(said: list[Compact]) -> list[Compact]:
     return shown_frames
 
 
-def check(name: str, said: list[Compact], *, with_chunks: bool = True) -> None:
-    """with_chunks: False where the model is so fast that there may be none."""
-    for message in said:
+def check(name: str, messages: list[Compact], *, with_chunks: bool = True) -> None:
+    """Compare with the recording. with_chunks: False if the model is so fast that there may be none."""
+    for message in messages:
         Draft202012Validator(COMPACT_MESSAGE).validate(message)
-    said = [message for message in said if with_chunks or message["t"] != 12]
-    path, frames = FOLDER / f"{name}.json", plain(said)
+    messages = [message for message in messages if with_chunks or message["t"] != 12]
+    path, frames = FOLDER / f"{name}.json", plain(messages)
     if os.environ.get("GOLDEN") == "write":
         path.write_text(json.dumps(frames, indent=2, ensure_ascii=False) + "\n")
     assert frames == json.loads(path.read_text())
 
 
 async def recorded(caller: AgentCaller, body: dict[str, Any], *watched: threading.Event) -> list[Compact]:
-    """watched: each keeps one of the model's replies back until some of its text was told."""
+    """Return the messages of a run. watched: each delays the rest of a reply until some of its text was sent."""
     run = await in_db(lambda: caller.start("go", **body))
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
         for count, reply in enumerate(watched, start=1):
-            await stream.until_true(lambda said, count=count: len(texts_in(said)) == count)
+            await stream.until_true(lambda messages, count=count: len(texts_in(messages)) == count)
             reply.set()
-        return list(await stream.until(*RESTS))
+        return list(await stream.until(*TURN_ENDS))
 
 
-def texts_in(said: list[Compact]) -> set[str]:
-    """The ids of live texts."""
-    return {message["i"] for message in said if message["t"] == 12 and not message["i"].endswith(".reasoning")}
+def texts_in(messages: list[Compact]) -> set[str]:
+    """Return the ids of live texts."""
+    return {message["i"] for message in messages if message["t"] == 12 and not message["i"].endswith(".reasoning")}
 
 
 async def test_a_turn_with_a_tool(rig: EngineRig, caller: AgentCaller) -> None:
@@ -122,25 +122,25 @@ async def test_a_question_and_its_answer(rig: EngineRig, caller: AgentCaller) ->
     await in_db(rig.agent, Reply(tool_calls=(call,)), Reply(("Blue it is.",)))
     run = (await in_db(caller.start, "go"))["id"]
     async with caller.stream(f"agents/{run}/stream") as stream:
-        asked = (await stream.until(*RESTS))[-1]
+        asked = (await stream.until(*TURN_ENDS))[-1]
         response = {"request_input_response": {"request_id": asked["d"]["request_id"]}}
-        await in_db(lambda: caller.say(run, "blue", "m-2", **response))
-        check("question", list(await stream.until(*RESTS, count=2)), with_chunks=False)
+        await in_db(lambda: caller.send(run, "blue", "m-2", **response))
+        check("question", list(await stream.until(*TURN_ENDS, count=2)), with_chunks=False)
 
 
-async def test_a_request_for_approval_and_its_decision(rig: EngineRig, caller: AgentCaller, settings: Any) -> None:
+async def test_an_approval_request_and_its_decision(rig: EngineRig, caller: AgentCaller, settings: Any) -> None:
     settings.KOMAND_APPROVERS = "owners"
     await in_db(wants_to_launch, rig)
     run = (await in_db(caller.start, "go"))["id"]
     async with caller.stream(f"agents/{run}/stream") as stream:
-        asked = (await stream.until(*RESTS))[-1]
+        asked = (await stream.until(*TURN_ENDS))[-1]
         key = asked["d"]["tool_approval"]["approval_key"]
         metadata = {
             "request_input_response": {"request_id": asked["d"]["request_id"]},
             "tool_approval_response": {"decision": "deny", "approval_key": key},
         }
-        await in_db(lambda: caller.say(run, "deny", "m-2", **metadata))
-        check("approval", list(await stream.until(*RESTS, count=2)), with_chunks=False)
+        await in_db(lambda: caller.send(run, "deny", "m-2", **metadata))
+        check("approval", list(await stream.until(*TURN_ENDS, count=2)), with_chunks=False)
 
 
 async def test_a_stop(rig: EngineRig, caller: AgentCaller) -> None:
@@ -149,7 +149,7 @@ async def test_a_stop(rig: EngineRig, caller: AgentCaller) -> None:
     async with caller.stream(f"agents/{run}/stream") as stream:
         await stream.until(12)
         await in_db(lambda: caller("POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"}))
-        check("stop", list(await stream.until(*RESTS)))
+        check("stop", list(await stream.until(*TURN_ENDS)))
 
 
 def test_every_recording_is_still_made() -> None:

@@ -1,4 +1,4 @@
-"""Agent runs by plain requests: who reaches what, what comes back, and what is refused in which shape."""
+"""Agent runs over plain requests: access, responses, and the shape of errors."""
 
 import gzip
 import json
@@ -64,7 +64,7 @@ def test_every_route_of_a_run_is_covered_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "method"), CASES)
-def test_a_run_is_its_owners_alone(alice: Any, name: str, method: str) -> None:
+def test_only_its_owner_can_access_a_run(alice: Any, name: str, method: str) -> None:
     run_id, path = make_session(alice).id, OF_RUNS[name][0]
     for other in (AgentCaller(make_user("bob")), AgentCaller(make_user("carol", is_staff=True))):
         foreign, missing = (other(method, path.format(each)) for each in (run_id, uuid4()))
@@ -74,7 +74,7 @@ def test_a_run_is_its_owners_alone(alice: Any, name: str, method: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "method"), [case for case in CASES if OF_RUNS[case[0]][1]])
-def test_its_owner_reaches_it_by_every_route(alice: Any, caller: AgentCaller, name: str, method: str) -> None:
+def test_the_owner_can_use_every_route(alice: Any, caller: AgentCaller, name: str, method: str) -> None:
     answer = caller(method, OF_RUNS[name][0].format(make_session(alice).id))
     assert answer.status == 200, answer.data
 
@@ -111,7 +111,7 @@ def test_a_body_that_is_no_object_is_refused_everywhere(caller: AgentCaller, ali
         assert caller("POST", path, b"{").status == 400
 
 
-def test_requests_over_the_limit_say_how_long_to_wait(caller: AgentCaller, settings: Any) -> None:
+def test_requests_over_the_limit_have_a_retry_delay(caller: AgentCaller, settings: Any) -> None:
     settings.KOMAND_API_LIMIT, settings.KOMAND_API_WINDOW_SECONDS = 1, 60
     caller("GET", "agents")
     refused = caller("GET", "agents")
@@ -137,7 +137,7 @@ def test_a_start_that_fails_leaves_nothing(caller: AgentCaller) -> None:
     assert not Session.objects.exists()
 
 
-def test_a_run_without_words_waits_for_them(caller: AgentCaller) -> None:
+def test_a_run_without_a_message_waits_for_one(caller: AgentCaller) -> None:
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data
     assert (run["status"], run["activity_state"]) == ("running", "idle")
     assert [message["t"] for message in caller.messages(run["id"])] == [10]
@@ -182,7 +182,7 @@ def test_pages_follow_each_other_in_either_order(caller: AgentCaller) -> None:
         assert found == expected and page["total_count"] == 5
 
 
-def test_runs_are_found_by_what_was_said(caller: AgentCaller) -> None:
+def test_runs_are_found_by_the_text_of_turns(caller: AgentCaller) -> None:
     first = caller.start("the green door", title="A talk", tags=["a"], categories=["x"])
     caller.start("something else", title="The green title")
     hits = caller("GET", "agents/search?query=GREEN").data
@@ -232,7 +232,7 @@ def test_a_key_that_may_only_read_changes_nothing(alice: Any) -> None:
         assert reader(method, path, {}).data["code"] == "read_only_key"
 
 
-def test_a_key_is_exchanged_for_a_token_that_ends_with_it(alice: Any) -> None:
+def test_a_token_is_issued_for_a_key_and_ends_with_it(alice: Any) -> None:
     key = create_api_key(alice, "agents", scopes=["read"])
     issued = AgentCaller(bearer=key.key)("POST", "/token/issue").data["token"]
     claims = jwt.decode(issued, options={"verify_signature": False})
@@ -245,7 +245,7 @@ def test_a_key_is_exchanged_for_a_token_that_ends_with_it(alice: Any) -> None:
     assert caller("GET", "agents").data["code"] == "token_refused"
 
 
-def test_a_login_is_exchanged_and_nobody_else_is(alice: Any, caller: AgentCaller) -> None:
+def test_a_token_is_issued_for_a_login_but_not_without_a_credential(alice: Any, caller: AgentCaller) -> None:
     token = caller("POST", "/token/issue").data["token"]
     assert AgentCaller(bearer=token)("GET", "agents").status == 200
     alice.set_password("another-secret")
@@ -255,7 +255,7 @@ def test_a_login_is_exchanged_and_nobody_else_is(alice: Any, caller: AgentCaller
     assert AgentCaller()("POST", "/token/issue").status == 401
 
 
-def test_files_go_in_and_out_by_addresses_of_their_own(caller: AgentCaller) -> None:
+def test_files_are_written_and_read_by_signed_urls(caller: AgentCaller) -> None:
     run, anyone = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"], AgentCaller()
     path, page = f"agents/{run}/artifacts/files/a%20b.html", b"<script>x</script>"
     granted = caller("PUT", path, Content_Type="text/html").data
@@ -277,7 +277,7 @@ def test_bad_paths_are_refused(caller: AgentCaller, path: str) -> None:
     assert caller("PUT", f"agents/{run}/artifacts/{path}").status in (400, 404)
 
 
-def test_an_address_ends_with_its_time_and_with_its_session(caller: AgentCaller, monkeypatch: Any) -> None:
+def test_a_signed_url_expires_and_ends_with_its_session(caller: AgentCaller, monkeypatch: Any) -> None:
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
     url = caller("PUT", f"agents/{run}/artifacts/files/a.txt").data["url"]
     with monkeypatch.context() as patch:
@@ -295,7 +295,7 @@ def test_a_file_over_the_limit_is_refused(caller: AgentCaller, settings: Any) ->
     assert caller("PUT", url, b"x" * 11).status == 413
 
 
-def test_a_text_is_changed_only_by_who_knows_it(caller: AgentCaller) -> None:
+def test_a_text_is_changed_only_with_its_generation(caller: AgentCaller) -> None:
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
     caller("PUT", caller("PUT", f"agents/{run}/artifacts/files/a.md").data["url"], "grün".encode())
     path = f"agents/{run}/artifact-content/files/a.md"
@@ -312,6 +312,6 @@ def test_a_text_is_changed_only_by_who_knows_it(caller: AgentCaller) -> None:
 
 
 @pytest.mark.parametrize("signal", ["ModelConfigChanged", "ToolApprovalModeChanged", "TriggerCheckpoint"])
-def test_a_signal_without_effect_says_so(caller: AgentCaller, alice: Any, signal: str) -> None:
+def test_a_signal_without_effect_is_answered_with_ignored(caller: AgentCaller, alice: Any, signal: str) -> None:
     answer = caller("POST", f"agents/{make_session(alice).id}/signal/{signal}", {"model": "x"})
     assert answer.data["status"] == "ignored" and answer.data["message"]

@@ -1,4 +1,4 @@
-"""Streams of the agent-message protocol over what the real engine does: nothing is missed, doubled or left hanging."""
+"""Streams of the agent-message protocol with the real engine: no gaps, no duplicates, no open ends."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from agents_app.providers.kinds.scripted import Reply
 from audit_app import follow
 from audit_app.kernel.database import in_db
 from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact
-from tests.support.agents import RESTS, AgentCaller, eventually
+from tests.support.agents import TURN_ENDS, AgentCaller, eventually
 from tests.support.approvals import Launch, wants_to_launch
 from tests.support.engine import EngineRig, until
 from tools_app.registry import tools
@@ -40,15 +40,15 @@ async def follower() -> AsyncIterator[None]:
     await follow.current_follower().aclose()
 
 
-def stored(said: list[Compact]) -> list[Compact]:
-    """Without chunks, and without what only empties a live text."""
-    return [one for one in said if one["t"] != CHUNK and (one.get("d") or {}).get("event_class") != "stream_reset"]
+def stored(messages: list[Compact]) -> list[Compact]:
+    """Return the messages without chunks and resets of live text."""
+    return [one for one in messages if one["t"] != CHUNK and (one.get("d") or {}).get("event_class") != "stream_reset"]
 
 
-def text_of(said: list[Compact]) -> str:
-    """The live text as a client puts it together."""
+def text_of(messages: list[Compact]) -> str:
+    """Return the live text as a client concatenates it."""
     text = ""
-    for message in said:
+    for message in messages:
         if message["t"] == CHUNK and not message["i"].endswith(".reasoning"):
             text += message.get("m", "")
         elif (message.get("d") or {}).get("event_class") == "stream_reset":
@@ -56,8 +56,8 @@ def text_of(said: list[Compact]) -> str:
     return text
 
 
-def kinds(said: list[Compact]) -> list[str]:
-    return [AgentMessageType(message["t"]).name for message in said]
+def kinds(messages: list[Compact]) -> list[str]:
+    return [AgentMessageType(message["t"]).name for message in messages]
 
 
 async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentCaller) -> None:
@@ -69,21 +69,21 @@ async def test_a_turn_is_streamed_as_it_is_stored(rig: EngineRig, caller: AgentC
         for begun, seen_of_it in (("Let me ", half), ("It is ", most)):
             await stream.until_true(lambda seen, begun=begun: text_of(seen).endswith(begun))
             seen_of_it.set()
-        said = list(await stream.until(*RESTS))
+        messages = list(await stream.until(*TURN_ENDS))
     assert stream.status == 200 and stream.headers["content-type"].startswith("text/event-stream")
     assert "content-encoding" not in stream.headers and stream.comments[0] == ": connected"
-    assert kinds(stored(said)) == ["QUESTION", "THOUGHT", "THOUGHT", "THOUGHT", "THOUGHT", "ANSWER", "IDLE"]
-    assert stored(said) == await in_db(caller.messages, run["id"])
-    assert [float(one) for one in stream.ids] == [message["ts"] for message in said]
-    preamble, answer = stored(said)[2], stored(said)[-2]
+    assert kinds(stored(messages)) == ["QUESTION", "THOUGHT", "THOUGHT", "THOUGHT", "THOUGHT", "ANSWER", "IDLE"]
+    assert stored(messages) == await in_db(caller.messages, run["id"])
+    assert [float(one) for one in stream.ids] == [message["ts"] for message in messages]
+    preamble, answer = stored(messages)[2], stored(messages)[-2]
     assert preamble["d"]["display_role"] == "tool_preamble" and preamble["m"] == "Let me see."
     for final in (preamble, answer):
-        chunks = [one for one in said if one["t"] == CHUNK and one["i"] == final["d"]["activity_id"]]
+        chunks = [one for one in messages if one["t"] == CHUNK and one["i"] == final["d"]["activity_id"]]
         assert "".join(one.get("m", "") for one in chunks) == final["m"]
         assert [one.get("f", 0) for one in chunks] == [0] * (len(chunks) - 1) + [1]
 
 
-async def test_from_wherever_a_client_comes_back_it_has_everything_once(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_client_resumes_at_any_position_without_gaps_or_duplicates(rig: EngineRig, caller: AgentCaller) -> None:
     words, came_back = tuple(f"word{number} " for number in range(60)), threading.Event()
     await in_db(rig.agent, Reply(words, delay_seconds=0.02, held_by=came_back))
     run = await in_db(caller.start, "go")
@@ -91,7 +91,7 @@ async def test_from_wherever_a_client_comes_back_it_has_everything_once(rig: Eng
     since, path = 0.0, f"agents/{run['id']}/stream"
 
     def has_enough(new: list[Compact]) -> bool:
-        return len(new) >= 4 or text_of([*seen, *new]) == "".join(words[:-1])  # there is no more for now
+        return len(new) >= 4 or text_of([*seen, *new]) == "".join(words[:-1])  # nothing else is sent yet
 
     for _ in range(4):
         async with caller.stream(path, f"skipHistory=true&since={since}" if since else "") as stream:
@@ -101,65 +101,65 @@ async def test_from_wherever_a_client_comes_back_it_has_everything_once(rig: Eng
     async with caller.stream(path, f"skipHistory=true&since={since}") as stream:
         await stream.begun()
         came_back.set()
-        seen += list(await stream.until(*RESTS))
+        seen += list(await stream.until(*TURN_ENDS))
     assert text_of(seen) == "".join(words) == stored(seen)[-2]["m"]
     assert stored(seen) == await in_db(caller.messages, run["id"])
 
 
-async def test_the_last_event_id_does_as_well(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_client_resumes_with_last_event_id(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)))
     run = await in_db(caller.start, "go")
     all_of_them = await eventually(lambda: len(found := caller.messages(run["id"])) == 3 and found)
     async with caller.stream(f"agents/{run['id']}/stream", Last_Event_ID=str(all_of_them[0]["ts"])) as stream:
-        assert await stream.until(*RESTS) == all_of_them[1:]
+        assert await stream.until(*TURN_ENDS) == all_of_them[1:]
 
 
-async def test_a_clock_that_is_ahead_loses_nothing_of_the_last_moments(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_client_clock_that_is_ahead_loses_no_recent_messages(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)))
     run = await in_db(caller.start, "go")
     all_of_them = await eventually(lambda: len(found := caller.messages(run["id"])) == 3 and found)
     ahead = all_of_them[-1]["ts"] + 3_600_000
     async with caller.stream(f"agents/{run['id']}/stream", f"skipHistory=true&since={ahead}") as stream:
-        assert await stream.until(*RESTS) == all_of_them
+        assert await stream.until(*TURN_ENDS) == all_of_them
 
 
-async def test_without_history_a_stream_tells_what_comes(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_stream_without_history_starts_with_the_next_message(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
     run = await in_db(caller.start, "go")
-    await eventually(lambda: caller.messages(run["id"])[-1]["t"] in RESTS)
+    await eventually(lambda: caller.messages(run["id"])[-1]["t"] in TURN_ENDS)
     async with caller.stream(f"agents/{run['id']}/stream", "skipHistory=true") as stream:
         await stream.begun()
-        await in_db(caller.say, run["id"], "more", "m-2")
-        said = stored(list(await stream.until(*RESTS)))
-    assert [message.get("m") for message in said] == ["more", "Two.", None]
-    assert said[0]["d"]["ack"] == "m-2"
+        await in_db(caller.send, run["id"], "more", "m-2")
+        messages = stored(list(await stream.until(*TURN_ENDS)))
+    assert [message.get("m") for message in messages] == ["more", "Two.", None]
+    assert messages[0]["d"]["ack"] == "m-2"
 
 
 async def test_a_run_that_is_not_interactive_ends_its_stream(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("Forty-two.",)))
     run = await in_db(caller.start, "go", interactive=False)
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        said = stored(list(await stream.ended()))
-    assert (kinds(said)[-2:], said[-1]["m"]) == (["ANSWER", "COMPLETE"], "Forty-two.")
+        messages = stored(list(await stream.ended()))
+    assert (kinds(messages)[-2:], messages[-1]["m"]) == (["ANSWER", "COMPLETE"], "Forty-two.")
     found = (await in_db(caller, "GET", f"agents/{run['id']}")).data
     assert found["status"] == "completed" and found["completed_at"]
-    refused = await in_db(caller.say, run["id"], "more")
+    refused = await in_db(caller.send, run["id"], "more")
     assert (refused.status, refused.data["code"]) == (409, "run_ended")
-    async with caller.stream(f"agents/{run['id']}/stream") as stream:  # it is over: told, and ended
-        assert stored(list(await stream.ended())) == said
+    async with caller.stream(f"agents/{run['id']}/stream") as stream:  # it is over: frames, and ended
+        assert stored(list(await stream.ended())) == messages
 
 
-async def test_a_failed_turn_says_why_and_the_conversation_goes_on(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_failed_turn_has_its_error_and_the_run_continues(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("Half an ",), error="model_bad_request"), Reply(("Well.",)))
     run = await in_db(caller.start, "go")
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        said = stored(list(await stream.until(*RESTS)))
-    assert kinds(said) == ["QUESTION", "ANSWER", "ERROR", "IDLE"] and said[1]["d"]["partial"]
-    await in_db(caller.say, run["id"], "again", "m-2")
+        messages = stored(list(await stream.until(*TURN_ENDS)))
+    assert kinds(messages) == ["QUESTION", "ANSWER", "ERROR", "IDLE"] and messages[1]["d"]["partial"]
+    await in_db(caller.send, run["id"], "again", "m-2")
     await eventually(lambda: caller.messages(run["id"])[-2].get("m") == "Well.")
 
 
-async def test_a_failed_run_is_failed_and_restarting_tries_it_again(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_failed_run_is_retried_by_a_restart(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(error="model_bad_request"), Reply(("Well.",)))
     run = await in_db(caller.start, "go", interactive=False)
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
@@ -168,23 +168,23 @@ async def test_a_failed_run_is_failed_and_restarting_tries_it_again(rig: EngineR
     again = (await in_db(caller, "POST", f"agents/{run['id']}/restart")).data
     assert (again["id"], again["status"]) == (run["id"], "running")
     async with caller.stream(f"agents/{run['id']}/stream") as stream:
-        said = stored(list(await stream.ended()))
-    assert kinds(said)[2:] == ["COMPLETE", "RESTARTING", "ANSWER", "COMPLETE"] and said[-1]["m"] == "Well."
+        messages = stored(list(await stream.ended()))
+    assert kinds(messages)[2:] == ["COMPLETE", "RESTARTING", "ANSWER", "COMPLETE"] and messages[-1]["m"] == "Well."
 
 
-async def test_a_restarted_run_takes_words_again(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_restarted_run_accepts_messages(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)))
     run = (await in_db(caller.start, "go", interactive=False))["id"]
     await eventually(lambda: caller.messages(run)[-1]["t"] == AgentMessageType.COMPLETE)
     await in_db(caller, "POST", f"agents/{run}/restart")
-    assert (await in_db(caller, "POST", f"agents/{run}/restart")).data["status"] == "running"  # twice does no harm
-    await in_db(caller.say, run, "more", "m-2")
-    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == AgentMessageType.COMPLETE and found)
-    assert kinds(said)[2:] == ["COMPLETE", "RESTARTING", "IDLE", "QUESTION", "ANSWER", "COMPLETE"]
+    assert (await in_db(caller, "POST", f"agents/{run}/restart")).data["status"] == "running"  # idempotent
+    await in_db(caller.send, run, "more", "m-2")
+    messages = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == AgentMessageType.COMPLETE and found)
+    assert kinds(messages)[2:] == ["COMPLETE", "RESTARTING", "IDLE", "QUESTION", "ANSWER", "COMPLETE"]
     assert (await in_db(caller, "GET", f"agents/{run}")).data["status"] == "completed"
 
 
-async def test_a_person_is_asked_and_answers_once(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_question_is_answered_once(rig: EngineRig, caller: AgentCaller) -> None:
     arguments = json.dumps({"question": "Which?", "options": ["red", "blue"]})
     await in_db(rig.agent, Reply(tool_calls=(ToolCall("c1", "ask_user", arguments),)), Reply(("Blue it is.",)))
     run = (await in_db(caller.start, "go"))["id"]
@@ -193,11 +193,11 @@ async def test_a_person_is_asked_and_answers_once(rig: EngineRig, caller: AgentC
     assert (state["status"], state["activity_state"]) == ("running", "idle")
     response = {"request_input_response": {"request_id": asked["d"]["request_id"]}}
     for _ in range(2):
-        assert (await in_db(caller.say, run, "blue", "m-2", **response)).status == 200
-    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
-    (answer,) = [message for message in said if (message.get("d") or {}).get("ack") == "m-2"]
+        assert (await in_db(caller.send, run, "blue", "m-2", **response)).status == 200
+    messages = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
+    (answer,) = [message for message in messages if (message.get("d") or {}).get("ack") == "m-2"]
     assert answer["d"]["request_input_response"] == response["request_input_response"]
-    assert said[-2]["m"] == "Blue it is."
+    assert messages[-2]["m"] == "Blue it is."
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> type[Launch]:
         ("allow_once", "", ["moon"], "auto_approved"),
     ],
 )
-async def test_a_request_for_approval_is_decided_by_a_signal(
+async def test_an_approval_request_is_decided_by_a_signal(
     rig: EngineRig,
     caller: AgentCaller,
     launch: type[Launch],
@@ -234,39 +234,41 @@ async def test_a_request_for_approval_is_decided_by_a_signal(
         metadata["request_input_response"] = {"request_id": asked["d"]["request_id"]}
         metadata["tool_approval_response"] = {"decision": decision, "approval_key": "x"}
     for _ in range(2):
-        assert (await in_db(caller.say, run, text, "m-2", **metadata)).status == 200
-    said = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
+        assert (await in_db(caller.send, run, text, "m-2", **metadata)).status == 200
+    messages = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
     assert launch.launched == launched
-    assert [one["d"]["approval_decision"] for one in said if one["t"] == 3] == [outcome]
-    assert len([one for one in said if (one.get("d") or {}).get("ack") == "m-2"]) == 1
+    assert [one["d"]["approval_decision"] for one in messages if one["t"] == 3] == [outcome]
+    assert len([one for one in messages if (one.get("d") or {}).get("ack") == "m-2"]) == 1
 
 
-async def test_who_may_not_decide_waits_for_who_may(rig: EngineRig, caller: AgentCaller, launch: type[Launch]) -> None:
+async def test_a_user_who_may_not_decide_sees_that_an_operator_must(
+    rig: EngineRig, caller: AgentCaller, launch: type[Launch]
+) -> None:
     await in_db(wants_to_launch, rig)
     run = (await in_db(caller.start, "go"))["id"]
     waiting = await eventually(lambda: (last := caller.messages(run)[-1])["t"] == AgentMessageType.UPDATE and last)
     assert "operator" in waiting["m"]
     request = {"request_input_response": {"request_id": waiting["d"]["request_id"]}}
-    assert (await in_db(caller.say, run, "allow_once", "m-2", **request)).status == 403
+    assert (await in_db(caller.send, run, "allow_once", "m-2", **request)).status == 403
     assert launch.launched == []
 
 
-async def test_stopping_is_acknowledged_once_and_words_interrupt(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_stop_is_acknowledged_once_and_messages_interrupt(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("Going on ",), hangs=True), Reply(("Again ",), hangs=True), Reply(("Done.",)))
     run = (await in_db(caller.start, "go"))["id"]
     async with caller.stream(f"agents/{run}/stream") as stream:
         await stream.until(CHUNK)
         for _ in range(2):
             await in_db(caller, "POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"})
-        said = stored(list(await stream.until(*RESTS)))
-        assert kinds(said) == ["QUESTION", "ANSWER", "IDLE"] and said[-1]["d"]["ack"] == "s-1"
-        await in_db(caller.say, run, "again", "m-2")
+        messages = stored(list(await stream.until(*TURN_ENDS)))
+        assert kinds(messages) == ["QUESTION", "ANSWER", "IDLE"] and messages[-1]["d"]["ack"] == "s-1"
+        await in_db(caller.send, run, "again", "m-2")
         await stream.until(CHUNK, count=3)
-        await in_db(caller.say, run, "instead", "m-3")
-        said = stored(list(await stream.until(*RESTS, count=2)))
-    assert kinds(said[3:]) == ["QUESTION", "QUESTION", "ANSWER", "ANSWER", "IDLE"]
+        await in_db(caller.send, run, "instead", "m-3")
+        messages = stored(list(await stream.until(*TURN_ENDS, count=2)))
+    assert kinds(messages[3:]) == ["QUESTION", "QUESTION", "ANSWER", "ANSWER", "IDLE"]
     await in_db(caller, "POST", f"agents/{run}/signal/Stop", {"client_message_id": "s-1"})
-    assert await in_db(caller.messages, run) == said
+    assert await in_db(caller.messages, run) == messages
 
 
 async def test_ending_a_run_closes_its_streams(rig: EngineRig, caller: AgentCaller) -> None:
@@ -274,22 +276,22 @@ async def test_ending_a_run_closes_its_streams(rig: EngineRig, caller: AgentCall
     run = (await in_db(caller.start, "go"))["id"]
     async with caller.stream(f"agents/{run}/stream") as stream:
         await stream.until(CHUNK)
-        told = (await in_db(caller, "DELETE", f"agents/{run}?reason=enough")).data
-        assert told["reason"] == "enough"
+        frames = (await in_db(caller, "DELETE", f"agents/{run}?reason=enough")).data
+        assert frames["reason"] == "enough"
         assert (await in_db(caller, "GET", f"agents/{run}")).data["status"] == "cancelled"
-        said = stored(list(await stream.ended()))
-    assert (kinds(said)[-2:], said[-1]["m"]) == (["ANSWER", "TERMINATED"], "enough")
+        messages = stored(list(await stream.ended()))
+    assert (kinds(messages)[-2:], messages[-1]["m"]) == (["ANSWER", "TERMINATED"], "enough")
     await in_db(caller, "DELETE", f"agents/{run}")
-    assert await in_db(caller.messages, run) == said
+    assert await in_db(caller.messages, run) == messages
 
 
-async def test_a_fork_knows_what_was_said_and_goes_its_own_way(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_a_fork_has_the_history_and_is_independent(rig: EngineRig, caller: AgentCaller) -> None:
     script = await in_db(rig.agent, Reply(("One.",)), Reply(("Two.",)), Reply(("Three.",)))
     run = (await in_db(caller.start, "first"))["id"]
     before = await eventually(lambda: (found := caller.messages(run))[-1]["t"] == 10 and found)
     fork = (await in_db(caller, "POST", f"agents/{run}/fork")).data
     assert fork["forked_from"] == run != fork["id"]
-    await in_db(caller.say, fork["id"], "second", "m-2")
+    await in_db(caller.send, fork["id"], "second", "m-2")
     branch = await eventually(lambda: len(found := caller.messages(fork["id"])) == 7 and found)
     assert branch[:3] == before and kinds(branch[3:]) == ["IDLE", "QUESTION", "ANSWER", "IDLE"]
     times = [message["ts"] for message in branch]
@@ -320,8 +322,8 @@ async def test_a_socket_carries_messages_and_signals(rig: EngineRig, caller: Age
         )
         await until_seen(lambda frames: sum(frame.get("t") == 10 for frame in frames) == 2)
         await until_seen(lambda frames: any(frame.get("type") == "ack" for frame in frames))
-    told = [frame for frame in seen if "type" in frame]
-    assert [(frame["type"], frame.get("requestId")) for frame in told] == [
+    frames = [frame for frame in seen if "type" in frame]
+    assert [(frame["type"], frame.get("requestId")) for frame in frames] == [
         ("pong", None),
         ("error", 1),
         ("error", None),
@@ -341,7 +343,7 @@ async def test_the_history_of_a_record_is_streamed_by_name(rig: EngineRig, calle
     assert b'data: {"type":"done"}' in stream.body
 
 
-async def test_streams_are_their_owners_alone(rig: EngineRig, caller: AgentCaller) -> None:
+async def test_only_owners_can_open_streams(rig: EngineRig, caller: AgentCaller) -> None:
     await in_db(rig.agent, Reply(("One.",)))
     run = (await in_db(caller.start, "go"))["id"]
     for bearer, status in (("", 401), ("nonsense", 401)):
@@ -357,7 +359,7 @@ async def test_streams_are_their_owners_alone(rig: EngineRig, caller: AgentCalle
         assert stream.status == 400
 
 
-def test_files_are_told_once_their_batch_is_closed(rig: EngineRig, caller: AgentCaller) -> None:
+def test_the_agent_gets_the_files_once_their_batch_is_closed(rig: EngineRig, caller: AgentCaller) -> None:
     script = rig.agent(Reply(("Read.",)))
     run = caller("POST", "agents", {"interaction": "default", "interactive": True}).data["id"]
     caller("PUT", caller("PUT", f"agents/{run}/artifacts/files/a.txt").data["url"], b"x", Content_Type="text/plain")
@@ -372,13 +374,13 @@ def test_files_are_told_once_their_batch_is_closed(rig: EngineRig, caller: Agent
     for _ in range(2):
         assert caller("POST", f"agents/{run}/signal/FileBatchClosed", batch).data["status"] == "success"
     until(lambda: caller.messages(run)[-1]["t"] == 10 and len(script.requests) == 1)
-    told = script.requests[0].messages[-1].content
-    assert "a.txt (text/plain, 1 bytes): files/a.txt" in told and "c.txt: could not be uploaded, too big" in told
+    frames = script.requests[0].messages[-1].content
+    assert "a.txt (text/plain, 1 bytes): files/a.txt" in frames and "c.txt: could not be uploaded, too big" in frames
     snapshots = [message["d"]["files"] for message in caller.messages(run) if message["t"] == 0]
     assert "consumed_at" in snapshots[-1][0]
 
 
-def test_what_the_run_must_not_call_is_not_offered(rig: EngineRig, caller: AgentCaller) -> None:
+def test_denied_tools_are_not_offered(rig: EngineRig, caller: AgentCaller) -> None:
     script = rig.agent(Reply(("Done.",)))
     run = caller.start("go", excluded_tools=["echo"], tool_names=["echo", "calculator"])["id"]
     until(lambda: len(caller.messages(run)) >= 3)

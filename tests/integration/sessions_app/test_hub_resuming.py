@@ -1,4 +1,4 @@
-"""A client of the hub that comes back in mid-answer, on the real Valkey and database."""
+"""A client of the hub that resumes during an answer, with the real Valkey and database."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ from tests.support.rest import make_session, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-AT = "2.1-2"  # behind the first piece of the text
+AT = "2.1-2"  # after the first piece of the text
 
 
 @pytest.fixture
 async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
-    """A session whose run has said "Hel", and no more yet."""
+    """Yield a session whose run has streamed only "Hel"."""
     conversation = Conversation(valkey)
     session: Session = await in_db(lambda: make_session(make_user("alice")))
     conversation.id = session.pk
@@ -35,15 +35,15 @@ async def conversation(valkey: "redis.Redis") -> AsyncIterator[Conversation]:
     await follow.current_follower().aclose()
 
 
-async def told_after(conversation: Conversation, *resume: str, until: str) -> str:
-    """The text that a client is told which resumes like that while a second worker begins the answer anew."""
-    told: asyncio.Queue[str] = asyncio.Queue()
+async def text_after(conversation: Conversation, *resume: str, until: str) -> str:
+    """Return the text that a resuming client receives while a second worker starts the answer again."""
+    tokens: asyncio.Queue[str] = asyncio.Queue()
 
     async def send(frame: str) -> None:
         for record in filter(None, frame.split("\x1e")):
-            said: dict[str, Any] = json.loads(record)
-            if said.get("target") == "ReceiveToken":
-                told.put_nowait(said["arguments"][1])
+            call: dict[str, Any] = json.loads(record)
+            if call.get("target") == "ReceiveToken":
+                tokens.put_nowait(call["arguments"][1])
 
     session = await in_db(Session.objects.select_related("owner").get, pk=conversation.id)
     hub = Hub(Principal(session.owner, "jwt"), send)
@@ -55,21 +55,21 @@ async def told_after(conversation: Conversation, *resume: str, until: str) -> st
     text = ""
     async with asyncio.timeout(30):
         while not text.endswith(until):
-            text += await told.get()
+            text += await tokens.get()
     await hub.end()
     return text
 
 
-async def test_who_has_the_beginning_is_not_told_it_again_after_a_crash(conversation: Conversation) -> None:
-    assert await told_after(conversation, AT, until="lo.") == "lo."
+async def test_text_that_the_client_has_is_not_repeated_after_a_crash(conversation: Conversation) -> None:
+    assert await text_after(conversation, AT, until="lo.") == "lo."
 
 
-async def test_whose_beginning_nobody_knows_any_more_is_told_the_whole_text_as_another_one(
+async def test_the_whole_text_follows_if_it_is_unknown_what_the_client_has(
     conversation: Conversation, valkey: "redis.Redis"
 ) -> None:
     valkey.flushdb()
-    assert await told_after(conversation, AT, until="Hello.") == "\n\nHello."
+    assert await text_after(conversation, AT, until="Hello.") == "\n\nHello."
 
 
-async def test_who_comes_for_what_follows_is_told_the_text_from_its_beginning(conversation: Conversation) -> None:
-    assert await told_after(conversation, until="Hello.") == "Hello."
+async def test_a_client_without_a_position_gets_the_open_text_whole(conversation: Conversation) -> None:
+    assert await text_after(conversation, until="Hello.") == "Hello."

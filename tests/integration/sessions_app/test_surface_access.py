@@ -1,9 +1,8 @@
-"""Nobody reaches another's objects over the protocols of others either: every route and every method that names one."""
+"""Access to objects of other users over the OpenAI and SignalR surfaces: all routes and methods that name one."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -18,9 +17,9 @@ from django.utils import timezone
 
 from audit_app import follow
 from audit_app.kernel.database import close_pool
-from sessions_app import surfaces
 from sessions_app.identity import access_tokens
 from sessions_app.identity.principal import Principal
+from sessions_app.surfaces.base.surface import surfaces
 from sessions_app.surfaces.openai import consumers as openai
 from sessions_app.surfaces.openai import urls as openai_urls
 from sessions_app.surfaces.signalr import connections, hub
@@ -102,7 +101,7 @@ class Person:
 
 @dataclass
 class World:
-    """Somebody's objects and ids of nothing, by the words that stand for them above; and who asks for them."""
+    """Ids of alice's objects and of missing ones, by their placeholders above, and the users who request them."""
 
     alices: dict[str, str]
     missing: dict[str, str]
@@ -141,9 +140,7 @@ async def _follower() -> AsyncIterator[None]:
 
 
 def test_every_surface_is_tested_somewhere() -> None:
-    folder = Path(surfaces.__path__[0])
-    protocols = {path.parent.name for path in [*folder.glob("*/live.py"), *folder.glob("*/urls.py")]}
-    assert protocols <= set(TESTED)
+    assert {surface.name for surface in surfaces} == set(TESTED)
 
 
 def test_every_route_and_method_is_covered_here() -> None:
@@ -154,16 +151,16 @@ def test_every_route_and_method_is_covered_here() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), REQUESTS)
-async def test_anothers_object_is_404_for_everybody_else(world: World, method: str, path: str, body: Any) -> None:
+async def test_objects_of_others_are_404(world: World, method: str, path: str, body: Any) -> None:
     for stranger in (world.bob, world.carol):
-        status, said = await _call(stranger, method, path, body, world.alices)
-        status_of_nothing, said_of_nothing = await _call(stranger, method, path, body, world.missing)
+        status, text = await _call(stranger, method, path, body, world.alices)
+        status_of_nothing, text_of_nothing = await _call(stranger, method, path, body, world.missing)
         assert status == status_of_nothing == 404
-        assert _without_ids(said, world.alices) == _without_ids(said_of_nothing, world.missing)
+        assert _without_ids(text, world.alices) == _without_ids(text_of_nothing, world.missing)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), REQUESTS)
-async def test_nobody_without_a_credential_reaches_anything(world: World, method: str, path: str, body: Any) -> None:
+async def test_a_request_without_a_credential_is_401(world: World, method: str, path: str, body: Any) -> None:
     status, _ = await _call(None, method, path, body, world.alices)
     assert status == 401
 
@@ -172,13 +169,13 @@ async def test_nobody_without_a_credential_reaches_anything(world: World, method
     ("method", "path", "body"),
     [one for one in REQUESTS if (one[2] is None and "stream" not in one[1] and "{token}" not in one[1])],
 )
-async def test_the_owner_is_let_in(world: World, method: str, path: str, body: Any) -> None:
+async def test_the_owner_has_access(world: World, method: str, path: str, body: Any) -> None:
     status, _ = await _call(world.alice, method, path, body, world.alices)
     assert status == 200
 
 
 @pytest.mark.parametrize(("name", "arguments"), INVOCATIONS)
-async def test_the_hubs_methods_know_nothing_of_anothers_objects(world: World, name: str, arguments: list[Any]) -> None:
+async def test_hub_methods_do_not_reveal_objects_of_others(world: World, name: str, arguments: list[Any]) -> None:
     foreign = await _invoke(world.bob, name, _filled(arguments, world.alices))
     nothing = await _invoke(world.bob, name, _filled(arguments, world.missing))
     assert _without_ids(foreign["error"], world.alices) == _without_ids(nothing["error"], world.missing)
@@ -186,11 +183,11 @@ async def test_the_hubs_methods_know_nothing_of_anothers_objects(world: World, n
 
 @pytest.mark.usefixtures("_follower")
 @pytest.mark.parametrize(("name", "arguments"), [one for one in INVOCATIONS if one[0] != "decideapproval"])
-async def test_the_hubs_methods_serve_the_owner(world: World, name: str, arguments: list[Any]) -> None:
+async def test_hub_methods_serve_the_owner(world: World, name: str, arguments: list[Any]) -> None:
     assert "error" not in await _invoke(world.alice, name, _filled(arguments, world.alices))
 
 
-async def test_a_socket_is_not_opened_with_anothers_connection(world: World) -> None:
+async def test_a_socket_cannot_use_the_connection_of_another_user(world: World) -> None:
     assert not await _connects(world.bob, world.alices["token"])
     assert await _connects(world.alice, world.alices["token"])
 
@@ -218,7 +215,7 @@ async def _connects(person: Person, token: str) -> bool:
 
 
 async def _invoke(person: Person, name: str, arguments: list[Any]) -> dict[str, Any]:
-    """The completion of an invocation."""
+    """Return the completion of an invocation."""
     records: list[dict[str, Any]] = []
 
     async def send(frame: str) -> None:
@@ -231,7 +228,7 @@ async def _invoke(person: Person, name: str, arguments: list[Any]) -> dict[str, 
 
 
 def _filled(value: Any, named: dict[str, str]) -> Any:
-    """The request with the ids of one person's objects."""
+    """Return the request with the ids of one user's objects."""
     text = json.dumps(value)
     for word, found in named.items():
         text = text.replace(f"{{{word}}}", found)

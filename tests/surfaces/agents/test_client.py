@@ -1,4 +1,4 @@
-"""The real `@vertesia/client` on agent runs; what it is given is checked with its own schemas."""
+"""The real `@vertesia/client` on agent runs. Its own schemas check the messages."""
 
 import contextlib
 import socket
@@ -42,20 +42,20 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
     return run
 
 
-def kinds(said: list[dict[str, Any]]) -> list[str]:
-    """Types in their order, chunks left out."""
+def kinds(messages: list[dict[str, Any]]) -> list[str]:
+    """Return the types in order, without chunks."""
     return [
         AgentMessageType(message["type"]).name
-        for message in said
+        for message in messages
         if message["type"] != AgentMessageType.STREAMING_CHUNK
     ]
 
 
-def acknowledged(said: list[dict[str, Any]], ack: str) -> int:
-    return sum((message.get("details") or {}).get("ack") == ack for message in said)
+def acknowledged(messages: list[dict[str, Any]], ack: str) -> int:
+    return sum((message.get("details") or {}).get("ack") == ack for message in messages)
 
 
-def test_a_turn_is_streamed_and_rests(run: Run) -> None:
+def test_a_turn_is_streamed_and_ends(run: Run) -> None:
     found = run("talk", text="[[tokens=20 rate=60]]")
     assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
     chunks = [message for message in found["seen"] if message["type"] == AgentMessageType.STREAMING_CHUNK]
@@ -72,14 +72,14 @@ def test_work_that_is_not_interactive_completes(run: Run) -> None:
     assert found["after"]["status"] == "completed"
 
 
-def test_words_count_once_however_often_they_are_sent(run: Run) -> None:
+def test_a_repeated_message_is_stored_once(run: Run) -> None:
     found = run("twoTurns")
     assert acknowledged(found["seen"], "m-2") == 1
     assert kinds(found["seen"])[-1] == "IDLE" and found["said"]["status"] == "success"
 
 
 class Cutting:
-    """A way to the server that breaks the first stream off in the midst of its text."""
+    """A TCP proxy that cuts the first stream in the middle of its text."""
 
     def __init__(self, url: str) -> None:
         self._target = ("127.0.0.1", int(url.rpartition(":")[2]))
@@ -112,7 +112,7 @@ class Cutting:
                     return
 
     def _pass_requests(self, client: socket.socket, server: socket.socket, is_first_stream: threading.Event) -> None:
-        """A connection may carry several requests, of which the stream is the last."""
+        """Forward the requests of a connection, of which the stream is the last."""
         with self._ending(client, server):
             while data := client.recv(65536):
                 if b"/stream?" in data.split(b"\r\n", 1)[0]:
@@ -141,7 +141,7 @@ def cutting(live_komand: LiveKomand) -> Iterator[Cutting]:
     cutting.close()
 
 
-def test_a_client_whose_connection_breaks_in_mid_answer_has_the_text_once(run: Run, cutting: Cutting) -> None:
+def test_a_client_whose_connection_breaks_has_the_text_once(run: Run, cutting: Cutting) -> None:
     found = run("reconnect", url=cutting.url, text="[[tokens=120 rate=30]]")
     assert cutting.streams >= 2
     assert found["pieces"] == next(
@@ -150,7 +150,7 @@ def test_a_client_whose_connection_breaks_in_mid_answer_has_the_text_once(run: R
     assert kinds(found["seen"]) == ["QUESTION", "ANSWER", "IDLE"]
 
 
-def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+def test_a_crash_during_an_answer_ends_with_the_stored_text(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
@@ -161,21 +161,21 @@ def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
     assert found["history"][-1]["type"] == AgentMessageType.IDLE
 
 
-def test_another_protocol_asks_and_both_see_the_same_text(run: Run, live_komand: LiveKomand) -> None:
+def test_a_message_of_another_protocol_has_the_same_answer_in_both(run: Run, live_komand: LiveKomand) -> None:
     key = live_komand.api_key
-    threads, heard = Client(live_komand.url, access_token=key), []
+    threads, events = Client(live_komand.url, access_token=key), []
     thread = threads.open("Both")
 
     def ask() -> None:
         threads.send(thread, "[[tokens=30 rate=100]]")
-        heard.extend(threads.stream(thread))
+        events.extend(threads.stream(thread))
 
     seen = run("watch", session=str(thread.id), meanwhile=ask)["seen"]
     (answer,) = [message["text"] for message in seen if message["type"] == AgentMessageType.ANSWER]
-    assert answer.strip() == text_of(heard).strip() and len(answer.split()) == 30
+    assert answer.strip() == text_of(events).strip() and len(answer.split()) == 30
 
 
-def test_words_interrupt_a_busy_agent(run: Run) -> None:
+def test_a_message_interrupts_a_busy_agent(run: Run) -> None:
     seen = run("interrupt", text="[[tokens=300 rate=40]]")["seen"]
     assert kinds(seen)[-1] == "IDLE" and kinds(seen).count("IDLE") == 1
     assert acknowledged(seen, "m-2") == 1
@@ -188,14 +188,14 @@ def test_a_stop_is_acknowledged_and_the_run_stays_usable(run: Run) -> None:
     assert kinds(found["second"])[-1] == "IDLE"
 
 
-def test_an_ended_run_closes_its_streams_and_refuses_words(run: Run) -> None:
+def test_an_ended_run_closes_its_streams_and_refuses_messages(run: Run) -> None:
     found = run("terminate", text="[[tokens=300 rate=40]]")
     assert kinds(found["seen"])[-1] == "TERMINATED" and found["after"]["status"] == "cancelled"
     assert found["refused"]["status"] == 409
 
 
 @pytest.mark.parametrize(("decision", "outcome"), [("allow_once", "auto_approved"), ("deny", "denied")])
-def test_a_request_for_approval_is_decided(run: Run, decision: str, outcome: str) -> None:
+def test_an_approval_request_is_decided(run: Run, decision: str, outcome: str) -> None:
     found = run("approve", text=WRITE, decision=decision)
     decided = [one["details"] for one in found["seen"] if one["type"] == AgentMessageType.UPDATE]
     assert [one["approval_decision"] for one in decided] == [outcome]
@@ -205,12 +205,12 @@ def test_a_request_for_approval_is_decided(run: Run, decision: str, outcome: str
 def test_a_question_is_answered_by_an_option(run: Run) -> None:
     text = '[[tool=ask_user args={"question":"Which?","options":["red","blue"]}]]'
     found = run("question", text=text)
-    (said,) = [one for one in found["seen"] if one["type"] == AgentMessageType.QUESTION]
-    assert said["details"]["request_input_response"]["request_id"] == found["asked"]["details"]["request_id"]
+    (messages,) = [one for one in found["seen"] if one["type"] == AgentMessageType.QUESTION]
+    assert messages["details"]["request_input_response"]["request_id"] == found["asked"]["details"]["request_id"]
     assert "red" in found["seen"][-2]["text"]
 
 
-def test_a_tool_that_fails_and_a_model_that_fails_are_told(run: Run) -> None:
+def test_failures_of_tools_and_models_are_shown(run: Run) -> None:
     tool = run("talk", text="[[unknown_tool]]")["seen"]
     assert "failed" in [(message["details"] or {}).get("tool_event") for message in tool if message["type"] == 1]
     assert kinds(run("talk", text="[[status=400]]")["seen"])[-2:] == ["ERROR", "IDLE"]
@@ -218,7 +218,7 @@ def test_a_tool_that_fails_and_a_model_that_fails_are_told(run: Run) -> None:
     assert (kinds(work["seen"])[-2:], work["after"]["status"]) == (["ERROR", "COMPLETE"], "failed")
 
 
-def test_a_source_is_told_with_the_answer_that_cites_it(run: Run, model_server: ModelServer) -> None:
+def test_a_cited_source_is_sent_with_the_answer(run: Run, model_server: ModelServer) -> None:
     found = run("cite", text=f'[[tool=web_fetch args={{"url":"{model_server.base_url}/models"}}]]')
     assert found["id"] in [one["text"] for one in found["seen"] if one["type"] == AgentMessageType.ANSWER][-1]
     (cited,) = [one["details"]["citations"] for one in found["seen"] if (one["details"] or {}).get("citations")][-1]
@@ -239,7 +239,7 @@ def test_artifacts_go_both_ways(run: Run) -> None:
     assert found["shown"][:2] == [200, "other words"] and found["broken"][0] == 403 and found["internal"] == []
 
 
-def test_errors_are_told_as_the_client_expects(run: Run) -> None:
+def test_errors_have_the_form_that_the_client_expects(run: Run) -> None:
     found = run("errors")
     statuses = {name: problem.get("status") for name, problem in found.items()}
     assert statuses == {
@@ -278,6 +278,6 @@ def test_the_older_addresses_and_the_socket_work_too(run: Run) -> None:
     assert seen[-1]["t"] == AgentMessageType.TERMINATED
 
 
-def test_a_key_is_exchanged_and_its_token_says_where_to_go(run: Run) -> None:
+def test_a_token_is_issued_for_a_key_with_its_endpoints(run: Run) -> None:
     found = run("tokens")
     assert found["works"] and found["renewed"] == 3 and found["payload"]["endpoints"]["store"]

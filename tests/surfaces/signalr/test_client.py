@@ -37,9 +37,9 @@ def run(modules: Path, live_komand: LiveKomand) -> Run:
 
 
 def names(seen: list[Any]) -> list[str]:
-    """Targets in their order, repetitions as one."""
-    told = [name for name, _ in seen]
-    return [name for index, name in enumerate(told) if index == 0 or told[index - 1] != name]
+    """Return the targets in order, without repetitions."""
+    targets = [name for name, _ in seen]
+    return [name for index, name in enumerate(targets) if index == 0 or targets[index - 1] != name]
 
 
 def tokens(seen: list[Any]) -> str:
@@ -61,7 +61,7 @@ def test_a_client_may_skip_negotiation(run: Run) -> None:
     assert "ReceiveMessage" in names(run("ask", skipNegotiation=True, text="echo hello")["seen"])
 
 
-def test_tools_are_seen(run: Run) -> None:
+def test_tool_calls_are_shown(run: Run) -> None:
     seen = run("ask", text="what is 17*23?")["seen"]
     started = next(arguments[1] for name, arguments in seen if name == "ToolStarted")
     ended = next(arguments[1] for name, arguments in seen if name == "ToolCompleted")
@@ -70,7 +70,7 @@ def test_tools_are_seen(run: Run) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_dropped_answer_is_taken_up_without_gap_or_double(
+def test_an_interrupted_answer_is_resumed_without_gaps_or_duplicates(
     run: Run, model_server: ModelServer, transport: str
 ) -> None:
     found = run("resume", transport=transport, text="[[tokens=40 rate=100 hold=20]]", meanwhile=model_server.go_on)
@@ -80,7 +80,7 @@ def test_a_dropped_answer_is_taken_up_without_gap_or_double(
     assert (first + tokens(found["then"])).strip() == message["text"]
 
 
-def test_a_crash_in_mid_answer_ends_with_the_stored_text_told_once(
+def test_a_crash_during_an_answer_ends_with_the_stored_text(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     model_server.script("tokens=60 rate=100 hang=20")  # the first attempt; the second goes by the message
@@ -101,16 +101,16 @@ def test_a_busy_agent_answers_one_after_the_other(run: Run, model_server: ModelS
 
 
 @pytest.mark.parametrize(("decision", "status"), [("allow_once", "Completed"), ("deny", "Failed")])
-def test_a_request_for_approval_is_shown_and_decided(run: Run, decision: str, status: str) -> None:
+def test_an_approval_request_is_shown_and_decided(run: Run, decision: str, status: str) -> None:
     write = '[[tool=write_artifact args={"path":"files/hub.txt","content":"hi"}]]'
     found = run("approve", text=write, decision=decision)
-    told = {name: arguments[1] for name, arguments in found["seen"] if name.startswith(("Approval", "Tool"))}
+    calls = {name: arguments[1] for name, arguments in found["seen"] if name.startswith(("Approval", "Tool"))}
     assert found["decided"]["decision"] == decision
-    assert told["ApprovalRequested"]["approvalId"] == told["ApprovalDecided"]["approvalId"]
-    assert told["ToolCompleted"]["status"] == status
+    assert calls["ApprovalRequested"]["approvalId"] == calls["ApprovalDecided"]["approvalId"]
+    assert calls["ToolCompleted"]["status"] == status
 
 
-def test_a_tool_that_fails_is_told_with_its_error(run: Run) -> None:
+def test_a_failed_tool_call_has_its_error(run: Run) -> None:
     seen = run("ask", text='[[tool=calculator args={"expression":"1/0"}]]')["seen"]
     (ended,) = [arguments[1] for name, arguments in seen if name == "ToolCompleted"]
     assert ended["status"] == "Failed" and ended["error"]
@@ -129,20 +129,20 @@ def test_a_source_is_cited_by_the_whole_message(run: Run, model_server: ModelSer
     assert message["text"][cited["offset"] :][: cited["length"]] == f"[{source['cite']}]"
 
 
-def test_another_protocol_asks_and_both_see_the_same_text(
+def test_a_message_of_another_protocol_has_the_same_answer_in_both(
     run: Run, live_komand: LiveKomand, model_server: ModelServer
 ) -> None:
     key = live_komand.api_key
-    threads, heard = Client(live_komand.url, access_token=key), []
+    threads, events = Client(live_komand.url, access_token=key), []
     thread = threads.open("Both")
 
     def ask() -> None:
         threads.send(thread, "[[tokens=30 rate=100]]")
-        heard.extend(threads.stream(thread))
+        events.extend(threads.stream(thread))
 
     seen = run("watch", session=str(thread.id), meanwhile=ask)["seen"]
     (message,) = [arguments[0] for name, arguments in seen if name == "ReceiveMessage"]
-    assert message["text"] == tokens(seen).strip() == text_of(heard).strip() and len(message["text"].split()) == 30
+    assert message["text"] == tokens(seen).strip() == text_of(events).strip() and len(message["text"].split()) == 30
 
 
 def test_a_stream_has_the_same_events(run: Run) -> None:
@@ -158,13 +158,13 @@ def test_cancelling_ends_the_answer_with_its_reason(run: Run) -> None:
     assert failed[1]["code"] == "cancelled"
 
 
-def test_a_failing_model_is_told(run: Run) -> None:
+def test_a_failed_model_call_is_shown(run: Run) -> None:
     seen = run("ask", text="[[status=400]]")["seen"]
     failed = next(arguments for name, arguments in seen if name == "RunFailed")
     assert failed[1]["code"].startswith("model_") and failed[1]["message"]
 
 
-def test_what_cannot_be_done_is_an_error_of_the_call(run: Run) -> None:
+def test_an_invalid_call_is_rejected(run: Run) -> None:
     calls = [
         ["SendMessage", "nobody", "hi"],
         ["SendMessage", "default", ""],
@@ -178,5 +178,5 @@ def test_what_cannot_be_done_is_an_error_of_the_call(run: Run) -> None:
     assert "nobody" in errors[0] and "Nothing" in errors[3]
 
 
-def test_a_wrong_token_does_not_get_in(run: Run) -> None:
+def test_a_wrong_token_is_refused(run: Run) -> None:
     assert "401" in run("refused", token="sk-user-wrong", calls=[])["start"]

@@ -1,4 +1,4 @@
-"""Live text as chunks: from wherever a client comes back, it has the text once, whole."""
+"""Live text as chunks: a client that resumes at any position gets the text once, whole."""
 
 from uuid import UUID
 
@@ -30,13 +30,13 @@ CLOSES = SessionEvent("message.completed", SESSION, RUN, 0, {}, "5.1-0", 5, AT +
 
 
 class Client:
-    """Puts chunks together as the protocol's clients do, and remembers the highest `ts`."""
+    """Concatenates chunks as the protocol's clients do, and stores the highest `ts`."""
 
     def __init__(self) -> None:
         self.text, self.ts = "", 0.0
 
-    def take(self, said: list[Compact]) -> "Client":
-        for message in said:
+    def take(self, messages: list[Compact]) -> "Client":
+        for message in messages:
             self.ts = max(self.ts, message["ts"])
             if message["t"] == 12 and message["i"] == activity_of(RUN, 0):
                 self.text += message.get("m", "")
@@ -66,7 +66,7 @@ def text_of(length: int) -> str:
 
 @quickly
 @given(lengths, sizes, st.data())
-def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: st.DataObject) -> None:
+def test_a_client_that_resumes_has_the_text_once(length: int, sizes: list[int], data: st.DataObject) -> None:
     text = text_of(length)
     pieces = in_pieces(text, sizes)
     cut = data.draw(st.integers(0, len(pieces)))
@@ -74,13 +74,13 @@ def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: s
     for piece in pieces[:cut]:
         client.take(live.chunks(piece, AT))
     assert text.startswith(client.text)
-    whole, mark = resume_timestamps.read(client.ts or AT)
+    whole, received = resume_timestamps.read(client.ts or AT)
     assert whole == AT
-    again = LiveText(mark, has_resumed=True)
-    said = "".join(piece.payload["text"] for piece in pieces[:cut])
-    facts = ([snapshot(said)] if said else []) + pieces[cut:]
-    for fact in facts:
-        client.take(again.chunks(fact, AT))
+    again = LiveText(received, has_resumed=True)
+    sent = "".join(piece.payload["text"] for piece in pieces[:cut])
+    events = ([snapshot(sent)] if sent else []) + pieces[cut:]
+    for event in events:
+        client.take(again.chunks(event, AT))
     client.take(again.close(CLOSES, AT))
     assert client.text == text
     assert client.ts < AT + 1 - resume_timestamps.MOST_BEFORE / resume_timestamps.STEPS
@@ -88,7 +88,7 @@ def test_who_comes_back_has_the_text_once(length: int, sizes: list[int], data: s
 
 @quickly
 @given(lengths, lengths, sizes)
-def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, after: int, sizes: list[int]) -> None:
+def test_text_of_an_earlier_claim_is_dropped_on_resume(before: int, after: int, sizes: list[int]) -> None:
     first, second = text_of(before).upper(), text_of(after)
     live, client = LiveText(), Client()
     for piece in in_pieces(first, sizes, fence=1):
@@ -98,24 +98,24 @@ def test_text_of_an_earlier_claim_is_forgotten_by_who_comes_back(before: int, af
     assert client.text == second
 
 
-def test_what_passes_by_has_times_of_its_own_before_the_next_event() -> None:
+def test_transient_messages_have_distinct_times_before_the_next_event() -> None:
     times = [resume_timestamps.of_transient(1_800_000_000_000, count) for count in range(100)]
     assert times == sorted(times) and len(set(times[:16])) == 16
     assert {resume_timestamps.read(ts) for ts in times} == {(1_800_000_000_000, None)}, (
-        "whoever comes back with it has no text"
+        "a client that resumes from it has no text"
     )
 
 
-def test_a_step_that_begins_again_is_told_anew() -> None:
+def test_a_step_that_starts_again_is_sent_again() -> None:
     live, client = LiveText(), Client()
     client.take(live.chunks(delta(0, "Half an ans"), AT))
-    said = live.chunks(reset(2), AT)
-    assert [message["d"]["event_class"] for message in said] == ["stream_reset"]
-    client.take(said).take(live.chunks(delta(0, "A whole answer.", 2), AT))
+    messages = live.chunks(reset(2), AT)
+    assert [message["d"]["event_class"] for message in messages] == ["stream_reset"]
+    client.take(messages).take(live.chunks(delta(0, "A whole answer.", 2), AT))
     assert client.text == "A whole answer."
 
 
-def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
+def test_the_last_chunk_is_final_and_has_the_rest_of_the_text() -> None:
     live = LiveText()
     sent = live.chunks(delta(0, "x" * 5200), AT)
     (last,) = live.close(CLOSES, AT)
@@ -123,7 +123,7 @@ def test_the_last_chunk_says_so_and_carries_what_was_held_back() -> None:
     assert live.close(CLOSES, AT) == []
 
 
-def test_reasoning_has_an_activity_of_its_own_and_is_told_again_to_who_comes_back() -> None:
+def test_reasoning_has_its_own_activity_and_is_sent_again_on_resume() -> None:
     thought = SessionEvent("reasoning.delta", SESSION, RUN, 0, {"offset": 0, "text": "Hm."}, "4.1-2")
     (chunk,) = LiveText().chunks(thought, AT)
     assert (chunk["m"], chunk["i"]) == ("Hm.", f"{activity_of(RUN, 0)}.reasoning")
@@ -142,15 +142,15 @@ def test_positions_are_below_the_text_and_close_to_it(length: int) -> None:
 
 
 @given(st.integers(1, 2039), st.integers(0, 9), st.integers(10**12, 2**41 - 2))
-def test_a_mark_is_read_as_it_was_written(position: int, fence: int, ts: int) -> None:
-    told = resume_timestamps.of_text(ts, fence, position)
-    whole, mark = resume_timestamps.read(float(repr(told)))
-    assert whole == ts and mark is not None and mark.claim == fence & 1
-    assert mark.length == (resume_timestamps.length_at(position) if resume_timestamps.is_exact(position) else None)
+def test_a_received_text_is_read_as_it_was_written(position: int, fence: int, ts: int) -> None:
+    encoded = resume_timestamps.of_text(ts, fence, position)
+    whole, received = resume_timestamps.read(float(repr(encoded)))
+    assert whole == ts and received is not None and received.claim == fence & 1
+    assert received.length == (resume_timestamps.length_at(position) if resume_timestamps.is_exact(position) else None)
 
 
 @given(st.integers(10**12, 2**41 - 2), st.integers(1, 15))
-def test_what_comes_before_an_event_lies_between_two_and_is_no_mark(ts: int, count: int) -> None:
+def test_messages_before_an_event_lie_between_two_events(ts: int, count: int) -> None:
     times = [resume_timestamps.before(ts, count, index) for index in range(count)]
     assert ts - 1 < times[0] and times == sorted(set(times)) and times[-1] < ts
     assert resume_timestamps.of_text(ts - 1, 1, 2039) < times[0]

@@ -1,4 +1,4 @@
-"""The two forms of a message: the protocol's own rules, with what each direction drops."""
+"""The wire form of messages, and the conversions of clients between it and the long form."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ def test_the_activity_of_the_wire_is_dropped_from_all_but_chunks(compact: dict[s
 
 
 @given(compacts(st.just(CHUNK)), names, st.booleans())
-def test_a_chunk_says_its_stream_its_activity_and_its_end(
+def test_a_chunk_has_its_stream_its_activity_and_its_end(
     compact: dict[str, Any], activity: str, is_final: bool
 ) -> None:
     shown = to_agent_message({**compact, "i": activity, **({"f": 1} if is_final else {})}, "run", NOW)["details"]
@@ -64,7 +64,7 @@ def test_a_message_without_time_has_the_readers(ts: int | None) -> None:
     assert to_agent_message(compact, "run", NOW)["timestamp"] == NOW
 
 
-def test_what_is_not_on_the_wire_is_filled_in() -> None:
+def test_fields_that_are_not_on_the_wire_are_filled_in() -> None:
     assert to_agent_message({"t": 7, "d": None}, "run-1", NOW) == {
         "type": 7,
         "timestamp": NOW,
@@ -74,10 +74,10 @@ def test_what_is_not_on_the_wire_is_filled_in() -> None:
     }
 
 
-def test_what_says_nothing_is_not_sent() -> None:
+def test_empty_fields_are_not_sent() -> None:
     long = {"type": 7, "message": "", "timestamp": 0, "workstream_id": MAIN, "details": None}
     assert to_compact(long) == {"t": 7}
-    assert to_compact({"type": 7, "details": {}}) == {"t": 7, "d": {}}  # an empty object does say something
+    assert to_compact({"type": 7, "details": {}}) == {"t": 7, "d": {}}  # an empty object is not omitted
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Events as messages of the agent-message protocol: which there are, in which order, at which time."""
+"""The projection of events to agent messages: their types, order and times."""
 
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,12 @@ from tools_app.types import Decision
 
 SESSION, RUN, OTHER = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE = {"input_tokens": 10, "output_tokens": 5}
-RESTS = {AgentMessageType.COMPLETE, AgentMessageType.IDLE, AgentMessageType.REQUEST_INPUT, AgentMessageType.TERMINATED}
+TURN_ENDS = {
+    AgentMessageType.COMPLETE,
+    AgentMessageType.IDLE,
+    AgentMessageType.REQUEST_INPUT,
+    AgentMessageType.TERMINATED,
+}
 SAMPLES: dict[str, dict[str, Any]] = {
     "message.received": {"turn_id": "t1", "message_id": "m-1", "note": {"metadata": {"id": "m-1"}}},
     "run.waiting": {"waiting_on": "retry", "reason": "Too many requests.", "until": "2026-01-01T00:00:00Z"},
@@ -75,12 +80,12 @@ TEXTS = StoredText(
 
 
 class Timeline:
-    """Feeds a projection, giving each event its time."""
+    """A projection with the events that it was given. Each event has its own time."""
 
     def __init__(self, **options: Any) -> None:
         self.projection = Projection(**{"is_interactive": True, "allowed_decisions": tuple(Decision), **options})
         self.ts = 1_795_253_425_000
-        self.said: list[Compact] = []
+        self.messages: list[Compact] = []
 
     def see(self, kind: str, run: UUID = RUN, texts: StoredText = TEXTS, **payload: Any) -> list[Compact]:
         self.ts += 1
@@ -89,14 +94,14 @@ class Timeline:
             payload = sample_payload(event_type, **payload)
         event = SessionEvent(kind, SESSION, run, 0, payload, "", self.ts, self.ts)
         found = self.projection.messages(event, texts)
-        self.said += found
+        self.messages += found
         return found
 
     def kinds(self) -> list[str]:
-        return [AgentMessageType(message["t"]).name for message in self.said]
+        return [AgentMessageType(message["t"]).name for message in self.messages]
 
 
-def test_every_kept_event_is_told_or_known_to_be_silent() -> None:
+def test_every_stored_event_has_a_message_or_is_listed_as_silent() -> None:
     kept = {kind.name for kind in event_types if kind.kept}
     assert kept - SILENT - ENDS - set(SAMPLES) == set()
 
@@ -107,7 +112,7 @@ def test_each_message_fits_the_schema_and_has_its_events_time(kind: str) -> None
     timeline.see("run.queued")
     for message in timeline.see(kind):
         Draft202012Validator(COMPACT_MESSAGE).validate(message)
-    assert timeline.said[-1]["ts"] == timeline.ts
+    assert timeline.messages[-1]["ts"] == timeline.ts
 
 
 def test_every_type_has_a_message() -> None:
@@ -123,8 +128,8 @@ def test_every_type_has_a_message() -> None:
         message_types.restarting(),
         message_types.file_snapshot([]),
     ]
-    told = {message["t"] for message in [*timeline.said, *others]}
-    assert told == set(AgentMessageType) - {AgentMessageType.STREAMING_CHUNK}
+    types = {message["t"] for message in [*timeline.messages, *others]}
+    assert types == set(AgentMessageType) - {AgentMessageType.STREAMING_CHUNK}
 
 
 def test_times_rise_and_each_is_given_once() -> None:
@@ -132,19 +137,19 @@ def test_times_rise_and_each_is_given_once() -> None:
     timeline.see("run.queued")
     for kind in SAMPLES:
         timeline.see(kind)
-    times = [message["ts"] for message in timeline.said]
+    times = [message["ts"] for message in timeline.messages]
     assert times == sorted(set(times))
     assert sum(time != int(time) for time in times) == 4  # thinking twice, a preamble, and an answer before it
 
 
-def test_a_turn_ends_at_rest() -> None:
+def test_a_turn_ends_with_a_closing_message() -> None:
     timeline = Timeline()
     for kind in ("message.received", "run.queued", "run.started", "message.completed"):
         timeline.see(kind)
-    assert timeline.said[-1]["t"] not in RESTS
+    assert timeline.messages[-1]["t"] not in TURN_ENDS
     timeline.see("run.completed", usage=USAGE)
     assert timeline.kinds() == ["QUESTION", "THOUGHT", "ANSWER", "IDLE"]
-    assert timeline.said[-1]["d"]["token_usage"] == {"prompt": 10, "result": 5, "total": 15}
+    assert timeline.messages[-1]["d"]["token_usage"] == {"prompt": 10, "result": 5, "total": 15}
 
 
 def test_a_run_that_is_not_interactive_ends_with_its_text() -> None:
@@ -154,7 +159,7 @@ def test_a_run_that_is_not_interactive_ends_with_its_text() -> None:
     assert (last["t"], last["m"]) == (AgentMessageType.COMPLETE, "Hi there")
 
 
-def test_a_turn_that_was_interrupted_by_another_does_not_end_at_rest() -> None:
+def test_an_interrupted_turn_has_no_closing_message() -> None:
     timeline = Timeline()
     timeline.see("run.queued")
     timeline.see("run.queued", OTHER)
@@ -173,13 +178,13 @@ def test_a_stop_is_answered_with_its_id_and_an_end_from_outside_closes() -> None
             assert (last["d"]["ack"], last["d"]["status_reason"]) == ("s-1", "user_stopped")
 
 
-def test_a_failed_turn_says_why_after_what_there_was_of_its_answer() -> None:
+def test_a_failed_turn_has_its_error_after_the_partial_answer() -> None:
     timeline = Timeline()
     timeline.see("run.queued")
     timeline.see("message.completed", turn_id="bad", state="error")
     timeline.see("run.failed")
     assert timeline.kinds() == ["THOUGHT", "ANSWER", "ERROR", "IDLE"]
-    assert timeline.said[1]["d"]["partial"] and timeline.said[2]["m"] == "It broke."
+    assert timeline.messages[1]["d"]["partial"] and timeline.messages[2]["m"] == "It broke."
 
 
 def test_an_answer_that_is_stored_late_does_not_make_the_agent_seem_to_work() -> None:
@@ -187,10 +192,10 @@ def test_an_answer_that_is_stored_late_does_not_make_the_agent_seem_to_work() ->
     timeline.see("run.queued")
     timeline.see("run.completed")
     timeline.see("message.completed")
-    assert timeline.said[-1]["t"] == AgentMessageType.IDLE
+    assert timeline.messages[-1]["t"] == AgentMessageType.IDLE
 
 
-def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
+def test_a_primed_projection_returns_the_same_messages() -> None:
     whole, later = Timeline(), Timeline()
     events = [("run.queued", RUN), ("run.queued", OTHER), ("signal.received", RUN), ("run.cancelled", RUN)]
     for kind, run in events:
@@ -201,7 +206,7 @@ def test_a_reading_that_goes_on_from_an_event_tells_the_same() -> None:
     assert {"run.queued", "signal.received"} <= projection.PRIMING
 
 
-def test_a_question_carries_what_the_client_sent_and_what_it_answers() -> None:
+def test_a_user_message_has_its_metadata_and_the_question_that_it_answers() -> None:
     texts = StoredText({"t1": TurnText("red", answers="q1")})
     (question,) = Timeline().see("message.received", texts=texts)
     assert question["d"] == {
@@ -214,7 +219,7 @@ def test_a_question_carries_what_the_client_sent_and_what_it_answers() -> None:
     assert "ack" not in other["d"]
 
 
-def test_a_request_for_approval_offers_what_may_be_decided() -> None:
+def test_an_approval_request_offers_the_allowed_decisions() -> None:
     (asked,) = Timeline().see("approval.requested")
     assert [option["id"] for option in asked["d"]["ux"]["options"]] == ["allow_once", "allow_for_run", "deny"]
     assert asked["d"]["tool_approval"]["target"] == "moon"
@@ -235,12 +240,12 @@ def test_a_request_for_approval_offers_what_may_be_decided() -> None:
     ],
 )
 def test_a_decision_settles_its_request_alone(payload: dict[str, str], expected: str) -> None:
-    (told,) = Timeline().see("approval.decided", **payload)
-    assert (told["d"]["approval_decision"], told["d"]["request_id"]) == (expected, "a1")
-    assert told["d"]["approval_request"]["approval_key"] == "launch:a1"
+    (outcome,) = Timeline().see("approval.decided", **payload)
+    assert (outcome["d"]["approval_decision"], outcome["d"]["request_id"]) == (expected, "a1")
+    assert outcome["d"]["approval_request"]["approval_key"] == "launch:a1"
 
 
-def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
+def test_child_runs_have_their_workstream_and_close_nothing() -> None:
     timeline = Timeline()
     timeline.see("run.queued")
     (launched,) = timeline.see("workstream.launched")
@@ -253,19 +258,20 @@ def test_children_speak_in_their_own_workstream_and_close_nothing() -> None:
     assert [message["t"] for message in timeline.see("run.completed")] == [AgentMessageType.IDLE]
 
 
-def test_what_a_call_says_meanwhile_is_told_with_its_call() -> None:
+def test_progress_refers_to_its_tool_call() -> None:
     timeline = Timeline()
     passing = SessionEvent(
         "tool.progress", SESSION, RUN, None, {"execution_id": "e1", "text": "Half", "fraction": 0.5}, "c"
     )
-    assert timeline.projection.progress(passing) is None, "nobody knows of which call it is"
+    assert timeline.projection.progress(passing) is None, "the start of the call is unknown"
     *_, started = timeline.see("tool.requested")
-    told = timeline.projection.progress(passing)
-    assert told is not None and (told["m"], told["d"]["percent"], told["d"]["tool_event"]) == ("Half", 50, "progress")
+    message = timeline.projection.progress(passing)
+    assert message is not None
+    assert (message["m"], message["d"]["percent"], message["d"]["tool_event"]) == ("Half", 50, "progress")
     same = ("tool", "tool_run_id", "tool_use_id", "tool_iteration", "activity_group_id")
-    assert [told["d"][name] for name in same] == [started["d"][name] for name in same]
+    assert [message["d"][name] for name in same] == [started["d"][name] for name in same]
     timeline.see("tool.completed")
-    assert timeline.projection.progress(passing) is None, "it is over"
+    assert timeline.projection.progress(passing) is None, "the call has ended"
 
 
 def test_plans_are_whole_and_number_their_tasks_from_one() -> None:

@@ -1,4 +1,4 @@
-"""Request bodies of the agent-message protocol: what is taken, what is refused and why."""
+"""Request bodies of the agent-message protocol: accepted values and errors."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_the_task_is_found_in_the_data(data: dict[str, Any], expected: str) -> N
     assert requests.text_of(data) == expected
 
 
-def test_a_start_repeats_what_it_was_asked() -> None:
+def test_a_start_repeats_fields_of_its_request() -> None:
     wanted = requests.read_start(
         {**START, "tags": ["a"], "config": {"model_options": {"temperature": 1}}, "title": "T"}
     )
@@ -52,7 +52,7 @@ def test_a_start_repeats_what_it_was_asked() -> None:
         ({"title": "\ud800"}, "invalid_text"),
     ],
 )
-def test_what_cannot_be_done_is_said(change: dict[str, Any], code: str) -> None:
+def test_unsupported_requests_are_refused(change: dict[str, Any], code: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         requests.read_start({**START, **change})
     assert refused.value.code == code
@@ -74,23 +74,23 @@ def test_an_interactive_run_may_wait_for_its_first_message() -> None:
         ({"disabled_mcp_collections": ["my server"]}, ["mcp__my_server__*"]),
     ],
 )
-def test_tools_are_only_ever_taken_away(shown: dict[str, Any], expected: list[str]) -> None:
+def test_requests_can_only_remove_tools(shown: dict[str, Any], expected: list[str]) -> None:
     assert requests.denied_tools(shown, ["calculator", "echo", "python"]) == expected
 
 
-def test_user_input_names_what_it_answers() -> None:
-    said = requests.read_user_input(
+def test_user_input_has_the_id_of_the_request_that_it_answers() -> None:
+    sent = requests.read_user_input(
         {
             "message": "allow_once",
             "client_message_id": "m-1",
             "metadata": {"request_input_response": {"request_id": "r"}, "tool_approval_response": {"decision": "deny"}},
         }
     )
-    assert (said.text, said.ack, said.request_id, said.decision) == ("allow_once", "m-1", "r", "deny")
+    assert (sent.text, sent.ack, sent.request_id, sent.decision) == ("allow_once", "m-1", "r", "deny")
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"message": " "}, {"message": "x", "metadata": []}])
-def test_user_input_without_words_is_refused(body: Any) -> None:
+def test_user_input_without_text_is_refused(body: Any) -> None:
     with pytest.raises(InvalidInput):
         requests.read_user_input(body)
 
