@@ -1,6 +1,7 @@
-"""The contract of a channel adapter: verify → parse → capabilities → send, edit, draft, typing. One object an account.
+"""The contract of a channel adapter: verify, parse, render, send. One object serves one account.
 
-An adapter knows its platform and nothing of Komand: no models, no settings, no clock of its own where time decides.
+An adapter speaks to its platform and uses nothing else of Komand: no models, no settings. It reads the time from the
+arguments `now`, or from `self.clock`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,15 +21,17 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Setting:
-    """What an account may be configured with. kind: text | flag | number | ids (a list) | patterns (a list, of tool
-    calls) | url; help: for operators."""
+    """One setting of an account's configuration.
+
+    help: a phrase for operators. kind: text | flag | number | ids (a list) | patterns (a list, of tool calls) | url.
+    """
 
     help: str
     kind: str = "text"
     is_required: bool = False
 
     def problem(self, value: Any) -> str:
-        """What is wrong with a value, to be read after the setting's name; empty when it is right."""
+        """Return the problem with a value, as a phrase that follows the setting's name; empty if it is valid."""
         match self.kind:
             case "flag":
                 return "" if isinstance(value, bool) else "must be true or false"
@@ -53,16 +56,16 @@ def _pattern_problem(value: Any) -> str:
     try:
         for item in value:
             check_pattern(item)
-    except PatternError as error:  # with a rule that nobody can read, every call would be refused
+    except PatternError as error:  # an invalid pattern would refuse every call
         return f"must be a list of patterns: {error}"
     return ""
 
 
-# What the configuration of every account may say.
+# The settings of every account, of whatever channel.
 SHARED_SETTINGS = {
     "approvers": Setting("ids of senders who may decide requests for approval from their chats", "ids"),
-    "readonly": Setting("true: its sessions use no tool that may change something, whatever the agent may do", "flag"),
-    "denied_tools": Setting("patterns of tool calls that its sessions never make, whatever the agent may", "patterns"),
+    "readonly": Setting("true: its sessions use read-only tools, whatever the agent may use", "flag"),
+    "denied_tools": Setting("patterns of tool calls that its sessions never make", "patterns"),
 }
 
 
@@ -72,18 +75,26 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class AccountSettings:
-    """What an adapter is made from. public_url: where the platform reaches our webhook of it, or empty."""
+    """The settings that an adapter is created from.
+
+    config: by the names of `config_fields`. secrets: in clear text, by the names of `secret_fields`.
+    public_url: the address of the account's webhook; only its path if the installation has no public address.
+    reachable: `host:port` pairs that callbacks may reach although they are not public.
+    """
 
     account_id: str
     config: Mapping[str, Any]
     secrets: Mapping[str, str]
     public_url: str = ""
-    reachable: frozenset[str] = frozenset()  # `host:port` pairs that callbacks may reach although they are not public
+    reachable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class WebhookRequest:
-    """A request as it came in. headers: lower-case names, with every value each was given; query: as in the URL."""
+    """A request to an account's webhook.
+
+    body: the raw bytes. headers: lower-case names, each with all its values. query: as in the URL.
+    """
 
     body: bytes
     headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -91,7 +102,7 @@ class WebhookRequest:
     query: str = ""
 
     def header(self, name: str) -> str:
-        """The value of a header that was sent exactly once; empty otherwise, since two values prove nothing."""
+        """Return the value of a header that was sent exactly once, else an empty text: two values verify nothing."""
         values = self.headers.get(name, ())
         return values[0] if len(values) == 1 else ""
 
@@ -102,7 +113,7 @@ class WebhookRequest:
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """What the platform is answered. body: JSON, or a text of that content type."""
+    """The response to the platform. body: JSON, or a text of that content type."""
 
     status: int = 200
     body: Mapping[str, Any] | str | None = None
@@ -111,20 +122,20 @@ class Acknowledgement:
 
 @dataclass(frozen=True)
 class Checked:
-    """lines: for the operator; learned: configuration that the platform told, to be kept."""
+    """The result of `ChannelAdapter.check`. lines: for the operator. learned: settings to store."""
 
     lines: tuple[str, ...]
     learned: Mapping[str, Any] = field(default_factory=dict)
 
 
 class VerificationFailed(Forbidden):
-    """The request does not prove where it comes from."""
+    """The request could not be verified."""
 
     code = "not_proven"
 
 
 class NotReadable(InvalidInput):
-    """The body cannot be read."""
+    """The body cannot be decoded."""
 
     code = "not_readable"
 
@@ -136,30 +147,33 @@ class WrongMediaType(InvalidInput):
 
 
 class WrongShape(InvalidInput):
-    """The body has not the fields that are expected."""
+    """Fields of the body are missing or have wrong types."""
 
     code = "wrong_shape"
 
 
 class Unsupported(InvalidInput):
-    """The channel cannot do this. Its capabilities say so."""
+    """The channel does not support this; see its capabilities."""
 
     code = "unsupported"
 
 
 class SendCertainty(Enum):
-    """What is known of a message that could not be sent in order."""
+    """The certainty about a message whose sending failed."""
 
-    NOT_SENT = "it was not sent, another try may do"
+    NOT_SENT = "it was not sent, a retry may succeed"
     UNKNOWN = "it may have been sent"
-    REFUSED = "it was not sent, and another try would not change that"
+    REFUSED = "it was not sent, a retry would fail, too"
 
 
 class SendError(AppError):
     """A message was not sent, or may not have been.
 
-    retry_after_seconds: how long the platform wants to be left alone, by the chat or, with slows_account, by all of
-    the account; moved_to: the id that the chat has now; ends_account: nothing more can be sent from this account.
+    certainty: what is known about the message; it decides whether it is retried.
+    retry_after_seconds: the wait that the platform asked for. It holds for the chat; with slows_account for the whole
+        account.
+    moved_to: the id that the chat has now.
+    ends_account: nothing more can be sent from this account: it is disabled.
     """
 
     code = "not_sent"
@@ -183,7 +197,7 @@ class SendError(AppError):
 
 
 class FetchError(AppError):
-    """A file could not be fetched. is_final: another try would not change that."""
+    """A file could not be fetched. is_final: a retry would fail, too."""
 
     code = "not_fetched"
 
@@ -193,26 +207,33 @@ class FetchError(AppError):
 
 
 class ChannelAdapter(ABC):
-    """One account of one channel. `verify` and `parse` are pure; what sends is asynchronous and belongs to one loop.
+    """One account of one channel. To add a channel, see docs/adding-a-channel.md.
 
-    To add a channel, see docs/adding-a-channel.md.
+    `verify`, `parse`, `acknowledge`, `capabilities` and `render` do no I/O and are called from several threads. The
+    coroutines that send, and `fetch`, are called on one event loop, to which the adapter's connections belong.
     """
 
     slug: ClassVar[str]
-    """As in URLs and commands: `telegram`."""
+    """In URLs and commands: `telegram`."""
     name: ClassVar[str]
-    """As in session ids: `Telegram`."""
+    """In session ids: `Telegram`."""
     summary: ClassVar[str]
-    """One line for the docs: what it speaks."""
+    """One line for the documentation."""
     methods: ClassVar[Sequence[str]] = ("POST",)
-    """Of the requests that the platform makes; with GET where it first asks whether we are there."""
+    """HTTP methods of the webhook. Add GET if the platform first checks the address with it."""
     max_body_bytes: ClassVar[int] = MIB
+    """Longer requests are refused with status 413."""
     config_fields: ClassVar[Mapping[str, Setting]] = {}
+    """The settings of an account, beside SHARED_SETTINGS. Others are refused."""
     secret_fields: ClassVar[Mapping[str, str]] = {}
+    """The secrets of an account, each with a phrase for operators. Others are refused."""
     required_secrets: ClassVar[Sequence[str]] = ()
 
     def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:
-        """Raises InvalidInput when the configuration or a secret is missing or unusable."""
+        """Check the settings. Called in every process that uses the account, again after each change of it.
+
+        Do no I/O here. Raises InvalidInput if the configuration or a secret is missing or unusable.
+        """
         self.account = account
         self.clock = clock
         if problems := [*self._problems()]:
@@ -232,66 +253,93 @@ class ChannelAdapter(ABC):
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
-        """Secrets that are made by us when an account is added without them."""
+        """Return generated secrets by name. Called when an account is added, for secrets that were not given."""
         return {}
 
-    # What comes in.
+    # Inbound.
 
     @abstractmethod
     def verify(self, request: WebhookRequest, now: datetime) -> None:
-        """Prove from the raw bytes that the platform sent it. Raises NotProven, whatever is wrong with the proof."""
+        """Verify the origin of a request from its raw bytes. Called first for each request.
+
+        now: in UTC. Raises VerificationFailed, however malformed the proof is. Compare secrets in constant time.
+        """
 
     async def refresh(self, request: WebhookRequest) -> bool:
-        """Fetch what `verify` may have lacked, such as the platform's newest public keys; whether it is worth another
-        try. Called for each request that is not proven, whoever sent it: it limits itself how often it fetches, and how
-        long. Raises nothing."""
+        """Fetch what `verify` may have lacked, such as the platform's newest public keys.
+
+        Called for each request that could not be verified, so anyone can cause the call: limit its rate and its
+        duration. Returns whether to call `verify` again. Raises nothing.
+        """
         return False
 
     @abstractmethod
     def parse(self, request: WebhookRequest, now: datetime) -> Sequence[ChannelEvent]:
-        """What happened, from a verified request. An odd shape is `Ignored`, unless the sender can read our answer.
+        """Return the events of a verified request, in order. now: in UTC.
 
-        Raises WrongMediaType, NotReadable (no JSON, no UTF-8), WrongShape.
+        Return `Ignored` for malformed and unknown events, unless the sender reads the response: most platforms hold
+        back later events after a refusal. Raises WrongMediaType, NotReadable (no JSON or UTF-8), WrongShape.
         """
 
     def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
-        """What the platform is answered when everything was taken in."""
+        """Return the response to a request whose events have been stored. channel_events: empty if `parse` failed."""
         return Acknowledgement()
 
-    # What goes out.
+    # Outbound.
 
     @abstractmethod
     def capabilities(self, chat: Chat) -> Capabilities:
-        """What can be done in that chat."""
+        """Return the capabilities in that chat. Called often: must be fast.
+
+        Methods and features that are not declared are not used.
+        """
 
     @abstractmethod
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:
-        """The text in the channel's dialect, cut into parts that it takes; at least one."""
+        """Return the text in the channel's dialect, in parts within its limits; at least one.
+
+        Called when an answer or a notice is stored, and for each preview.
+        """
 
     @abstractmethod
     async def send(self, message: Outgoing) -> str:
-        """Send it once and return the platform's id of it, perhaps empty. Raises SendError."""
+        """Send a message once and return the platform's id of it, perhaps empty. Called by the sender, which retries.
+
+        Also called to acknowledge a button press: then `message.kind` is `press`. Raises SendError.
+        """
 
     async def edit(self, message: Outgoing, message_id: str) -> None:
-        """Replace a message that was sent. Doing it twice does no harm. Raises SendError, Unsupported."""
-        raise Unsupported(f"{self.name} cannot edit what was sent.")
+        """Replace a sent message, if `edit_sent` or the draft kind `edit` is declared. Must be idempotent.
+
+        message_id: as returned by `send`. Raises SendError, Unsupported.
+        """
+        raise Unsupported(f"{self.name} cannot edit sent messages.")
 
     async def draft(self, message: Outgoing, draft_id: int) -> None:
-        """Show a preview of an answer under way, in place of its last one. Raises SendError, Unsupported."""
+        """Show a preview of an unfinished answer in place of the last one, if the draft kind `native` is declared.
+
+        draft_id: the same for all previews of a run, never 0. Raises SendError, Unsupported.
+        """
         raise Unsupported(f"{self.name} has no previews.")
 
     async def typing(self, target: Target) -> None:
-        """Show that an answer is being written. Raises SendError, Unsupported."""
-        raise Unsupported(f"{self.name} does not show typing.")
+        """Show a typing indicator, if `typing` is declared. Raises SendError, Unsupported."""
+        raise Unsupported(f"{self.name} has no typing indicator.")
 
     def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
-        """A file that came with a message, piece by piece; never more than that. Raises FetchError, Unsupported."""
-        raise Unsupported(f"{self.name} brings no files.")
+        """Yield a received file in pieces, if `attachments_in` is declared. Called by a worker, which retries.
+
+        most_bytes: raise FetchError for a longer file. Raises FetchError, Unsupported.
+        """
+        raise Unsupported(f"{self.name} delivers no files.")
 
     async def check(self) -> Checked:
-        """Try the account against the platform, registering our webhook where that is possible. Raises SendError."""
-        return Checked(("There is nothing to try on this channel.",))
+        """Test the account against the platform, and register our webhook where the platform allows it.
+
+        Called by `manage.py channel test` and the admin, on an adapter of its own. Raises SendError.
+        """
+        return Checked(("There is nothing to test on this channel.",))
 
     async def aclose(self) -> None:
-        """Close connections."""
+        """Close connections. Called once, when the adapter is no longer used."""
         return

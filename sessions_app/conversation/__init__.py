@@ -1,1 +1,1 @@
-"""Sessions and their turns: opened, added to by people, completed by runs."""
+"""Sessions and their turns: created, extended by messages, completed by runs."""

@@ -1,4 +1,4 @@
-"""Looks up the sources that a run's texts cite: its own tool results, earlier ones of the session, attached files."""
+"""Lookup of the sources that a run's texts cite: its own tool results, earlier ones of the session, attached files."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
@@ -19,8 +19,10 @@ _MOST_LOOKED_UP = 50
 
 
 def cite(transcript: RunTranscript, texts: Sequence[str]) -> list[tuple[Citation, ...]]:
-    """The citations in each of the run's texts. One query or two, and only when a text cites what the run itself has
-    not been shown."""
+    """Return the citations in each of the run's texts.
+
+    Makes at most two queries, and only if a text cites a source that is not in the run's own tool results.
+    """
     wanted = citations.mentioned(texts)
     if not wanted:
         return [()] * len(texts)
@@ -32,7 +34,7 @@ def cite(transcript: RunTranscript, texts: Sequence[str]) -> list[tuple[Citation
 
 
 def _earlier(session_id: UUID, wanted: Collection[UUID]) -> dict[UUID, Source]:
-    """What the model may know from the session's history."""
+    """Return the sources that the model may know from the session's history."""
     files = Attachment.objects.filter(pk__in=wanted, turn__session_id=session_id, status="stored")
     found = _by_id(_of_file(file) for file in files)
     missing = [source_id for source_id in wanted if source_id not in found]

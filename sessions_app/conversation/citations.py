@@ -1,7 +1,7 @@
-"""Finds what an answer cites: markers `[<source id>]` and `[<id>, <id>]` in its text become citations. Pure.
+"""Citations: the markers `[<source id>]` and `[<id>, <id>]` in a text, and the sources that they name. Pure.
 
-A marker whose id is not known stays the text that it is. The stored text keeps its markers: `numbered` makes them fit
-for people's eyes, `joined` puts texts of several steps together.
+A marker with an unknown id stays as it is. The stored text keeps its markers: `numbered` replaces them for display,
+`joined` combines the texts of several steps.
 """
 
 import re
@@ -17,7 +17,7 @@ from tools_app.executions.result_sources import Source
 _ID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 MARKER = re.compile(rf"\[[ ]*{_ID}(?:[ ]*,[ ]*{_ID})*[ ]*\]", re.ASCII)
 _ONE_ID = re.compile(_ID, re.ASCII)
-_MARKUP = re.compile(r"[\\`*_\[\]<>#|~()!]")  # a title is a stranger's words
+_MARKUP = re.compile(r"[\\`*_\[\]<>#|~()!]")  # a title is untrusted
 MOST = 300  # citations in one text
 
 
@@ -25,8 +25,10 @@ MOST = 300  # citations in one text
 class Citation:
     """One source that is cited at one place.
 
-    id: the source's; number: from 1, the same for each mention of the source in a run; offset, length: where the
-    marker stands in the text, in code points; source_offset: where the quote begins in the source, if known.
+    id: the source's.
+    number: from 1, the same for each mention of the source in a run.
+    offset, length: the marker's position in the text, in code points.
+    source_offset: the start of the quote in the source, if known.
     """
 
     id: UUID
@@ -43,22 +45,22 @@ class Citation:
         return self.offset + self.length
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the citation as JSON."""
         return {**asdict(self), "id": str(self.id)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Citation":
-        """Of what `to_dict` gave."""
+        """Return the citation of a stored `to_dict`."""
         return cls(**{**stored, "id": UUID(stored["id"])})
 
 
 def mentioned(texts: Iterable[str]) -> tuple[UUID, ...]:
-    """The ids in the markers of the texts, in order, each once."""
+    """Return the ids in the markers of the texts, in order, each once."""
     return tuple(dict.fromkeys(one for text in texts for _, ids in marked(text) for one in ids))
 
 
 def marked(text: str) -> Iterator[tuple[str, tuple[UUID, ...]]]:
-    """The text cut at its markers: each piece, and the ids in it when it is a marker."""
+    """Yield the pieces of the text: each with the ids in it if it is a marker."""
     done = 0
     for marker in MARKER.finditer(text):
         if marker.start() > done:
@@ -70,13 +72,13 @@ def marked(text: str) -> Iterator[tuple[str, tuple[UUID, ...]]]:
 
 
 def resolve(texts: Sequence[str], sources: Mapping[UUID, Source]) -> list[tuple[Citation, ...]]:
-    """The citations in each of a run's texts, in order. Sources are numbered by their first mention in any of them."""
+    """Return the citations in each of a run's texts. Sources are numbered by their first mention in any of them."""
     numbers: dict[UUID, int] = {}
     return [tuple(islice(_resolve(text, sources, numbers), MOST)) for text in texts]
 
 
 def numbered(text: str, citations: Sequence[Citation]) -> str:
-    """The text with numbers in its markers: `[1]`, `[1, 2]`. An id that is not known stays in its place."""
+    """Return the text with numbers in its markers: `[1]`, `[1, 2]`. Unknown ids stay."""
     names = {citation.id: str(citation.number) for citation in citations}
     return "".join(
         f"[{', '.join(names.get(one, str(one)) for one in ids)}]" if any(one in names for one in ids) else piece
@@ -85,12 +87,12 @@ def numbered(text: str, citations: Sequence[Citation]) -> str:
 
 
 def unnumbered(text: str) -> str:
-    """A text that is still being written, for people: what it cites is not known yet."""
+    """Return an unfinished text for display, with `[…]` for markers: their sources are not known yet."""
     return "".join("[…]" if ids else piece for piece, ids in marked(text))
 
 
 def joined(parts: Iterable[tuple[str, Sequence[Citation]]]) -> tuple[str, tuple[Citation, ...]]:
-    """Texts without the blanks around them as the paragraphs of one, and their citations where they stand in that."""
+    """Join texts, stripped, as paragraphs; return them with the citations moved to their new offsets."""
     whole, moved = "", list[Citation]()
     for text, citations in parts:
         if not text.strip():
@@ -103,24 +105,24 @@ def joined(parts: Iterable[tuple[str, Sequence[Citation]]]) -> tuple[str, tuple[
 
 
 def full_text(transcript: RunTranscript, cited: Mapping[int, Sequence[Citation]]) -> tuple[str, tuple[Citation, ...]]:
-    """Everything a run said as one text, and what that cites. cited: by the step that said it."""
+    """Return all texts of a run as one, with its citations. cited: the citations of each step."""
     texts = [*(step.text for step in transcript.steps[: transcript.answering_step]), transcript.answer]
     return joined((text, cited.get(step, ())) for step, text in enumerate(texts))
 
 
 def listed(citations: Iterable[Citation]) -> tuple[Citation, ...]:
-    """Each source once, by its number."""
+    """Return each source once, ordered by number."""
     return tuple(sorted({citation.number: citation for citation in citations}.values(), key=lambda one: one.number))
 
 
 def for_people(parts: Iterable[tuple[str, Sequence[Citation]]]) -> str:
-    """The texts of a run as one Markdown text with numbers in its markers, and the numbered sources at its end."""
+    """Return the texts of a run as one Markdown text with numbered markers, and the list of sources at its end."""
     text, citations = joined(parts)
     return "\n\n".join([numbered(text, citations), as_lines(citations)]) if citations else text
 
 
 def as_lines(citations: Iterable[Citation]) -> str:
-    """The numbered sources, one Markdown line each."""
+    """Return the numbered sources as Markdown, one line each."""
     return "\n".join(f"[{one.number}] {_line(one)}" for one in listed(citations))
 
 

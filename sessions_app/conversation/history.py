@@ -1,4 +1,4 @@
-"""The port by which runs read and store conversations: turns in, turns out."""
+"""The conversations of runs: implements the port through which runs read and store turns."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,15 +21,21 @@ class StoredConversations:
     """Implements `agents_app.conversation_port.Conversations` on sessions and turns."""
 
     def history(self, run: RunView) -> Sequence[Message]:
+        """Return the messages before the run, oldest first. Called once when a process claims the run."""
         newest = hot_queries.LIST_EARLIER_TURNS.fetch(session_id=run.conversation_id, ordinal=run.ordinal)
-        # A run that was stopped before it said anything left an empty answer, which some models refuse to read.
+        # A run that was stopped before its first text has an empty answer, which some models refuse.
         return [_message(turn) for turn in reversed(newest) if turn.content or turn.tool_calls or turn.role == "tool"]
 
     def user_turns(self, run_id: UUID) -> Sequence[str]:
+        """Return the texts that the run answers. Called at the claim and after steps that messages joined."""
         rows = hot_queries.LIST_USER_TURN_TEXTS.rows(run_id=run_id)
         return [_with_files(content, attached) for content, attached in rows]
 
     def run_ended(self, transcript: RunTranscript) -> Sequence[NewEvent]:
+        """Store the run's turns and its deliveries; return the events to emit. Idempotent.
+
+        Called in the transaction that ends the run; called again by the reaper if that failed.
+        """
         run = transcript.run
         [session] = hot_queries.GET_SESSION.fetch(session_id=run.conversation_id)
         stored = hot_queries.LIST_STORED_PARTS.rows(session_id=session.id, ordinal=run.ordinal)
@@ -38,20 +44,18 @@ class StoredConversations:
         turns = list(_turns(transcript, session, timezone.now()))
         for part, turn in enumerate(turns, start=1 + max((part for part, _ in stored), default=-1)):
             turn.part = part
-        said = [turn for turn in turns if turn.role == "assistant"]
-        for turn, found in zip(said, cited := cite(transcript, [turn.content for turn in said]), strict=True):
+        texts = [turn for turn in turns if turn.role == "assistant"]
+        for turn, found in zip(texts, cited := cite(transcript, [turn.content for turn in texts]), strict=True):
             turn.citations = [citation.to_dict() for citation in found]
         hot_queries.INSERT_TURNS.run(turns)
         hot_queries.SET_LAST_ACTIVE.run(session_id=session.id, now=timezone.now())
         answer = turns[-1]
-        told = {"turn_id": str(answer.id), "state": answer.state}
-        words = citations.for_people(zip((turn.content for turn in said), cited, strict=True))
+        markdown = citations.for_people(zip((turn.content for turn in texts), cited, strict=True))
         failure = answer.error_message if answer.state == "error" else ""
-        is_planned = plan_answer(session, run.id, words, failure=failure)
-        if not is_planned:  # it is read where it is stored now
+        if not plan_answer(session, run.id, markdown, failure=failure):  # clients read it where it is stored
             audit.record(
                 "MessageSent",
-                details={**told, "run_id": str(run.id)},
+                details={"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)},
                 actor=f"agent:{run.agent_id}",
                 agent_id=run.agent_id,
                 session_id=session.id,
@@ -67,13 +71,14 @@ class StoredConversations:
                 _event(
                     events.CITATIONS_ADDED, session, run, step, {"turn_id": str(turn.id), "citations": turn.citations}
                 )
-                for step, turn in enumerate(said)
+                for step, turn in enumerate(texts)
                 if turn.citations
             ),
             _event(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
         ]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
+        """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""
         session = Session.objects.select_for_update().get(pk=conversation_id)
         Session.objects.filter(pk=conversation_id).update(next_ordinal=session.next_ordinal + 1)
         return session.next_ordinal
@@ -102,7 +107,7 @@ def _with_files(content: str, attached: str) -> str:
 
 
 def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:
-    """The turns of a whole run: each step that called tools, what the tools said, and last the answer."""
+    """Yield the turns of a run: each step that called tools, the results of its tools, and last the answer."""
     run = transcript.run
     for step in transcript.steps[: transcript.answering_step]:
         executions = [execution for execution in transcript.executions if execution.step == step.index]

@@ -1,4 +1,4 @@
-"""Tells a person's open connections what concerns them beyond one session. Nothing is kept: who is away, reads it."""
+"""Notifications to a user's open connections about changes of their sessions. They are not stored."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ LAYER = "lists"  # of settings.CHANNEL_LAYERS
 
 
 class Listener:
-    """One connection of a person. `join` it, read its `events`, and `leave` in the end."""
+    """The subscription of one connection of a user. Call `join`, read `events`, and call `leave` at the end."""
 
     def __init__(self, user_id: int) -> None:
         self._group = _group_of(user_id)
@@ -28,19 +28,19 @@ class Listener:
         self._channel = ""
 
     async def join(self) -> None:
-        """From now on nothing is missed. Raises Unavailable, or what the layer's server fails with."""
+        """Subscribe: later notifications are not missed. Raises Unavailable, and errors of the channel layer."""
         if self._layer is None:
-            raise Unavailable("Nothing can be announced here.")
+            raise Unavailable("Notifications are not available.")
         self._channel = await self._layer.new_channel()
         await self._layer.group_add(self._group, self._channel)
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """For ever: `type` TITLE_CHANGED with `session_id` and `title`. To be cancelled."""
+        """Yield notifications until cancelled: `type` TITLE_CHANGED with `session_id` and `title`."""
         while True:
             yield await self._layer.receive(self._channel)
 
     async def leave(self) -> None:
-        """Raises what the layer's server fails with."""
+        """Unsubscribe. Raises errors of the channel layer."""
         if self._channel:
             await self._layer.group_discard(self._group, self._channel)
 
@@ -50,7 +50,7 @@ def _group_of(user_id: int) -> str:
 
 
 def announce_title(owner_id: int | None, session_id: UUID, title: str) -> None:
-    """After commit, tell the owner that a session has another title. Synchronous; never raises."""
+    """Notify the owner, after commit, that the title of a session has changed. Synchronous; never raises."""
     if owner_id is not None:
         event = {"type": TITLE_CHANGED, "session_id": str(session_id), "title": title}
         transaction.on_commit(partial(_send, _group_of(owner_id), event), robust=True)
@@ -58,9 +58,9 @@ def announce_title(owner_id: int | None, session_id: UUID, title: str) -> None:
 
 def _send(group: str, event: dict[str, str]) -> None:
     layer = get_channel_layer(LAYER)  # type: ignore[no-untyped-call]
-    if layer is None or valkey.breaker.is_open:  # workers have no layer: nobody renames anything there
+    if layer is None or valkey.breaker.is_open:  # workers have no channel layer, and rename nothing
         return
     try:
         async_to_sync(layer.group_send)(group, event)
     except Exception as error:  # the layer's server may fail in many ways
-        logger.warning("%s was not told: %s", group, error)
+        logger.warning("notification to %s was not sent: %s", group, error)

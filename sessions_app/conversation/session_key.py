@@ -21,8 +21,8 @@ class SessionKey:
 
 
 def parse_key(text: str) -> SessionKey:
-    """Raises InvalidInput for anything but three or four parts."""
+    """Parse a public session id. Raises InvalidInput unless it has three or four parts."""
     parts = [unquote(part) for part in text.split(":")]
     if len(parts) not in (3, 4) or not all(parts):
-        raise InvalidInput(f"{text!r} is no session id. It reads Channel:Account:Sender, with an optional :Thread.")
+        raise InvalidInput(f"{text!r} is not a session id. Expected Channel:Account:Sender, with an optional :Thread.")
     return SessionKey(*parts)

@@ -1,4 +1,4 @@
-"""Sessions come into being here: found by key or made, with the facts to tell. In the caller's transaction."""
+"""Creating and locking sessions, with the events to emit. All in the caller's transaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,11 +17,14 @@ from sessions_app import events, hot_queries
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import Session, Turn
 
-_LONGEST_NAME = 200  # as the column holds it; a user's first and last name may be longer together
+_LONGEST_NAME = 200  # the column's; a user's first and last name may be longer together
 
 
 def find_or_open(key: SessionKey, owner: User | None, name: str, agent_id: str) -> tuple[Session, list[NewEvent]]:
-    """The session of that key, made if there is none. Raises NotFound: another owner's session, unknown agent."""
+    """Return the session of that key, created if there is none, and the events of its creation.
+
+    name: the sender's display name. Raises NotFound for another owner's session and for an unknown agent.
+    """
     session = hot_queries.FIND_SESSION_BY_KEY.first(key=str(key))
     if session is None:
         try:
@@ -43,7 +46,7 @@ def open_new(
     *,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[Session, list[NewEvent]]:
-    """A new session. Raises IntegrityError when the key is taken."""
+    """Create a session; return it with the events of its creation. Raises IntegrityError if the key is taken."""
     now = timezone.now()
     session = Session(
         key=str(key),
@@ -64,7 +67,7 @@ def open_new(
 
 
 def import_history(session: Session, messages: Sequence[Message]) -> None:
-    """Store what was said elsewhere before as the first turns of a session that nobody has used yet."""
+    """Store the messages of another conversation as the first turns of a new session."""
     if not messages:
         return
     Turn.objects.bulk_create(
@@ -85,13 +88,13 @@ def import_history(session: Session, messages: Sequence[Message]) -> None:
 
 
 def lock(session_id: UUID) -> Session:
-    """The session's row, locked until commit. Lock order: a run's row is never taken while this one is held."""
+    """Lock the session's row until commit and return it. Never lock a run's row while holding this lock."""
     rows = Session.objects.select_for_update(of=("self",)).select_related("agent__provider")
     return rows.get(pk=session_id)
 
 
 def lock_seen(session: Session) -> Session:
-    """The same for a session that was just read: only what may have changed since is read again."""
+    """Lock the row of a session that was just read; only the fields that may have changed are read again."""
     found = hot_queries.LOCK_SESSION.rows(session_id=session.pk)
     if not found:
         raise Session.DoesNotExist
