@@ -18,7 +18,7 @@ from audit_app.admin_base.theme import act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from sessions_app.channels import accounts
-from sessions_app.channels.inbound import pairing
+from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, Pairing
 from tools_app.secrets import credentials
@@ -78,7 +78,7 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         try:
             kept = accounts.kept_secrets(account, secrets)
             # Otherwise an operator could have the stored secrets sent to a server of their own.
-            if kept and accounts.leads_elsewhere(account, data["config"]):
+            if kept and accounts.changes_address(account, data["config"]):
                 message = f"The address has changed. Enter these secrets again: {', '.join(sorted(kept))}."
                 raise ValidationError({"new_secrets": message})
             account.channel = data.get("channel") or account.channel
@@ -183,7 +183,7 @@ class ChannelAccountAdmin(AuditedAdmin):
         if account is None:
             raise Http404
         with acting(request):
-            code = pairing.make_code(account, user)
+            code = pairing_codes.make_code(account, user)
         messages.success(request, f"{'Send' if user else 'The sender has to send'}: /pair {code}")
         return back_to(request, PAGE, object_id)
 

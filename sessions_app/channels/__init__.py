@@ -1,1 +1,1 @@
-"""The channels: adapters that speak a platform, and the pure parts they share. No models, no database."""
+"""Channels: the contract of adapters, the adapters, and the inbound and outbound sides."""

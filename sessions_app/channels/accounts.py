@@ -1,4 +1,4 @@
-"""Channel accounts: added, changed, found and turned into adapters. The only place that opens their secrets."""
+"""Channel accounts: adding, changing and finding them, and creating their adapters."""
 
 import asyncio
 import contextvars
@@ -26,16 +26,16 @@ from tools_app.secrets.vault import SealError
 
 
 class Adapters:
-    """Adapters by account, each made once and again when its account is changed."""
+    """A cache of adapters by account. An adapter is replaced when its account has changed."""
 
     def __init__(self, *, connects: bool = True) -> None:
-        """connects: there are connections to be closed when an adapter is replaced."""
+        """connects: the adapters open connections, which must be closed when they are replaced."""
         self._connects = connects
         self._made: dict[UUID, tuple[object, ChannelAdapter]] = {}
         self._replaced: list[tuple[float, ChannelAdapter]] = []
 
     def get(self, account: ChannelAccount) -> ChannelAdapter:
-        """Raises InvalidInput, SealError or NotFound when the account cannot be used as it is stored."""
+        """Return the account's adapter. Raises what `make_adapter` raises."""
         version, adapter = self._made.get(account.pk, (None, None))
         if adapter is None or version != account.updated_at:
             made = make_adapter(account)
@@ -45,7 +45,7 @@ class Adapters:
         return adapter
 
     async def close_replaced(self, after_seconds: float) -> None:
-        """Close those that were replaced so long ago that nothing is sent by them any more."""
+        """Close adapters that were replaced that long ago: none of their sends is still under way."""
         edge = time.monotonic() - after_seconds
         while self._replaced and self._replaced[0][0] <= edge:
             await self._replaced.pop(0)[1].aclose()
@@ -57,19 +57,22 @@ class Adapters:
         await self.close_replaced(0.0)
 
 
-# For what is pure: verifying, parsing, rendering. Whatever sends has its own, on its own loop.
+# For verifying, parsing and rendering. What sends has adapters of its own, on its own loop.
 pure = Adapters(connects=False)
 
 
 def make_adapter(account: ChannelAccount) -> ChannelAdapter:
-    """A new adapter. Raises InvalidInput, SealError, NotFound (the channel is not registered, or a credential is
-    missing that one of its secrets names)."""
+    """Create an account's adapter.
+
+    Raises InvalidInput (bad_account), SealError, NotFound (unknown channel, or a credential that a secret refers to is
+    missing).
+    """
     secrets = _resolved(str(account), _secrets_of(account))
     return channels.get(account.channel)(settings_for(account.channel, account.account_id, account.config, secrets))
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:
-    """Have every account that uses this credential made anew, in whatever process, at its next use."""
+    """Have every process create new adapters for the accounts that use this credential. In the caller's transaction."""
     for account in ChannelAccount.objects.exclude(secrets_sealed="") if owner_id is None else ():
         if name in _credentials_of(account):
             ChannelAccount.objects.filter(pk=account.pk).update(updated_at=timezone.now())
@@ -78,7 +81,7 @@ def credential_changed(name: str, owner_id: int | None) -> None:
 def _credentials_of(account: ChannelAccount) -> set[str]:
     try:
         secrets = _secrets_of(account).values()
-    except AppError:  # it cannot be used anyway, which is told where it is used
+    except AppError:  # the error is reported where the account is used
         return set()
     return {name for secret in secrets for name in credentials.find_references(secret)}
 
@@ -89,14 +92,14 @@ def _secrets_of(account: ChannelAccount) -> dict[str, str]:
 
 
 def _resolved(account: str, secrets: Mapping[str, str]) -> Mapping[str, str]:
-    """The secrets with the credentials that they name, which are the installation's."""
+    """Return the secrets with references replaced by the installation's credentials."""
     if not any(map(credentials.find_references, secrets.values())):
         return secrets
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return _look_up(account, secrets)
-    # A sender on its event loop, once after each change: the database must not be reached from there.
+    # On a sender's event loop, once after each change: the database must not be used on that thread.
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(contextvars.copy_context().run, _look_up_apart, account, secrets).result()
 
@@ -126,18 +129,18 @@ def settings_for(
 
 
 def webhook_url(channel: str, account_id: str) -> str:
-    """Where the platform reaches us; a path alone when the installation does not know its own address."""
+    """Return the account's webhook address; only its path if KOMAND_PUBLIC_URL is empty."""
     return f"{getattr(settings, 'KOMAND_PUBLIC_URL', '')}/channels/{channel}/{account_id}/webhook"
 
 
 def find_account(channel: str, account_id: str) -> ChannelAccount | None:
-    """An account that is in use, with its agent."""
+    """Return an enabled account with its agent, or None."""
     rows = ChannelAccount.objects.select_related("agent")
     return rows.filter(channel=channel, account_id=account_id, is_enabled=True).first()
 
 
 def get_account(channel: str, account_id: str) -> ChannelAccount:
-    """In use or not. Raises NotFound."""
+    """Return an account with its agent, enabled or not. Raises NotFound."""
     account = ChannelAccount.objects.select_related("agent").filter(channel=channel, account_id=account_id).first()
     if account is None:
         raise NotFound(f"There is no account {channel}/{account_id}.")
@@ -154,7 +157,7 @@ def add_account(
     access: str = "paired",
     allowed_senders: Sequence[str] = (),
 ) -> tuple[ChannelAccount, Mapping[str, str]]:
-    """A new account, and the secrets that were made for it, which nobody sees again.
+    """Add an account. Owns its transaction. Returns it with the secrets that were generated, to be shown once.
 
     Raises NotFound (unknown channel or agent), InvalidInput (bad_account), Conflict (account_exists).
     """
@@ -171,14 +174,14 @@ def add_account(
     try:
         account.full_clean(validate_unique=False, validate_constraints=False)
     except ValidationError as error:
-        told = [f"{name.replace('_', ' ')}: {text}" for name, texts in error.message_dict.items() for text in texts]
-        raise InvalidInput(" ".join(told), code="bad_account") from None
+        problems = [f"{name.replace('_', ' ')}: {text}" for name, texts in error.message_dict.items() for text in texts]
+        raise InvalidInput(" ".join(problems), code="bad_account") from None
     try:
         with transaction.atomic():
             account.save(force_insert=True)
             audit.record("ChannelAccountCreated", details={"account": str(account), "access": access})
     except IntegrityError:
-        raise Conflict(f"There is an account {account} already.", code="account_exists") from None
+        raise Conflict(f"The account {account} already exists.", code="account_exists") from None
     return account, made
 
 
@@ -191,9 +194,10 @@ def change_account(
     access: str = "",
     allowed_senders: Sequence[str] = (),
 ) -> None:
-    """Replace what is given; secrets are added to those there are, an empty one removes what it names.
+    """Change the given settings of an account. Owns its transaction.
 
-    Raises InvalidInput, NotFound (unknown agent).
+    config, allowed_senders: replace the old ones. secrets: merged into the old ones; an empty one removes its name.
+    Raises InvalidInput, NotFound (unknown agent), SealError.
     """
     account.config = dict(account.config if config is None else config)
     account.secrets_sealed = sealed_secrets(account, secrets or {})
@@ -206,14 +210,16 @@ def change_account(
 
 
 def try_out(account: ChannelAccount) -> tuple[str, ...]:
-    """Try an account against its platform, registering our webhook there where that is possible; what came of it, in
-    lines for the operator. What the platform told is kept. Raises SendError and what making an adapter raises."""
+    """Test an account against its platform and register its webhook; return lines for the operator.
+
+    Settings that the platform returned are stored. Raises SendError and what `make_adapter` raises.
+    """
     try:
         checked = _check(account)
     except AppError as error:
         note_error(account, error.message)
         raise
-    stored = get_account(account.channel, account.account_id)  # it may have been changed while it was tried
+    stored = get_account(account.channel, account.account_id)  # it may have changed during the test
     if any(stored.config.get(name) != value for name, value in checked.learned.items()):
         change_account(stored, config={**stored.config, **checked.learned})
     ChannelAccount.objects.filter(pk=account.pk).update(last_error="", last_error_at=None)
@@ -230,13 +236,15 @@ async def _check(account: ChannelAccount) -> Checked:
 
 
 def missing_secrets(channel: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Secrets that the channel has us make when nobody gives them. Raises NotFound."""
+    """Return generated values for the secrets that were not given. Raises NotFound for an unknown channel."""
     return {name: secret for name, secret in channels.get(channel).make_secrets().items() if name not in given}
 
 
 def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
-    """The account's secrets with new ones added, sealed; an empty one removes it. Raises InvalidInput when an adapter
-    cannot be made from them and the account's configuration, and what `kept_secrets` raises."""
+    """Return the account's secrets with new ones merged in, sealed; an empty one removes its name.
+
+    Raises InvalidInput if they and the configuration do not make an adapter, and what `kept_secrets` raises.
+    """
     whole = {name: str(secret) for name, secret in {**kept_secrets(account, new), **new}.items() if secret}
     usable = _resolved(str(account), whole)
     channels.get(account.channel)(settings_for(account.channel, account.account_id, account.config, usable))
@@ -244,8 +252,8 @@ def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
 
 
 def kept_secrets(account: ChannelAccount, new: Mapping[str, str]) -> dict[str, str]:
-    """Those stored that new ones do not take the place of. None that cannot be opened any more, when there are new ones
-    for them. Raises SealError when there are not."""
+    """Return the stored secrets that are not replaced. Raises SealError if they cannot be unsealed, unless there are
+    new ones: then the old ones are dropped."""
     try:
         stored = _secrets_of(account)
     except SealError:
@@ -255,19 +263,19 @@ def kept_secrets(account: ChannelAccount, new: Mapping[str, str]) -> dict[str, s
     return {name: secret for name, secret in stored.items() if name not in new}
 
 
-def leads_elsewhere(account: ChannelAccount, config: Mapping[str, Any]) -> bool:
-    """Whether this configuration has another address in it than the account's own."""
+def changes_address(account: ChannelAccount, config: Mapping[str, Any]) -> bool:
+    """Return whether this configuration has another address than the account's stored one."""
     kinds = channels.get(account.channel).config_fields
     return any(account.config.get(name) != config.get(name) for name, kind in kinds.items() if kind.kind == "url")
 
 
 def secret_names(account: ChannelAccount) -> tuple[str, ...]:
-    """Which secrets are stored. Raises SealError."""
+    """Return the names of the stored secrets. Raises SealError."""
     return tuple(sorted(_secrets_of(account)))
 
 
 def set_enabled(account: ChannelAccount, is_enabled: bool, *, why: str = "") -> None:
-    """Take an account into use or out of it: then nothing comes in, and what is to go out waits until it expires."""
+    """Enable or disable an account. Owns its transaction. Deliveries of a disabled account wait until they expire."""
     with transaction.atomic():
         now = timezone.now()
         rows = ChannelAccount.objects.filter(pk=account.pk).exclude(is_enabled=is_enabled)
@@ -280,22 +288,22 @@ def set_enabled(account: ChannelAccount, is_enabled: bool, *, why: str = "") -> 
 
 
 def note_error(account: ChannelAccount, error: str) -> None:
-    """Keep the last error for the operator's view."""
+    """Store the last error, for operators."""
     rows = ChannelAccount.objects.filter(pk=account.pk)
     rows.update(last_error=error[:500], last_error_at=timezone.now())
 
 
 def note_sent(account: ChannelAccount) -> None:
-    """Keep when the platform last took something."""
+    """Store the time of the last successful send, for operators."""
     ChannelAccount.objects.filter(pk=account.pk).update(last_sent_at=timezone.now())
 
 
 def checked_json_object(text: str, noun: str) -> dict[str, Any]:
-    """A JSON object as an operator gave it. Raises InvalidInput."""
+    """Parse a JSON object that an operator entered. noun: names it in errors. Raises InvalidInput."""
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InvalidInput(f"{noun}: no JSON ({error}).") from None
+        raise InvalidInput(f"{noun} is not valid JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise InvalidInput(f"{noun}: a JSON object is needed.")
+        raise InvalidInput(f"{noun} must be a JSON object.")
     return value

@@ -1,6 +1,6 @@
-"""HTTP to platforms: a client whose faults say what became of the message, and one that reaches public addresses only.
+"""HTTP clients for platforms, with errors that state the certainty about a message.
 
-Error texts never hold a URL: for some platforms it contains the token.
+Error texts never contain a URL: for some platforms it contains the token.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tools_app.network.async_transport import AsyncGuardedTransport, ssl_context
 from tools_app.types import ToolError
 
 _TIMEOUT = httpx2.Timeout(20.0, connect=5.0, pool=5.0)
-# Shorter than what servers keep connections open for: a request on one that just closes is a message in doubt.
+# Shorter than the keep-alive of servers: a request on a connection that is just being closed has an unknown outcome.
 _LIMITS = httpx2.Limits(max_connections=50, max_keepalive_connections=20, keepalive_expiry=4.0)
 _MOST_ANSWER_BYTES = 256 * 1024
 _BODY_SECONDS = 10.0
@@ -28,19 +28,21 @@ _MOST_REDIRECTS = 3
 
 
 def open_client() -> httpx2.AsyncClient:
-    """For a platform's own API, at an address that the operator chose."""
+    """Return a client for a platform's own API, at an address that the operator configured."""
     return httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, verify=ssl_context())
 
 
 def open_guarded_client(reachable: Collection[str]) -> httpx2.AsyncClient:
-    """For URLs that somebody else chose: connects to public addresses alone, and to `reachable` `host:port` pairs."""
+    """Return a client for untrusted URLs: it connects to public addresses, and to `host:port` pairs in `reachable`."""
     transport = AsyncGuardedTransport(reachable)
     return httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=transport, max_redirects=_MOST_REDIRECTS)
 
 
 async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[httpx2.Response, bytes]:
-    """The response and its body, whatever its status; of a body that breaks off, or does not end, what came. Redirects
-    are not followed. Raises SendError."""
+    """Send a POST request; return the response and its body, whatever its status. Raises SendError.
+
+    A body that is cut off or too long is returned as far as it was read. Redirects are not followed.
+    """
     try:
         request = client.build_request("POST", url, **content)
         response = await client.send(request, stream=True, follow_redirects=False)
@@ -49,7 +51,7 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
         finally:
             await response.aclose()
     except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-        host = httpx2.URL(url).host  # all of a URL that is no secret
+        host = httpx2.URL(url).host  # the only part of the URL that is not secret
         raise SendError(f"No connection to {host} ({type(error).__name__}).", SendCertainty.NOT_SENT) from None
     except ssrf_guard.RefusedTargetError as error:
         raise SendError(str(error), SendCertainty.REFUSED) from None
@@ -58,13 +60,12 @@ async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[ht
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise SendError("The address to send to is not valid.", SendCertainty.REFUSED) from None
     except httpx2.HTTPError as error:
-        raise SendError(
-            f"The connection broke before an answer came ({type(error).__name__}).", SendCertainty.UNKNOWN
-        ) from None
+        problem = f"The connection was lost before a response arrived ({type(error).__name__})."
+        raise SendError(problem, SendCertainty.UNKNOWN) from None
 
 
 async def _read(response: httpx2.Response) -> bytes:
-    """The body as far as it comes: once there is a status, it alone says what became of the message."""
+    """Read the body as far as it arrives: the outcome of the message is known from the status."""
     body = bytearray()
     with suppress(httpx2.HTTPError, TimeoutError):
         async with asyncio.timeout(_BODY_SECONDS):
@@ -76,25 +77,24 @@ async def _read(response: httpx2.Response) -> bytes:
 
 
 def certainty_of(status: int) -> SendCertainty:
-    """What became of a message that was answered with this status, which is none of success."""
+    """Return the certainty about a message that was answered with this error status (RFC 9110, section 15)."""
     if status in _TRY_AGAIN:
         return SendCertainty.NOT_SENT
-    return (
-        SendCertainty.UNKNOWN if status >= 500 else SendCertainty.REFUSED
-    )  # a server that breaks in its own way may have taken it
+    # A server with an error of its own may have processed the message.
+    return SendCertainty.UNKNOWN if status >= 500 else SendCertainty.REFUSED
 
 
 async def download(
     client: httpx2.AsyncClient, url: str, most_bytes: int, *, follow_redirects: bool = False
 ) -> AsyncGenerator[bytes, None]:
-    """What is at a URL, in pieces as they come. Raises FetchError."""
-    # As it is: what was packed could unpack to any size.
+    """Yield the content of a URL in pieces. Raises FetchError."""
+    # Without compression: compressed content could expand to any size.
     headers = {"accept-encoding": "identity"}
     try:
         async with client.stream("GET", url, headers=headers, follow_redirects=follow_redirects) as response:
             if not response.is_success:
                 is_final = certainty_of(response.status_code) is SendCertainty.REFUSED
-                raise FetchError(f"it was answered with status {response.status_code}", is_final=is_final)
+                raise FetchError(f"the server answered with status {response.status_code}", is_final=is_final)
             got = 0
             async for piece in response.aiter_raw():
                 got += len(piece)
@@ -108,7 +108,7 @@ async def download(
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """What a `Retry-After` header asks for: seconds, or a moment as HTTP writes it."""
+    """Return the wait of a `Retry-After` header, given in seconds or as an HTTP date (RFC 9110, section 10.2.3)."""
     value = headers.get("retry-after", "").strip()
     if not value:
         return None

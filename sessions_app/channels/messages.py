@@ -1,4 +1,4 @@
-"""The data that channel adapters and the rest of Komand exchange, as frozen dataclasses. Pure."""
+"""The data passed between channel adapters and the rest of Komand, as frozen dataclasses. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

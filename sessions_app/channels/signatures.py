@@ -1,4 +1,7 @@
-"""Proofs of origin over raw bytes: Standard Webhooks signatures and plain shared secrets. Pure; fails closed."""
+"""Verification of requests: Standard Webhooks signatures over the raw bytes, and shared secrets. Pure.
+
+The signatures follow the Standard Webhooks specification, https://github.com/standard-webhooks/standard-webhooks.
+"""
 
 import base64
 import binascii
@@ -18,21 +21,21 @@ _MOST_SIGNATURES = 20
 
 
 class BadKeyError(ValueError):
-    """A configured key has not the form that it must have."""
+    """A configured key is malformed."""
 
 
 def same_secret(given: str, expected: str) -> bool:
-    """Whether a shared secret was given, compared in constant time. An empty expectation is never met."""
+    """Return whether the secrets are equal, compared in constant time. An empty expected secret never matches."""
     return bool(expected) and hmac.compare_digest(given.encode(), expected.encode())
 
 
 def make_secret() -> str:
-    """A new Standard Webhooks secret."""
+    """Return a new Standard Webhooks secret."""
     return _SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def check_key(key: str, *, is_public: bool) -> None:
-    """Raises BadKeyError for what is no secret, or no public key, of Standard Webhooks."""
+    """Check that a text is a Standard Webhooks secret, or public key. Raises BadKeyError."""
     if key.startswith(_PUBLIC) is not is_public:
         raise BadKeyError("A public key begins with whpk_, a secret with whsec_.")
     if is_public:
@@ -42,7 +45,7 @@ def check_key(key: str, *, is_public: bool) -> None:
 
 
 def sign(key: str, message_id: str, sent_at: datetime, body: bytes) -> str:
-    """The `webhook-signature` of a request of ours."""
+    """Return the `webhook-signature` of a request that we send."""
     digest = hmac.digest(_secret_bytes(key), _signed_content(message_id, str(int(sent_at.timestamp())), body), "sha256")
     return "v1," + base64.b64encode(digest).decode()
 
@@ -50,9 +53,9 @@ def sign(key: str, message_id: str, sent_at: datetime, body: bytes) -> str:
 def is_signed(
     keys: Iterable[str], *, message_id: str, timestamp: str, signatures: str, body: bytes, now: datetime
 ) -> bool:
-    """Whether any of the keys made any of the signatures over exactly these bytes, not longer than five minutes ago.
+    """Return whether one of the keys made one of the signatures over these bytes, within five minutes of now.
 
-    timestamp, signatures: the headers as sent. Several keys: while one replaces the other.
+    keys: several while one replaces the other. timestamp, signatures: the headers as received.
     """
     if not message_id or "." in message_id or not (timestamp.isascii() and timestamp.isdecimal()):
         return False
@@ -61,7 +64,7 @@ def is_signed(
     content = _signed_content(message_id, timestamp, body)
     entries = [entry.partition(",") for entry in signatures.split(" ")[:_MOST_SIGNATURES]]
     given = [(version, raw) for version, comma, text in entries if comma and (raw := _decoded(text)) is not None]
-    # No early end: how long it takes must not tell which key was nearly right.
+    # Check all of them: the duration must not reveal which one matched.
     matches = [_matches(key, version, raw, content) for key in keys for version, raw in given]
     return any(matches)
 

@@ -1,4 +1,4 @@
-"""Reads the JSON bodies of webhooks that have proved their origin. Pure."""
+"""Parsing of JSON bodies of verified webhook requests. Pure."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from sessions_app.channels.base import NotReadable, WebhookRequest, WrongMediaTy
 
 
 def read_json(request: WebhookRequest) -> Any:
-    """The JSON value of the body. Raises WrongMediaType, NotReadable."""
+    """Return the JSON value of the body. Raises WrongMediaType, NotReadable."""
     if not request.is_json:
         raise WrongMediaType
     try:
@@ -23,7 +23,7 @@ def read_json(request: WebhookRequest) -> Any:
 
 
 def read_object(request: WebhookRequest) -> Mapping[str, Any]:
-    """The same, when it must be an object."""
+    """Return the JSON object of the body. Raises WrongMediaType, NotReadable."""
     value = read_json(request)
     if not isinstance(value, dict):
         raise NotReadable("The body is not a JSON object.")
@@ -31,7 +31,7 @@ def read_object(request: WebhookRequest) -> Mapping[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _finite(digits: str) -> float:
@@ -40,7 +40,7 @@ def _finite(digits: str) -> float:
 
 
 def _storable(value: Any) -> Any:
-    """Without what JSON can spell and no database stores: NUL characters and half surrogate pairs."""
+    """Return the value without what databases cannot store: NUL characters and unpaired surrogates."""
     if isinstance(value, str):
         return value.replace("\0", "").encode("utf-8", "replace").decode()
     if isinstance(value, dict):

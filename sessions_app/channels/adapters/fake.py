@@ -1,4 +1,4 @@
-"""A channel without a platform, for tests and for trying things out: what is sent is kept in this process's memory."""
+"""A channel without a platform, for tests and demonstrations: sent messages stay in this process's memory."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -28,8 +28,11 @@ _DIALECT = PlainText()
 
 @dataclass
 class FakePlatform:
-    """What one account's platform saw. references: what came with each message sent; faults: raised by the next calls,
-    one each; None lets a call pass."""
+    """The simulated platform of one account.
+
+    messages: by id. calls: name and text of each. references: those of the messages sent.
+    faults: errors of the next calls, None for success. seconds: the duration of each call.
+    """
 
     messages: dict[str, str] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
@@ -78,7 +81,7 @@ class Fake(ChannelAdapter):
         ]
 
     def acknowledge(self, request: WebhookRequest, channel_events: Sequence[ChannelEvent]) -> Acknowledgement:
-        """A handshake is answered with what it says."""
+        """Answer a handshake with its own query."""
         return Acknowledgement(200, request.query, "text/plain") if request.method == "GET" else Acknowledgement()
 
     def capabilities(self, chat: Chat) -> Capabilities:

@@ -1,4 +1,4 @@
-"""Programs that talk to agents: signed JSON in, signed JSON out to a callback URL, as Standard Webhooks has it."""
+"""The webhook channel for programs: signed JSON in both directions, by the Standard Webhooks specification."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -40,15 +40,15 @@ from sessions_app.channels.webhook_json import read_object
 from tools_app.network import ssrf_guard
 
 MAX_TEXT = 32_768
-# Pauses before the second and later tries, over three days in all, and how long a message is worth trying.
+# Seconds before the second and later tries, three days in all, and the lifetime of a message.
 RETRIES = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
 LIFETIME_SECONDS = 4 * 86_400.0
 _DIALECT = MarkdownSource()
 _LONGEST_ID = 200
-# Of the account, the sender and the conversation together a session's id is made, which has an end too.
+# A session's id is made of the account, the sender and the conversation, and is limited itself.
 _LONGEST_PLACE = 180
 _MOST_FILES = 10
-_LARGEST_SIZE = 2**53  # up to which every JSON reader has whole numbers
+_LARGEST_SIZE = 2**53  # every JSON parser reads integers up to this exactly
 _TYPES = {"failure": "run.failed"}
 
 
@@ -58,10 +58,10 @@ class Webhook(ChannelAdapter):
     summary = "Standard Webhooks, both ways"
     config_fields: ClassVar[Mapping[str, Setting]] = {
         "callback_url": Setting("where answers are posted", "url", is_required=True),
-        "deltas": Setting("true: also post what is written so far, as message.delta", "flag"),
+        "deltas": Setting("true: also post the text so far, as message.delta", "flag"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
-        "secret": "whsec_…, signs both ways; made by us when not given",
+        "secret": "whsec_…, signs both ways; generated if not given",
         "previous_secret": "whsec_…, still valid while the secret is being replaced",
         "public_key": "whpk_…, the sender's Ed25519 key, if it signs with one",
     }
@@ -133,7 +133,7 @@ class Webhook(ChannelAdapter):
 
     async def draft(self, message: Outgoing, draft_id: int) -> None:
         if not self.account.config.get("deltas"):
-            raise Unsupported("This account does not ask for deltas.")
+            raise Unsupported("The account is not configured for deltas.")
         now = self.clock()
         await self._post("message.delta", message, f"{message.key}-{int(now.timestamp() * 1000)}")
 
@@ -143,7 +143,7 @@ class Webhook(ChannelAdapter):
     async def check(self) -> Checked:
         body = {"type": "account.tested", "timestamp": self.clock().isoformat(), "data": {}}
         await self._deliver(f"test-{int(self.clock().timestamp() * 1000)}", body)
-        return Checked((f"{self.account.config['callback_url']} answered a signed test with success.",))
+        return Checked((f"{self.account.config['callback_url']} accepted a signed test.",))
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -187,7 +187,7 @@ class Webhook(ChannelAdapter):
             f"The callback URL answered with status {status}.",
             certainty_of(status),
             retry_after_seconds=retry_after_seconds(response.headers, now) if status in (429, 502, 503, 504) else None,
-            slows_account=True,  # whoever it is for, it goes to the one address
+            slows_account=True,  # all messages go to the same address
             ends_account=status == 410,
         )
 
@@ -198,7 +198,7 @@ class Webhook(ChannelAdapter):
 
 
 class _Fields:
-    """The fields of `data`, with everything that is wrong with them collected."""
+    """The fields of `data`, with the problems found in them."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         data = body.get("data")
@@ -218,7 +218,7 @@ class _Fields:
         return value
 
     def place(self, name: str, *, required: bool = False) -> str:
-        """An id that becomes a part of the session's, where it is percent-encoded."""
+        """Return an id that becomes a part of the session's id, percent-encoded."""
         value = self.text(name, required=required)
         if len(quote(value, safe="")) > _LONGEST_PLACE:
             self.problems[f"data.{name}"] = f"has more than {_LONGEST_PLACE} characters when it is percent-encoded"
@@ -244,7 +244,7 @@ class _Fields:
         return Attachment(str(url), _kind_of(str(kind)), name, kind, size, str(url))
 
     def check(self) -> None:
-        """Raises WrongShape, naming every field that is wrong."""
+        """Raise WrongShape with all problems, if there are any."""
         if self.problems:
             raise WrongShape("Some fields are missing or wrong.", fields=self.problems)
 

@@ -1,1 +1,1 @@
-"""Files that come with messages: fetched in a worker, kept in the data folder, told to the model as text."""
+"""Attached files: fetched by a worker, stored in the data folder, described as text for the model."""

@@ -11,7 +11,7 @@ from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
 from sessions_app.channels.attachments import model_text
 from sessions_app.channels.base import ChannelAdapter
-from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing
+from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing_codes
 from sessions_app.channels.messages import (
     ButtonPress,
     ChannelEvent,
@@ -98,7 +98,7 @@ class _Case:
             case "allow_list":
                 return bool({self.incoming.sender_id, self.incoming.chat.id} & {*self.account.allowed_senders})
             case _:
-                return pairing.is_paired(self.account, self.incoming.sender_id)
+                return pairing_codes.is_paired(self.account, self.incoming.sender_id)
 
     def record(self, reason: str, notice: str) -> None:
         """Store the message without a run; see `commands.record`."""
@@ -197,14 +197,14 @@ def _refuse(case: _Case) -> None:
 
 def _pair(case: _Case, code: str) -> None:
     account, sender_id = case.account, case.incoming.sender_id
-    if not pairing.may_try(account, sender_id):
+    if not pairing_codes.may_try(account, sender_id):
         case.record("pairing_closed", "")
         return
     with transaction.atomic():  # a code works once: if the message is not stored, the code must stay unused
-        if pairing.use_code(account, code, sender_id, case.incoming.sender_name):
+        if pairing_codes.use_code(account, code, sender_id, case.incoming.sender_name):
             case.record("paired", "You are paired. Send me a message, or /help for the list of commands.")
         else:
-            case.record(pairing.FAILED, _WRONG_CODE)
+            case.record(pairing_codes.FAILED, _WRONG_CODE)
 
 
 def _store_chat_event(account: ChannelAccount, chat_event: ChatEvent, raw: bytes) -> None:

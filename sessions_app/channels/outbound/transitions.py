@@ -1,4 +1,4 @@
-"""The only writer of a delivery's status and owner: guarded updates, whose row count tells whether they took effect,
+"""The only writer of a delivery's status and owner: guarded updates, which take effect if their row count is 1,
 and the events that follow from them."""
 
 from collections.abc import Collection, Sequence

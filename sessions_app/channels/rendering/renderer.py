@@ -1,4 +1,4 @@
-"""Writes text for a channel: one dialect a platform, each from the same spans, cut into parts. Pure."""
+"""Rendering of Markdown for channels: one dialect for each platform, written from spans, split into parts. Pure."""
 
 from collections.abc import Sequence
 from itertools import groupby, islice
@@ -7,14 +7,14 @@ from sessions_app.channels.messages import Rendered
 from sessions_app.channels.rendering.spans import Mark, Signs, Span, address_of, plain_text, read_fences, read_markdown
 from sessions_app.channels.rendering.splitter import split
 
-# What an answer of more parts than this becomes, where a platform takes files: its beginning, and the whole as a file.
+# An answer of more parts is sent as its beginning and a file with the whole text, on platforms that accept files.
 MOST_PARTS = 5
 _PARTS_BEFORE_FILE = 2
 FILENAME = "answer.md"
 
 
 class Dialect:
-    """How a platform writes text. Marks nest and are never left open."""
+    """The text format of a platform. The base class is plain text."""
 
     signs = Signs()
 
@@ -22,33 +22,33 @@ class Dialect:
         return read_markdown(markdown, self.signs)
 
     def write(self, spans: Sequence[Span]) -> str:
-        """As plain text."""
+        """Return the spans in the dialect. Marks are nested and closed."""
         return plain_text(spans)
 
     def measure(self, spans: Sequence[Span]) -> int:
-        """In the platform's unit."""
+        """Return the length of the spans in the unit of the platform's limit."""
         return len(self.write(spans))
 
 
 class PlainText(Dialect):
-    """A link's address stands behind its text."""
+    """Plain text. A link's address follows its text."""
 
     signs = Signs(bullet="- ", aligned_tables=False)
 
     def read(self, markdown: str) -> tuple[Span, ...]:
-        """The address is text of its own, so that one that is longer than a part can be cut as well."""
+        """Return the spans with each address as text of its own, so that an address longer than a part can be split."""
         spans: list[Span] = []
         for address, linked in groupby(read_markdown(markdown, self.signs), address_of):
             spans += linked
             if address:
                 link = (Mark("link", address),)
-                spans[-1] = Span(f"{spans[-1].text} ", link)  # parted from its address only where both do not fit
+                spans[-1] = Span(f"{spans[-1].text} ", link)  # split from its address only if both do not fit
                 spans.append(Span(f"({address})", link))
         return tuple(spans)
 
 
 class MarkdownSource(Dialect):
-    """Markdown as the model wrote it; code blocks are closed and opened again at a cut."""
+    """Markdown as the model wrote it. Code blocks are closed and reopened at a split."""
 
     def read(self, markdown: str) -> tuple[Span, ...]:
         return read_fences(markdown)
@@ -65,8 +65,11 @@ class MarkdownSource(Dialect):
 
 
 def render(markdown: str, dialect: Dialect, limit: int, *, takes_files: bool = False) -> tuple[Rendered, ...]:
-    """The parts of a text in a dialect, each within the limit; a very long one as its beginning and a file."""
-    # Markdown of which nothing is left to read, such as a link without a text, goes out as it was written.
+    """Return the parts of a text in a dialect, each within the limit; a very long one as its beginning and a file.
+
+    limit: in the dialect's unit.
+    """
+    # Markdown without visible text, such as a link without a text, is sent unchanged.
     spans = dialect.read(markdown)
     found = split(spans if plain_text(spans).strip() else [Span(markdown)], limit, dialect.measure)
     parts = list(islice(found, MOST_PARTS + 1) if takes_files else found)
@@ -77,24 +80,21 @@ def render(markdown: str, dialect: Dialect, limit: int, *, takes_files: bool = F
 
 
 def close_open_marks(partial: str) -> str:
-    """Markdown that breaks off, with what it has open closed, so that a preview does not show bare signs.
-
-    No word of it is lost: a cure that would hide some is none.
-    """
+    """Close the marks that unfinished Markdown leaves open, so that a preview shows no bare signs. No text is lost."""
     if _is_in_fence(partial):
-        return partial  # an open code block ends with the text, and signs inside of one mean nothing
+        return partial  # an open code block ends with the text, and has no marks inside
     before, gap, last = partial.rpartition("\n\n")
-    words, fewest = _look(last)
+    text, fewest = _visible(last)
     best = last
     for candidate in (last.rstrip(_SIGNS), *(last + sign for sign in _CLOSING)):
-        shown, bare = _look(candidate)
-        if bare < fewest and shown == words:
+        shown, bare = _visible(candidate)
+        if bare < fewest and shown == text:
             best, fewest = candidate, bare
     return before + gap + best
 
 
 def latest(markdown: str, most: int) -> str:
-    """The last blocks of a long text, about that many characters: enough to show where it has got to."""
+    """Return the last blocks of a long text, about `most` characters."""
     start = markdown.rfind("\n\n", 0, max(len(markdown) - most, 0))
     if start < 0:
         return markdown
@@ -109,12 +109,12 @@ _SIGNS = "*~`_"
 _CLOSING = ("**", "*", "`", "~~", "***", "_", "__")
 
 
-def _look(block: str) -> tuple[str, int]:
-    """What readers see of a block without its signs, and how many signs they see outside of code."""
+def _visible(block: str) -> tuple[str, int]:
+    """Return the visible letters and digits of a block, and the number of visible signs outside code."""
     spans = read_markdown(block, Signs())
     prose = "".join(span.text for span in spans if not any(mark.kind in ("code", "pre") for mark in span.marks))
-    words = "".join(character for character in plain_text(spans) if character.isalnum())
-    return words, sum(prose.count(sign) for sign in "*`~")
+    text = "".join(character for character in plain_text(spans) if character.isalnum())
+    return text, sum(prose.count(sign) for sign in "*`~")
 
 
 def _rendered(spans: Sequence[Span], dialect: Dialect) -> Rendered:

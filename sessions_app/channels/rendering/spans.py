@@ -1,6 +1,6 @@
-"""Markdown as a flat row of text with marks on it: what every dialect is written from and every text is cut by. Pure.
+"""Markdown as a flat sequence of text with marks, from which every dialect is written. Pure.
 
-CommonMark with tables and strikethrough. Raw HTML is text. Nothing here works on Markdown with regular expressions.
+CommonMark with tables and strikethrough. Raw HTML is text.
 """
 
 import re
@@ -13,14 +13,14 @@ from markdown_it import MarkdownIt
 from markdown_it.tree import SyntaxTreeNode
 
 _SCHEMES = ("http", "https", "mailto", "tel")
-# A longer one is no language but text behind the signs, which must not be repeated in each part.
+# A longer info string is not a language but text, which must not be repeated in each part.
 _LONGEST_INFO = 100
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """kind: bold | italic | strike | code | link | quote | pre; value: the address of a link, the language of a pre."""
+    """A mark. kind: bold | italic | strike | code | link | quote | pre. value: a link's address, a pre's language."""
 
     kind: str
     value: str = ""
@@ -28,7 +28,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Span:
-    """Text with the same marks throughout, outermost first."""
+    """Text with the same marks throughout. marks: outermost first."""
 
     text: str
     marks: tuple[Mark, ...] = ()
@@ -36,8 +36,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Signs:
-    """How a dialect writes what it has no marks for. aligned_tables: as columns in a pre, else as `name: value`;
-    named_hosts: a link whose words hide where it leads is followed by its host."""
+    """The signs by which a dialect writes blocks without a mark.
+
+    aligned_tables: tables as columns in a pre, else as lines `name: value`.
+    named_hosts: a link whose text does not contain the host is followed by it.
+    """
 
     bullet: str = "• "
     bold_headings: bool = True
@@ -46,12 +49,12 @@ class Signs:
 
 
 def read_markdown(markdown: str, signs: Signs) -> tuple[Span, ...]:
-    """The text as spans, blocks parted by a blank line."""
+    """Return the text as spans, with a blank line between blocks."""
     return tuple(_merged(_Reader(signs).blocks(SyntaxTreeNode(_parser().parse(markdown)).children)))
 
 
 def read_fences(markdown: str) -> tuple[Span, ...]:
-    """The Markdown itself as spans, only its outer code blocks marked: they can be closed and opened at a cut."""
+    """Return the Markdown source as spans, with marks for its outer code blocks only."""
     lines = markdown.split("\n")
     spans: list[Span] = []
     done = 0
@@ -72,7 +75,7 @@ def plain_text(spans: Sequence[Span]) -> str:
 
 
 def address_of(span: Span) -> str:
-    """Where the link leads that the span is a piece of; empty if it is none."""
+    """Return the address of the link that the span is a piece of, or an empty text."""
     return next((mark.value for mark in span.marks if mark.kind == "link"), "")
 
 
@@ -172,9 +175,10 @@ class _Reader:
                 return [Span(node.content, marks)]
 
     def _link(self, inner: list[Span], address: str, depth: int) -> list[Span]:
-        """Only addresses that people can open safely, and no mark where the text is the address already.
+        """Return the link's spans, marked if the address is safe to open and not the text itself.
 
-        depth: how many marks lie around the link; it goes outside of all further ones, so that it stays one link."""
+        depth: the number of marks around the link. Its own mark is outside of all further ones: it stays one link.
+        """
         text = plain_text(inner)
         if not _is_safe(address) or text in (address, address.removeprefix("mailto:"), address.removeprefix("tel:")):
             return inner
@@ -193,20 +197,20 @@ def _is_safe(address: str) -> bool:
 
 
 def _host_of(address: str) -> str:
-    """The host of a safe web address, in lower case."""
+    """Return the host of a web address in lower case, or an empty text."""
     parts = urlsplit(address)
     return parts.hostname or "" if parts.scheme.lower() in ("http", "https") else ""
 
 
 def _indented(spans: Sequence[Span], indent: str) -> Iterator[Span]:
-    """Every line but the first moved in, code apart."""
+    """Yield the spans with every line but the first indented, except code."""
     for span in spans:
         is_code = any(mark.kind == "pre" for mark in span.marks)
         yield span if is_code else Span(span.text.replace("\n", "\n" + indent), span.marks)
 
 
 def _merged(spans: Sequence[Span]) -> Iterator[Span]:
-    """The same without empty spans, neighbours with equal marks joined."""
+    """Yield the spans without empty ones, with neighbours of equal marks joined."""
     last: Span | None = None
     for span in spans:
         if not span.text:

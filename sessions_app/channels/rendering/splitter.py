@@ -1,7 +1,7 @@
-"""Cuts spans into parts that a platform takes, where a reader minds least. Pure.
+"""Splitting of spans into parts within a platform's limit. Pure.
 
-Cuts stand at a blank line, else a line's end, a sentence's end, a word, a grapheme; inside a link only when it is
-longer than a part. Marks that cross a cut are closed and opened again by whoever writes the parts.
+A split is at a blank line, else at the end of a line, sentence, word or grapheme; inside a link only if the link is
+longer than a part. The dialect closes and reopens marks that cross a split.
 """
 
 import re
@@ -13,7 +13,7 @@ from sessions_app.channels.rendering.spans import Span, address_of, plain_text
 
 Measure = Callable[[Sequence[Span]], int]
 
-# A part is filled to this share of the limit, as platforms do not all count alike.
+# A part is filled to this share of the limit: platforms count differently.
 FILL = 0.9
 # A better cut is preferred to a later one only in this last share of a part.
 _LATEST = 0.5
@@ -22,15 +22,15 @@ _JOINER, _KEYCAP = "\u200d", "\u20e3"
 
 
 def utf16_length(text: str) -> int:
-    """Its length in UTF-16 code units."""
+    """Return the length in UTF-16 code units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def split(spans: Sequence[Span], limit: int, measure: Measure) -> Iterator[tuple[Span, ...]]:
-    """The spans in parts that each measure at most 90 % of the limit, found one by one.
+    """Yield the spans in parts of at most 90 % of the limit; at least one part, perhaps an empty one.
 
-    measure: the size of spans in the platform's unit; must not shrink when spans get longer, and is at least the count
-    of their characters. White space at a cut is dropped. At least one part, perhaps an empty one.
+    measure: the size of spans in the limit's unit. It must not shrink when spans get longer, and must be at least the
+    number of their characters. White space at a split is dropped.
     """
     most = int(limit * FILL)
     rest = trimmed(spans)
@@ -46,7 +46,7 @@ def split(spans: Sequence[Span], limit: int, measure: Measure) -> Iterator[tuple
 
 
 def trimmed(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Without white space at the end and without empty lines at the start; the first line keeps its indentation."""
+    """Return the spans without white space at the end and without empty lines at the start."""
     text = plain_text(spans)
     end = len(text.rstrip())
     lead = re.match(r"(?:[^\S\n]*\n)*", text)
@@ -54,7 +54,7 @@ def trimmed(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 def is_grapheme_border(text: str, index: int) -> bool:
-    """Whether a reader sees two characters that part at this index, rather than one."""
+    """Return whether the index is between two graphemes (a subset of the rules of UAX #29)."""
     if index <= 0 or index >= len(text):
         return True
     before, after = text[index - 1], text[index]
@@ -81,7 +81,7 @@ def _is_flag_letter(character: str) -> bool:
 
 
 def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
-    """spans: as many as may fit, and one character more if there are more."""
+    """Return the best index to split at. spans: as many as may fit, and one character more if there are more."""
     text = plain_text(spans)
     fits, too_long = 0, len(text)
     while too_long - fits > 1:
@@ -103,7 +103,7 @@ def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
 
 
 def _hard_cut(text: str, fits: int, links: Sequence[tuple[int, int]]) -> int:
-    """Before a link that does not fit any more, else between graphemes. What is longer than a part alone is cut."""
+    """Return an index before a link that does not fit, else one between graphemes."""
     for start, end in links:
         if 0 < start < fits < end:
             return start
@@ -111,7 +111,7 @@ def _hard_cut(text: str, fits: int, links: Sequence[tuple[int, int]]) -> int:
 
 
 def _link_ranges(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """Where links are, then where pieces of links are: which are parted only in a link that is longer than a part."""
+    """Return the ranges of links, then of pieces of links, which are split only in a link longer than a part."""
     links: list[tuple[int, int]] = []
     pieces: list[tuple[int, int]] = []
     position = 0

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
 from sessions_app.channels import accounts
-from sessions_app.channels.inbound import pairing
+from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
 
@@ -102,9 +102,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if options["user"] and user is None:
             raise CommandError(f"There is no user {options['user']!r}.")
-        code = pairing.make_code(account, user)
+        code = pairing_codes.make_code(account, user)
         self.stdout.write(f"/pair {code}")
-        self.stdout.write(f"The sender has to send this to {account}. It works once, for {pairing.MINUTES} minutes.")
+        self.stdout.write(
+            f"The sender has to send this to {account}. It works once, for {pairing_codes.MINUTES} minutes."
+        )
 
 
 _ON_ONE = {

@@ -13,7 +13,7 @@ from agents_app import services as runs
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.ids import new_id
 from sessions_app.approvals import prompt_text
-from sessions_app.channels.inbound import pairing
+from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.outbound import retry_policy
 from sessions_app.models import Delivery, InboundMessage, Pairing
 from tests.fakes.http_server import Fault
@@ -168,8 +168,8 @@ def test_a_sender_who_was_paired_as_an_operator_decides_under_their_name(
 ) -> None:
     ada = User.objects.create_superuser("ada", first_name="Ada")
     account = add_telegram(platform, config={"drafts": False}, access="paired")
-    telegram(private_update(1, f"/pair {pairing.make_code(account)}"))
-    telegram(private_update(2, f"/pair {pairing.make_code(account, ada)}"))  # paired already: now we know who it is
+    telegram(private_update(1, f"/pair {pairing_codes.make_code(account)}"))
+    telegram(private_update(2, f"/pair {pairing_codes.make_code(account, ada)}"))  # links the user
     assert Pairing.objects.get().user == ada
     telegram(private_update(3, "launch it"))
     until(lambda: platform.buttons(501) and all_settled())

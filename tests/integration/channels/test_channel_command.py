@@ -77,12 +77,12 @@ def test_what_cannot_work_is_refused(
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "s.json").write_text("{")
-    for name, why in (("s.json", "s.json: no JSON"), ("none.json", "none.json cannot be read")):
+    for name, why in (("s.json", "s.json is not valid JSON"), ("none.json", "none.json cannot be read")):
         with pytest.raises(CommandError, match=why):
             channel(capsys, "add", "telegram", "main", "--secrets", str(tmp_path / name))
 
 
-def test_a_wrong_token_is_told_and_kept_for_the_operator(
+def test_a_wrong_token_is_reported_and_stored_for_the_operator(
     platform: FakeTelegram, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = TOKEN.replace("AA", "ZZ")
@@ -138,7 +138,7 @@ def test_a_signed_test_reaches_the_callback(
     with override_settings(KOMAND_CALLBACK_ALLOW_PRIVATE=[receiver.address]):
         given = files(tmp_path, {"callback_url": receiver.url}, {"secret": SECRET})
         channel(capsys, "add", "webhook", "crm", *given)
-        assert "with success" in channel(capsys, "test", "webhook", "crm")
+        assert "accepted a signed test" in channel(capsys, "test", "webhook", "crm")
         receiver.faults.append(Fault("status", 500))
         with pytest.raises(CommandError, match="status 500"):
             channel(capsys, "test", "webhook", "crm")

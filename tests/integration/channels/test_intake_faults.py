@@ -14,7 +14,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.adapters.telegram.adapter import Telegram
 from sessions_app.channels.adapters.webhook import Webhook
 from sessions_app.channels.base import Checked
-from sessions_app.channels.inbound import commands, pairing
+from sessions_app.channels.inbound import commands, pairing_codes
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage
 from tests.fakes.telegram import BOT_ID, FakeTelegram, group_update, private_update
 from tests.fakes.webhook_receiver import WebhookReceiver, signed_headers
@@ -61,12 +61,12 @@ def test_who_pairs_while_the_database_goes_away_is_paired_by_the_next_try(
     idle: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = add_telegram(platform, access="paired")
-    code = pairing.make_code(account)
+    code = pairing_codes.make_code(account)
     with monkeypatch.context() as patch:
         patch.setattr(commands, "plan_notice", away)
         assert telegram(private_update(1, f"/pair {code}")) == 503
     assert telegram(private_update(1, f"/pair {code}")) == 200
-    assert pairing.is_paired(account, "501") and "You are paired" in Delivery.objects.get().text
+    assert pairing_codes.is_paired(account, "501") and "You are paired" in Delivery.objects.get().text
 
 
 def test_an_account_that_is_switched_off_while_it_is_tried_stays_off(

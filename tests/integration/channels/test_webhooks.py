@@ -13,7 +13,7 @@ from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from audit_app.kernel.database import in_db
 from sessions_app.channels import accounts
-from sessions_app.channels.inbound import pairing
+from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.inbound import webhook as webhook_module
 from sessions_app.channels.outbound.outbox import draft_id_of
 from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, Session, Turn
@@ -310,7 +310,7 @@ def test_a_sender_pairs_by_a_code_that_works_once(idle: EngineRig, platform: Fak
     telegram(private_update(1, "hi"))
     telegram(private_update(2, "hello?"))
     assert Delivery.objects.count() == 1, "sent once an hour"
-    code = pairing.make_code(account)
+    code = pairing_codes.make_code(account)
     telegram(private_update(3, f"/pair {code[:4].lower()}\u200b{code[4:]}"))
     telegram(private_update(4, "now?"))
     assert Run.objects.count() == 1
@@ -323,10 +323,10 @@ def test_a_sender_pairs_by_a_code_that_works_once(idle: EngineRig, platform: Fak
 
 def test_codes_cannot_be_guessed_for_long(idle: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, access="paired")
-    for number in range(pairing.MOST_TRIES):
+    for number in range(pairing_codes.MOST_TRIES):
         telegram(private_update(number, "/pair AAAAAAAA"))
-    telegram(private_update(90, f"/pair {pairing.make_code(account)}"))
-    assert not pairing.is_paired(account, "501")
+    telegram(private_update(90, f"/pair {pairing_codes.make_code(account)}"))
+    assert not pairing_codes.is_paired(account, "501")
 
 
 def test_new_begins_another_session_and_keeps_the_old_one(idle: EngineRig, platform: FakeTelegram) -> None:

@@ -1,1 +1,1 @@
-"""Telegram, by its Bot API over plain HTTP."""
+"""The Telegram channel, by the Bot API over HTTP."""

@@ -1,4 +1,4 @@
-"""Telegram bots: updates come to our webhook, messages go out by the Bot API."""
+"""Telegram bots: updates arrive at the webhook, messages are sent by the Bot API (https://core.telegram.org/bots/api)."""
 
 import json
 import re
@@ -37,7 +37,7 @@ _UPDATES = ["message", "callback_query", "my_chat_member", "stopped_message_gene
 _TOKEN = re.compile(r"(?P<id>[0-9]{3,20}):[A-Za-z0-9_-]{20,100}", re.ASCII)
 _FILE_PATH = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
-# Beside the rates that Telegram names: about one message a second in a chat, twenty a minute in a group.
+# Slightly slower than Telegram's limits: about one message a second in a chat, twenty a minute in a group.
 _PRIVATE_SECONDS, _GROUP_SECONDS = 1.1, 3.1
 _DRAFT_SECONDS = 0.6
 _DIALECT = TelegramHtml()
@@ -48,16 +48,16 @@ class Telegram(ChannelAdapter):
     name = "Telegram"
     summary = "Bot API by webhook"
     config_fields: ClassVar[Mapping[str, Setting]] = {
-        "bot_username": Setting("the bot's name without @; asked from Telegram by `channel test`"),
+        "bot_username": Setting("the bot's name without @; set by `channel test`"),
         "read_all_groups": Setting("true: answer every message of a group, not only those for the bot", "flag"),
         "known_bots": Setting("ids of other bots that may talk to this one", "ids"),
-        "drafts": Setting("false: no previews of answers under way", "flag"),
+        "drafts": Setting("false: no previews of unfinished answers", "flag"),
         "api_url": Setting(f"another Bot API server than {API}", "url"),
-        "chat_seconds": Setting("shortest time between two messages in a chat, when not Telegram's own", "number"),
+        "chat_seconds": Setting("shortest time between two messages in a chat, in seconds", "number"),
     }
     secret_fields: ClassVar[Mapping[str, str]] = {
         "bot_token": "the token from @BotFather",
-        "webhook_secret": "proves that updates come from Telegram; made by us when not given",
+        "webhook_secret": "verifies that updates come from Telegram; generated if not given",
     }
     required_secrets: ClassVar[Sequence[str]] = ("bot_token", "webhook_secret")
 
@@ -152,7 +152,7 @@ class Telegram(ChannelAdapter):
             raise FetchError(error.message, is_final=error.certainty is SendCertainty.REFUSED) from None
         path = str(found.get("file_path", ""))
         if not _FILE_PATH.fullmatch(path):
-            raise FetchError("Telegram tells no usable path of it", is_final=True)
+            raise FetchError("Telegram returned no usable file path", is_final=True)
         url = f"{self._base}/file/bot{self.account.secrets['bot_token']}/{path}"
         async with aclosing(download(self._open(), url, most_bytes)) as pieces:
             async for piece in pieces:
@@ -168,11 +168,11 @@ class Telegram(ChannelAdapter):
             await self._call("setWebhook", hook)
             lines.append(f"Telegram sends updates to {url}.")
         else:
-            lines.append("The webhook is not set: KOMAND_PUBLIC_URL must be an https:// address for that.")
+            lines.append("The webhook is not set: KOMAND_PUBLIC_URL must be an https:// address.")
         info = await self._call("getWebhookInfo", {})
         if info.get("last_error_message"):
-            lines.append(f"Telegram's last error there: {info['last_error_message']}")
-        lines.append(f"{info.get('pending_update_count', 0)} updates wait there.")
+            lines.append(f"Telegram's last error: {info['last_error_message']}")
+        lines.append(f"{info.get('pending_update_count', 0)} updates are pending.")
         return Checked(tuple(lines), {"bot_username": me["username"]})
 
     async def _who(self) -> Any:
@@ -181,8 +181,8 @@ class Telegram(ChannelAdapter):
         except SendError as error:
             if error.certainty is not SendCertainty.REFUSED:
                 raise
-            told = f"{error.message}. It does not know this bot_token: copy it again from @BotFather."
-            raise SendError(told, SendCertainty.REFUSED) from None
+            problem = f"{error.message}. The bot_token is not valid: copy it again from @BotFather."
+            raise SendError(problem, SendCertainty.REFUSED) from None
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -190,7 +190,7 @@ class Telegram(ChannelAdapter):
             self._client = None
 
     async def _call_with_text(self, method: str, fields: Mapping[str, Any], rendered: Rendered) -> Any:
-        """With markup; once more as plain text if Telegram cannot read ours."""
+        """Call a method with HTML; if Telegram cannot parse it, once more with plain text."""
         common = {**fields, "link_preview_options": {"is_disabled": True}}
         if method == "sendMessageDraft":
             del common["link_preview_options"]
@@ -222,7 +222,7 @@ class Telegram(ChannelAdapter):
 
 
 def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
-    """What Telegram answers, or why not. Raises SendError."""
+    """Return the `result` of a response. Raises SendError for an error response."""
     try:
         answer = json.loads(body)
         if answer["ok"] is True:
@@ -230,7 +230,7 @@ def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
     except (ValueError, KeyError, TypeError):
         answer = {}
         if response.is_success:
-            raise SendError("Telegram's answer cannot be read.", SendCertainty.UNKNOWN) from None
+            raise SendError("Telegram's response cannot be parsed.", SendCertainty.UNKNOWN) from None
     status = int(answer.get("error_code", response.status_code))
     further = answer.get("parameters") or {}
     waits = further.get("retry_after")
@@ -251,7 +251,7 @@ def _place(target: Target) -> dict[str, Any]:
 
 
 def _reply(message: Outgoing) -> dict[str, Any]:
-    """In groups an answer's first part shows what it answers; between two people that would be noise."""
+    """Return the reference to the answered message, for the first part of an answer in a group."""
     if not message.target.reply_to or message.target.chat.type == "direct" or message.part:
         return {}
     native = int(message.target.reply_to.rpartition(":")[2])
@@ -259,7 +259,7 @@ def _reply(message: Outgoing) -> dict[str, Any]:
 
 
 def _keyboard(message: Outgoing) -> dict[str, Any]:
-    """Buttons, two in a row. A message that is edited without any loses those it had."""
+    """Return the buttons, two in a row. A message that is edited without any loses those it had."""
     keys = [
         {"text": button.label, "callback_data": button.action_id, **({"style": button.style} if button.style else {})}
         for button in message.buttons

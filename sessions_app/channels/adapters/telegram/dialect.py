@@ -1,4 +1,4 @@
-"""The HTML of Telegram's Bot API. Pure."""
+"""The HTML of Telegram's Bot API (https://core.telegram.org/bots/api#html-style). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class _Open:
 
 
 class TelegramHtml(Dialect):
-    """Its limit counts what is left when the tags are taken out."""
+    """Telegram's HTML. Its length limit counts the text without tags."""
 
     signs = Signs(named_hosts=True)
 
@@ -56,8 +56,10 @@ class TelegramHtml(Dialect):
 
 
 def _allowed(marks: Sequence[Mark]) -> list[Mark]:
-    """Telegram takes neither marks inside of code, nor code blocks or quotes inside of anything but a quote. Code that
-    is a link's text stays a link."""
+    """Return the marks that Telegram accepts together.
+
+    It accepts no marks inside code, and code blocks only inside quotes. Code that is a link's text stays a link.
+    """
     found: list[Mark] = []
     for mark in marks:
         if any(outer.kind == mark.kind for outer in found):

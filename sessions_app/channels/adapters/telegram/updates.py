@@ -1,6 +1,6 @@
-"""Reads Telegram's updates: what is a message for us, and what is not. Pure.
+"""Parsing of Telegram's updates (https://core.telegram.org/bots/api#update). Pure.
 
-Offsets and lengths of entities count UTF-16 code units. Ids go beyond 32 bits and are kept as text.
+Offsets and lengths of entities count UTF-16 code units. Ids need more than 32 bits and are kept as text.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from sessions_app.channels.messages import (
 Json = Mapping[str, Any]
 
 _CHAT_TYPES = {"private": "direct", "group": "group", "supergroup": "group", "channel": "channel"}
-# What messages that nobody wrote are about.
+# Fields of service messages.
 _SERVICE = (
     "new_chat_members",
     "left_chat_member",
@@ -46,7 +46,7 @@ _SERVICE = (
     "video_chat_scheduled",
     "video_chat_participants_invited",
 )
-# What people send that has neither words nor a file.
+# Fields of messages that have neither text nor a file.
 _UNREADABLE = ("location", "contact", "poll", "dice", "game", "story", "checklist")
 _FILES = {
     "animation": "video",
@@ -63,7 +63,7 @@ _LARGEST_FILE = 2**53  # ids and sizes have so many bits at most
 
 @dataclass(frozen=True)
 class Bot:
-    """Who we are there. username: without the at sign, perhaps unknown; reads_all: in groups, answers everything."""
+    """Our bot. username: without the at sign, perhaps unknown. reads_all: in groups, answer every message."""
 
     id: str
     username: str = ""
@@ -72,8 +72,8 @@ class Bot:
 
 
 def read_update(update: Any, bot: Bot) -> ChannelEvent:
-    """What an update means for us. Whatever has an odd shape or an unknown kind is ignored: a refusal would make
-    Telegram hold back the chat."""
+    """Return the event of an update. Malformed and unknown updates are ignored: after a refusal, Telegram would hold
+    back the chat's later updates."""
     try:
         for kind, read in _READERS.items():
             if kind in update:
@@ -174,14 +174,14 @@ def _album(message: Json, chat: Chat) -> str:
 
 
 def _reply(message: Json) -> Json:
-    """The message that it answers. In a topic everything seems to answer the service message that opened the topic."""
+    """Return the answered message. In a topic, every message seems to answer the service message that opened it."""
     reply: Json = message.get("reply_to_message") or {}
     return {} if "forum_topic_created" in reply else reply
 
 
 def _chat(message: Json) -> Chat:
     chat = message["chat"]
-    # In a private chat a thread is a topic always; in a group it may be a mere chain of replies.
+    # In a private chat a thread is always a topic; in a group it may be just a chain of replies.
     has_topic = message.get("is_topic_message") or (chat.get("type") == "private" and "message_thread_id" in message)
     thread = str(message["message_thread_id"]) if has_topic else ""
     return Chat(str(int(chat["id"])), _CHAT_TYPES.get(chat.get("type", "private"), "group"), thread)
@@ -194,17 +194,17 @@ class _Addressing:
 
 
 def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
-    """The text without our own mention and with `/cmd@us` as `/cmd`; a command for another bot is told."""
+    """Return the text without our mention and with `/cmd@us` as `/cmd`, and whom it addresses."""
     text = message.get("text") or message.get("caption") or ""
     if not isinstance(text, str):
-        raise TypeError("the text is no text")
+        raise TypeError("the text is not a string")
     units = text.encode("utf-16-le", "surrogatepass")
     addressing, removed = _Addressing(), []
     for entity in message.get("entities") or message.get("caption_entities") or ():
         start, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
-        words = units[2 * start : 2 * end].decode("utf-16-le", "replace")
-        command, at, addressee = words.partition("@")
-        if _is_mention(entity, words, bot):
+        covered = units[2 * start : 2 * end].decode("utf-16-le", "replace")
+        command, at, addressee = covered.partition("@")
+        if _is_mention(entity, covered, bot):
             removed.append((start, end))
         elif entity["type"] == "bot_command" and at and bot.username:
             if addressee.lower() == bot.username.lower():
@@ -219,9 +219,9 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
     return units.decode("utf-16-le", "replace").strip(), addressing
 
 
-def _is_mention(entity: Json, words: str, bot: Bot) -> bool:
+def _is_mention(entity: Json, text: str, bot: Bot) -> bool:
     if entity["type"] == "mention":
-        return bool(bot.username) and words.lower() == f"@{bot.username}".lower()
+        return bool(bot.username) and text.lower() == f"@{bot.username}".lower()
     return entity["type"] == "text_mention" and str(entity.get("user", {}).get("id", "")) == bot.id
 
 
@@ -238,9 +238,9 @@ def _attachments(message: Json) -> tuple[Attachment, ...]:
 def _attachment(file: Json, kind: str) -> Attachment:
     name, mime_type, size = file.get("file_name") or file.get("emoji"), file.get("mime_type"), file.get("file_size")
     if not isinstance(file["file_id"], str) or not isinstance(size, int | None) or (size or 0) > _LARGEST_FILE:
-        raise TypeError("the file is none")
+        raise TypeError("the file is malformed")
     if not isinstance(name, str | None) or not isinstance(mime_type, str | None):
-        raise TypeError("the file is described by no words")
+        raise TypeError("the name or type of the file is not a string")
     return Attachment(file["file_id"], kind, name, mime_type, size, auth="bot")
 
 
