@@ -1,7 +1,7 @@
-"""What a database makes of the queries of some code: which of them read a table, or a whole index, from end to end.
+"""Finds the queries of some code that read a whole table or index.
 
-The code is run, its statements are caught with their bound parameters, and each is explained with the same. Bound
-matters: SQLite chooses its indexes without knowing the values.
+The code is run, its statements are recorded with their parameters, and each is explained with these bound parameters:
+SQLite chooses its indexes without the values.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from django.apps import apps
 from django.db import connection
 
-# Tables with one row for each thing that an operator has set up, or for each process: read whole now and then.
+# Tables with one row per object that an operator has created, or per process. They may be read whole.
 SMALL = {
     "komand_agent",
     "komand_model_provider",
@@ -37,7 +37,7 @@ Statement = tuple[str, Any]
 
 @contextmanager
 def caught() -> Iterator[list[Statement]]:
-    """The statements of this thread's connection while the block runs, each once."""
+    """Record the statements of this thread's connection in the block, each once."""
     found: dict[str, Statement] = {}
 
     def see(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -52,7 +52,7 @@ def caught() -> Iterator[list[Statement]]:
 
 
 def whole_reads(statements: list[Statement]) -> list[str]:
-    """What would be read from end to end: `<plan line>: <statement>`. Partial indexes may be: they are small."""
+    """Return `<plan line>: <statement>` for each whole read, except of partial indexes, which are small."""
     find = _postgres_reads if connection.vendor == "postgresql" else _sqlite_reads
     return [f"{read}: {sql[:900]}" for sql, params in statements for read in find(sql, params)]
 
@@ -64,7 +64,7 @@ def _partial_indexes() -> set[str]:
 
 def _sqlite_reads(sql: str, params: Any) -> Iterator[str]:
     tables = _aliases(sql)
-    ends_soon = " LIMIT " in sql and " WHERE " not in sql  # it reads the first rows of some order
+    ends_soon = " LIMIT " in sql and " WHERE " not in sql  # it reads the first rows of an order
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {sql}", params)
         lines = [row[3] for row in cursor.fetchall()]
@@ -78,7 +78,7 @@ def _sqlite_reads(sql: str, params: Any) -> Iterator[str]:
 
 
 def _aliases(sql: str) -> dict[str, str]:
-    """Table by the name that the plan calls it."""
+    """Return the tables by their names in the plan."""
     found = {}
     for table, alias in _TABLE.findall(sql):
         found[table] = table
@@ -88,7 +88,7 @@ def _aliases(sql: str) -> dict[str, str]:
 
 
 def _postgres_reads(sql: str, params: Any) -> Iterator[str]:
-    """Whether an index could serve: of empty tables the planner would rather read the whole, in whatever way."""
+    """Explain with whole reads disabled where an index can serve: of empty tables the planner prefers whole reads."""
     with connection.cursor() as cursor:
         for way in _WHOLE_WAYS:
             cursor.execute(f"SET enable_{way} = off")

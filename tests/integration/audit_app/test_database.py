@@ -1,4 +1,4 @@
-"""The door from async code to the ORM."""
+"""The bridge from async code to the ORM."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ async def test_it_raises_what_the_function_raises():
         await in_db(fail)
 
 
-async def test_context_variables_go_along():
+async def test_context_variables_are_copied():
     with context.bind(request_id="r-7"):
         assert await in_db(context.request_id.get) == "r-7"
 
@@ -36,7 +36,7 @@ async def test_a_thread_keeps_its_connection():
     assert await in_db(lambda: connection.connection is not None)
 
 
-async def test_calls_go_on_after_the_pool_was_closed():
+async def test_calls_work_after_the_pool_was_closed():
     await in_db(lambda: connection.ensure_connection())
     await asyncio.to_thread(close_pool)
     await asyncio.to_thread(close_pool)
@@ -50,7 +50,7 @@ def test_several_event_loops_share_the_pool():
     assert asyncio.run(name())[:5] == asyncio.run(name())[:5] == "in_db"
 
 
-async def test_what_was_begun_is_ended_although_nobody_waits():
+async def test_a_function_runs_to_its_end_although_its_caller_was_cancelled():
     entered, leave, done = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
@@ -70,7 +70,7 @@ async def test_what_was_begun_is_ended_although_nobody_waits():
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="needs PostgreSQL")
-def test_a_server_that_is_read_only_is_away_and_a_broken_transaction_is_not():
+def test_a_read_only_server_is_away_and_a_broken_transaction_is_not():
     with pytest.raises(InternalError) as refused, transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         cursor.execute("CREATE TABLE anything (id int)")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def no_poll(monkeypatch):
-    """What arrives now was hinted at."""
+    """Switch off the poll: events arrive by hints only."""
     monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
 
 
@@ -33,17 +33,17 @@ async def take(subscription: Subscription, count: int, seconds: float = 20) -> l
 
 
 async def listening(follower: Follower, conversation: Conversation) -> Subscription:
-    """A joined subscription, once the follower listens to hints."""
+    """Return a joined subscription, once the follower reads hints."""
     subscription = follower.subscribe(conversation.id)
     assert subscription.join(0)
-    asked = heard = 0
-    while not heard:
-        asked += 1
-        conversation.pass_on(TOOL_PROGRESS, fraction=asked)
+    sent = received = 0
+    while not received:
+        sent += 1
+        conversation.pass_on(TOOL_PROGRESS, fraction=sent)
         with suppress(TimeoutError):
-            heard = (await take(subscription, 1, seconds=0.05 * asked))[-1].payload["fraction"]
-    while heard < asked:  # what it was asked while the answer was on its way
-        heard = (await take(subscription, 1))[-1].payload["fraction"]
+            received = (await take(subscription, 1, seconds=0.05 * sent))[-1].payload["fraction"]
+    while received < sent:  # events sent before the first one arrived
+        received = (await take(subscription, 1))[-1].payload["fraction"]
     return subscription
 
 
@@ -70,7 +70,7 @@ async def test_the_stream_of_a_queued_run_is_read_without_delay(follower, conver
     assert entry == LiveEntry(conversation.run_id, (1, 1), "text.delta", 0, {"offset": 0, "text": "hello"})
 
 
-async def test_entries_written_before_the_run_was_noticed_arrive_too(follower, conversation):
+async def test_entries_from_before_the_run_was_followed_arrive_too(follower, conversation):
     subscription = await listening(follower, conversation)
     conversation.text("1-1", 0, 0, "hello")
     await conversation.keep(RUN_QUEUED)
@@ -87,7 +87,7 @@ async def test_an_ended_run_is_not_read_any_more(follower, conversation):
         assert [item.type for item in await take(subscription, 1)] == ["tool.progress"]
 
 
-async def test_a_run_is_read_from_where_a_subscriber_is(follower, conversation):
+async def test_a_run_is_read_from_the_position_of_a_subscriber(follower, conversation):
     for n in (1, 2, 3):
         conversation.text(f"1-{n}", 0, n, "x")
     subscription = await listening(follower, conversation)
@@ -104,7 +104,7 @@ async def test_all_subscribers_share_one_decoded_entry(follower, conversation):
     assert len({id(entry) for entry in received}) == 1
 
 
-async def test_a_slow_subscriber_overflows_and_the_others_go_on(follower, conversation):
+async def test_a_slow_subscriber_overflows_and_others_do_not(follower, conversation):
     slow, fast = follower.subscribe(conversation.id), await listening(follower, conversation)
     for _ in range(3):
         for _ in range(BUFFERED_ITEMS // 2):
@@ -114,7 +114,7 @@ async def test_a_slow_subscriber_overflows_and_the_others_go_on(follower, conver
     assert slow.overflowed and not fast.overflowed
 
 
-async def test_a_subscriber_behind_the_follower_is_told_to_read_on(follower, conversation):
+async def test_a_subscriber_behind_the_follower_must_read_again(follower, conversation):
     subscription = await listening(follower, conversation)
     await conversation.keep(RUN_QUEUED)
     await take(subscription, 1)
@@ -133,7 +133,7 @@ async def test_an_event_between_reading_and_joining_is_not_missed(follower, conv
     assert [item.type for item in await take(subscription, 1)] == ["run.queued"]
 
 
-async def test_one_who_waits_for_kept_events_gets_no_live_ones(follower, conversation):
+async def test_a_subscription_to_stored_events_gets_no_live_ones(follower, conversation):
     waiter = follower.subscribe(conversation.id, live=False)
     waiter.join(0)
     await conversation.keep(RUN_QUEUED)
@@ -151,7 +151,7 @@ async def test_passing_events_arrive(follower, conversation):
     assert await take(subscription, 1) == [PassingEvent("tool.started", conversation.run_id, payload)]
 
 
-async def test_unreadable_entries_are_passed_over(follower, conversation, valkey):
+async def test_entries_that_cannot_be_decoded_are_skipped(follower, conversation, valkey):
     subscription = await listening(follower, conversation)
     valkey.xadd(stream.hints_key(), {"s": "nonsense"})
     valkey.xadd(stream.hints_key(), {"s": str(conversation.id), "e": "{"})
@@ -159,7 +159,7 @@ async def test_unreadable_entries_are_passed_over(follower, conversation, valkey
     assert [item.type for item in await take(subscription, 1)] == ["tool.progress"]
 
 
-async def test_events_of_others_do_not_arrive(follower, conversation, valkey):
+async def test_events_of_other_sessions_do_not_arrive(follower, conversation, valkey):
     subscription = await listening(follower, conversation)
     other = Conversation(valkey)
     await other.keep(RUN_QUEUED)
@@ -167,7 +167,7 @@ async def test_events_of_others_do_not_arrive(follower, conversation, valkey):
     assert [event.session_id for event in await take(subscription, 1)] == [conversation.id]
 
 
-async def test_closing_ends_the_wait(follower, conversation):
+async def test_closing_ends_a_waiting_take(follower, conversation):
     subscription = await listening(follower, conversation)
     taking = asyncio.ensure_future(subscription.take())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What watchers get while Valkey is away, and after it has lost everything."""
+"""Subscriptions while Valkey is unavailable, and after it has lost its data."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class OwnValkey:
-    """A server that a test may kill. It keeps nothing."""
+    """A server that a test may kill. It stores nothing."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -90,7 +90,7 @@ async def test_events_whose_hints_were_lost_arrive_when_valkey_is_back(follower,
     assert (await take(subscription, 1))[0].type == "run.queued"
 
 
-async def test_a_flush_costs_nothing_that_is_written_later(follower, conversation, valkey):
+async def test_entries_written_after_a_flush_arrive(follower, conversation, valkey):
     subscription = await listening(follower, conversation)
     await conversation.keep(RUN_QUEUED)
     conversation.text("1-1", 0, 0, "before")
@@ -101,12 +101,12 @@ async def test_a_flush_costs_nothing_that_is_written_later(follower, conversatio
     assert {item.type for item in await take(subscription, 2)} == {"snapshot", "run.started"}
 
 
-async def test_a_stream_that_cannot_be_read_is_an_empty_one(follower, conversation, valkey):
+async def test_a_stream_that_cannot_be_read_is_empty(follower, conversation, valkey):
     valkey.own.kill()
     assert await follower.read_stream(conversation.run_id) == []
 
 
-async def test_a_database_that_fails_once_delays_only(follower, conversation, monkeypatch):
+async def test_a_database_that_fails_once_only_delays_events(follower, conversation, monkeypatch):
     subscription = await listening(follower, conversation)
     errors = [OperationalError("the database is away")]
 

@@ -1,4 +1,4 @@
-"""Processes show that they live, in files and on PostgreSQL; a killed one is seen free, whoever it left behind."""
+"""Heartbeats in files and on PostgreSQL. The lock of a killed process is free, even if a forked child survives."""
 
 import asyncio
 import json
@@ -56,21 +56,21 @@ def test_a_closed_mark_is_gone(marks):
     assert marks.look([life_id]) == {}
 
 
-def test_processes_are_listed_with_who_they_are(marks):
+def test_processes_are_listed_with_name_pid_and_host(marks):
     mark = marks.open(life_id := new_id(), "runs")
     [process] = [process for process in marks.list_processes() if process.id == life_id]
     assert (process.name, process.pid, process.alive) == ("runs", os.getpid(), True)
     mark.close()
 
 
-def test_what_is_none_of_ours_is_passed_over(tmp_path):
+def test_foreign_files_are_skipped(tmp_path):
     folder = tmp_path / "alive"
     folder.mkdir()
     (folder / "README.txt").write_text("hello")
     assert FileMarks(folder).list_processes() == []
 
 
-def test_a_mark_that_somebody_removed_comes_back_with_the_next_beat(marks, tmp_path):
+def test_a_removed_mark_is_restored_by_the_next_beat(marks, tmp_path):
     mark = marks.open(life_id := new_id(), "runs")
     if isinstance(marks, FileMarks):
         (tmp_path / "alive" / str(life_id)).unlink()
@@ -81,14 +81,14 @@ def test_a_mark_that_somebody_removed_comes_back_with_the_next_beat(marks, tmp_p
     mark.close()
 
 
-def test_the_mark_of_the_living_is_not_removed(marks):
+def test_the_mark_of_a_live_process_is_not_removed(marks):
     mark = marks.open(life_id := new_id(), "runs")
     marks.remove([life_id])
     assert life_id in marks.look([life_id])
     mark.close()
 
 
-def test_a_lost_connection_is_mended_by_a_later_beat():
+def test_a_lost_connection_is_restored_by_a_later_beat():
     if connection.vendor != "postgresql":
         pytest.skip("needs PostgreSQL")
     marks, life_id = PostgresMarks(), new_id()
@@ -106,7 +106,7 @@ def test_a_lost_connection_is_mended_by_a_later_beat():
     mark.close()
 
 
-def test_a_process_that_starts_twice_is_one(stopped):
+def test_start_is_idempotent(stopped):
     first = liveness.start("runs")
     assert liveness.start("runs") == first == liveness.current()
     assert [process.id for process in liveness.list_processes() if process.alive] == [first]
@@ -137,8 +137,8 @@ time.sleep(60)
 """
 
 
-def test_a_forked_child_lives_for_itself_alone(marks, tmp_path):
-    """The parent is killed: its lock gets free although the child, which was forked with it, lives on."""
+def test_a_forked_child_has_a_heartbeat_of_its_own(marks, tmp_path):
+    """The lock of the killed parent is free although its forked child survives."""
     database = {"ENGINE": "audit_app.sqlite", "NAME": ":memory:"}
     if isinstance(marks, PostgresMarks):
         names = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
@@ -156,7 +156,7 @@ def test_a_forked_child_lives_for_itself_alone(marks, tmp_path):
             os.kill(int(child_pid), signal.SIGKILL)
 
 
-def test_a_process_whose_event_loop_stands_still_counts_no_further(stopped, monkeypatch, caplog) -> None:
+def test_a_process_with_a_blocked_event_loop_does_not_beat(stopped, monkeypatch, caplog) -> None:
     for name, seconds in {"_BEAT_SECONDS": 0.02, "_PULSE_SECONDS": 0.02, "_STUCK_SECONDS": 0.2}.items():
         monkeypatch.setattr(heartbeat, name, seconds)
     beats: list[int] = []
@@ -171,10 +171,10 @@ def test_a_process_whose_event_loop_stands_still_counts_no_further(stopped, monk
         pulse = asyncio.create_task(liveness.keep_pulse())
         await asyncio.sleep(0)  # the first pulse
         noticed = count = 0
-        while len(beats) == count or notices() > noticed:  # until it counts, on a machine that is not stuck itself
+        while len(beats) == count or notices() > noticed:  # until it beats, on a machine that is not blocked itself
             noticed, count = notices(), len(beats)
             await asyncio.sleep(0.05)
-        # No await: nothing else of this loop gets on, and whoever counts notices it.
+        # No await: this loop is blocked, and the heartbeat thread notices it.
         wait_for(lambda: notices() > noticed, 20, "the notice")
         assert liveness.is_stuck()
         count = len(beats)

@@ -1,4 +1,4 @@
-"""Writers of the embedded database queue at a turnstile, and leave it whatever happens."""
+"""Writers on SQLite queue for a lock and release it in every case."""
 
 import fcntl
 import os
@@ -37,13 +37,13 @@ def is_free(database: Path | None = None) -> bool:
     return True
 
 
-def test_a_transaction_holds_the_turn_until_it_commits():
+def test_a_transaction_holds_the_lock_until_it_commits():
     with transaction.atomic():
         assert not is_free()
     assert is_free()
 
 
-def test_a_savepoint_does_not_give_the_turn_away():
+def test_a_savepoint_does_not_release_the_lock():
     with transaction.atomic():
         with pytest.raises(ValueError), transaction.atomic():
             raise ValueError
@@ -51,13 +51,13 @@ def test_a_savepoint_does_not_give_the_turn_away():
     assert is_free()
 
 
-def test_a_rollback_gives_the_turn_away():
+def test_a_rollback_releases_the_lock():
     with pytest.raises(ValueError), transaction.atomic():
         raise ValueError
     assert is_free()
 
 
-def test_closing_in_mid_transaction_gives_the_turn_away():
+def test_closing_within_a_transaction_releases_the_lock():
     with transaction.atomic():
         TimelineHead.objects.create(session_id="0" * 32, seq=1, ts=1)
         connection.close()
@@ -65,7 +65,7 @@ def test_closing_in_mid_transaction_gives_the_turn_away():
     assert not TimelineHead.objects.exists()
 
 
-def test_a_transaction_that_cannot_begin_gives_the_turn_away(monkeypatch):
+def test_a_transaction_that_cannot_begin_releases_the_lock(monkeypatch):
     def fail(self):
         raise OperationalError("database is locked")
 
@@ -107,7 +107,7 @@ with transaction.atomic():
 """
 
 
-def test_a_forked_child_does_not_keep_the_turn_of_a_parent_that_died(tmp_path: Path):
+def test_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(tmp_path: Path):
     database = tmp_path / "own.sqlite3"
     parent = subprocess.Popen([sys.executable, "-c", FORKING, str(database)], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

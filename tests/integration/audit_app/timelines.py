@@ -1,4 +1,4 @@
-"""Writes timelines and streams as the engine does, for the tests of those who follow them."""
+"""Timelines and live streams, written as the engine does, for tests of their readers."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ __all__ = ["MESSAGE_RESET", "RUN_COMPLETED", "RUN_QUEUED", "RUN_STARTED", "Conve
 
 
 class Conversation:
-    """One session with runs in it. `keep` commits kept events, `live` appends to a run's stream."""
+    """A session with runs. `keep` commits stored events, `live` appends to a run's stream."""
 
     def __init__(self, valkey: "redis.Redis") -> None:
         self.id = new_id()
@@ -45,5 +45,5 @@ class Conversation:
 
 
 @transaction.atomic
-def _emit(facts: list[NewEvent]) -> None:
-    services.emit(facts)
+def _emit(events: list[NewEvent]) -> None:
+    services.emit(events)

@@ -1,4 +1,4 @@
-"""Nothing that is asked again and again reads a table from end to end, so that all of it costs the same after years."""
+"""No repeated query reads a whole table or index, so that its cost does not grow over years."""
 
 from collections.abc import Callable
 from uuid import uuid4
@@ -32,8 +32,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _never_counted(db: None) -> None:
-    """PostgreSQL chooses by the rows it last counted, and counts when it has time, say while a table is empty. After
-    this, which the end of the test takes back, it knows as little of our tables as of new ones."""
+    """Reset PostgreSQL's statistics, until the end of the test rolls back.
+
+    They may be from a moment at which a table was empty.
+    """
     if connection.vendor == "postgresql":
         tables = {connection.ops.quote_name(model._meta.db_table) for model in apps.get_models()}
         ours = sorted(table for table in tables if table.startswith('"komand_'))
@@ -43,7 +45,7 @@ def _never_counted(db: None) -> None:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch, valkey: object) -> Session:
-    """One with a message that waits for its run."""
+    """A session with a message that waits for its run."""
     monkeypatch.setattr(nudges, "send", lambda *_, **__: None)
     provider = ModelProvider.objects.create(name="scripted", kind="scripted")
     Agent.objects.update_or_create(agent_id="default", defaults={"name": "Assistant", "provider": provider})
@@ -55,18 +57,18 @@ def session(monkeypatch: pytest.MonkeyPatch, valkey: object) -> Session:
 
 POLLERS: dict[str, Callable[[Session], object]] = {
     "the reapers of every second": lambda session: Reaper().sweep(),
-    "what retention looks for": lambda session: [rule.prune(5) for rule in retention.list_rules()],
+    "retention": lambda session: [rule.prune(5) for rule in retention.list_rules()],
     "the oldest claimable run": lambda session: lease.claim(uuid4()),
-    "the run of a bell": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
-    "what this worker holds": lambda session: lease.list_held(uuid4()),
-    "what is to be sent": lambda session: transitions.list_due(50),
-    "what is to be sent while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),
-    "a message comes in": lambda session: receive(
+    "the run of a nudge": lambda session: lease.claim(uuid4(), agents.list_open_runs(session.id)[0].id),
+    "runs of this worker": lambda session: lease.list_held(uuid4()),
+    "due deliveries": lambda session: transitions.list_due(50),
+    "due deliveries while chats wait": lambda session: transitions.list_due(50, (), [(session.pk, "501")]),
+    "a received message": lambda session: receive(
         NewMessage("WebChat", "default", str(session.owner_id), "", "again"), owner=session.owner, session=session
     ),
-    "heads of the watched timelines": lambda session: timeline.list_heads([session.id, uuid4()]),
-    "news of the watched timelines": lambda session: timeline.list_news({session.id: 0, uuid4(): 3}),
-    "where a viewer resumes": lambda session: [
+    "heads of the followed timelines": lambda session: timeline.list_heads([session.id, uuid4()]),
+    "new events of the followed timelines": lambda session: timeline.list_news({session.id: 0, uuid4(): 3}),
+    "a viewer that resumes": lambda session: [
         timeline.find_last(session.id, "run.started", until=9),
         timeline.list_events_of_run(uuid4(), until=9),
         timeline.list_events(session.id, after=1),
@@ -84,10 +86,10 @@ POLLERS: dict[str, Callable[[Session], object]] = {
         list(Turn.objects.filter(session=session, run_id=uuid4()).order_by("ordinal", "part")),
         tools.list_executions_of([new_id()]),
     ],
-    "runs that failed": lambda session: list(Run.objects.filter(Q(status="failed") | Q(status="timed_out"))[:50]),
-    "calls that failed": lambda session: list(ToolExecution.objects.filter(status="Failed")[:50]),
-    "what was not delivered": lambda session: list(Delivery.objects.filter(status="expired")[:50]),
-    "what a request did": lambda session: list(AuditEntry.objects.exclude(request_id="").filter(request_id="r-1")),
+    "failed runs": lambda session: list(Run.objects.filter(Q(status="failed") | Q(status="timed_out"))[:50]),
+    "failed calls": lambda session: list(ToolExecution.objects.filter(status="Failed")[:50]),
+    "expired deliveries": lambda session: list(Delivery.objects.filter(status="expired")[:50]),
+    "entries of a request": lambda session: list(AuditEntry.objects.exclude(request_id="").filter(request_id="r-1")),
     "the history of a run": lambda session: StoredConversations().history(agents.list_open_runs(session.id)[0]),
 }
 

@@ -1,4 +1,4 @@
-"""Whoever was kept waiting by a server that failed leaves it alone for a while."""
+"""A slow failure opens the breaker; a fast one and a success do not."""
 
 import pytest
 
@@ -13,7 +13,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("took", "is_open"), [(0.1, False), (0.5, True), (2.0, True)])
-def test_a_failure_opens_it_when_it_took_its_time(took: float, is_open: bool) -> None:
+def test_a_slow_failure_opens_it(took: float, is_open: bool) -> None:
     clock = Clock()
     breaker = Breaker(clock=clock)
     with pytest.raises(OSError), breaker.watch():
@@ -24,7 +24,7 @@ def test_a_failure_opens_it_when_it_took_its_time(took: float, is_open: bool) ->
     assert not breaker.is_open
 
 
-def test_a_slow_success_does_not() -> None:
+def test_a_slow_success_does_not_open_it() -> None:
     clock = Clock()
     breaker = Breaker(clock=clock)
     with breaker.watch():

@@ -1,4 +1,4 @@
-"""Who is judged dead, on a clock that the test turns."""
+"""The verdict on owners, on a clock that the test sets."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -12,7 +12,7 @@ OWNER = UUID(int=7)
 
 
 class Marks:
-    """Marks in a dict. `away`: looking raises."""
+    """Marks in a dict. `away`: `look` raises."""
 
     def __init__(self) -> None:
         self.looks: dict[UUID, Look] = {}
@@ -41,7 +41,7 @@ class Watch:
         self.observer = Observer(self.marks, clock=lambda: self.now)
 
     def looks(self, seconds: int, *, beats: bool = False, locked: bool = False, known: bool = True) -> list[bool]:
-        """One look a second: whether the owner was dead at each."""
+        """Look once a second and return for each look whether the owner was dead."""
         verdicts = []
         for _ in range(seconds):
             self.beat += beats
@@ -56,7 +56,7 @@ def watch() -> Watch:
     return Watch()
 
 
-def test_a_free_lock_and_a_still_counter_mean_death_after_two_seconds(watch):
+def test_an_owner_with_a_free_lock_and_no_beat_is_dead_after_two_seconds(watch):
     assert watch.looks(3) == [False, False, True]
 
 
@@ -64,31 +64,31 @@ def test_an_unknown_owner_is_dead_after_two_seconds(watch):
     assert watch.looks(3, known=False) == [False, False, True]
 
 
-def test_a_held_lock_and_a_still_counter_mean_death_after_eight_seconds(watch):
+def test_an_owner_with_a_held_lock_and_no_beat_is_dead_after_eight_seconds(watch):
     assert watch.looks(9, locked=True) == [False] * 8 + [True]
 
 
-def test_one_who_beats_lives_without_its_lock(watch):
+def test_an_owner_that_beats_without_its_lock_is_alive(watch):
     assert not any(watch.looks(20, beats=True, locked=False))
 
 
-def test_stillness_counts_from_the_last_beat(watch):
+def test_the_time_counts_from_the_last_beat(watch):
     watch.looks(5, beats=True)
     assert watch.looks(2) == [False, True]
 
 
-def test_a_mark_that_was_swept_does_not_start_the_clock_anew(watch):
+def test_a_swept_mark_does_not_reset_the_clock(watch):
     watch.looks(2)
     assert watch.looks(1, known=False) == [True]
 
 
-def test_a_pause_in_which_the_observer_was_suspended_hardly_counts(watch):
+def test_a_pause_of_a_suspended_observer_counts_only_in_part(watch):
     watch.looks(2)
     watch.now += 1000
     assert watch.looks(2) == [False, True]
 
 
-def test_an_observer_that_is_slow_for_long_finds_the_dead_all_the_same(watch):
+def test_a_slow_observer_still_finds_dead_owners(watch):
     verdicts = []
     for _ in range(6):
         verdicts += watch.looks(1)
@@ -96,7 +96,7 @@ def test_an_observer_that_is_slow_for_long_finds_the_dead_all_the_same(watch):
     assert verdicts == [False, False, False, False, True, True]
 
 
-def test_an_observer_whose_store_was_away_knows_nothing(watch):
+def test_an_unavailable_store_resets_all_clocks(watch):
     watch.looks(2)
     watch.marks.away = True
     with pytest.raises(ConnectionError):
@@ -120,6 +120,6 @@ def test_marks_seen_free_twice_are_swept(watch):
     assert watch.marks.removed == {OWNER}
 
 
-def test_marks_of_the_living_stay(watch):
+def test_marks_of_live_processes_stay(watch):
     watch.looks(100, locked=True)
     assert not watch.marks.removed

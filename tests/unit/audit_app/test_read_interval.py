@@ -1,4 +1,4 @@
-"""Deliveries are free while they are few and spaced while they are many."""
+"""Few deliveries have no delay, many are spaced."""
 
 from audit_app.follow.read_interval import Pacer
 

@@ -1,4 +1,4 @@
-"""What is masked: secrets by the field's name, by their shape, and every one that this process has used."""
+"""Secrets are masked by their field's name, by their pattern, and if this process has used them."""
 
 import json
 from base64 import b64encode
@@ -31,7 +31,7 @@ def _nothing_remembered(monkeypatch):
         repr({"key": SECRET}),
     ],
 )
-def test_a_used_secret_is_masked_however_it_is_spelled(spelled):
+def test_a_used_secret_is_masked_in_every_encoding(spelled):
     remember(SECRET)
     shown = masked_text(f"before {spelled} after")
     assert MASK in shown and "before" in shown and "after" in shown
@@ -43,7 +43,7 @@ def test_it_is_masked_within_values_of_any_depth():
     assert masked({"a": [{"b": f"x{SECRET}y"}]}) == {"a": [{"b": f"x{MASK}y"}]}
 
 
-def test_what_only_looks_like_a_secret_stays_where_text_must_not_change():
+def test_text_that_only_looks_like_a_secret_stays_where_text_must_not_change():
     remember(SECRET)
     text = "sk-abcdefghijklmnopqrstuvwxyz"
     assert without_remembered(text) == text
@@ -66,7 +66,7 @@ def test_a_secret_that_begins_with_another_is_masked_whole():
     assert masked_text("12345678-and-more") == MASK
 
 
-def test_the_ones_used_longest_ago_are_forgotten(monkeypatch):
+def test_the_least_recently_used_are_dropped(monkeypatch):
     monkeypatch.setattr(redact, "_MOST_REMEMBERED", 2)
     for name in ("one-secret", "two-secret", "one-secret", "three-secret"):
         remember(name)

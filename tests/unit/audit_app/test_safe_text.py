@@ -1,4 +1,4 @@
-"""What admin pages make of strangers' text, of lengths of time, and of cells of a spreadsheet."""
+"""Untrusted text, lengths of time and cells of a spreadsheet, as admin pages show and export them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ from audit_app.pagination import first_id_at
         ("\U000e0041tag", "\\ue0041tag"),
     ],
 )
-def test_what_cannot_be_seen_is_spelled_out(text, shown):
+def test_invisible_characters_are_spelled_out(text, shown):
     assert visible(text) == shown
 
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_seen_is_spelled_out(text, shown):
         (86_400, "24 h"),
     ],
 )
-def test_a_length_of_time_is_told_in_its_unit(seconds, text):
+def test_a_length_of_time_has_a_suitable_unit(seconds, text):
     assert duration(seconds) == text
 
 
@@ -68,25 +68,25 @@ def test_commas_quotes_and_lines_stay_in_their_cell():
     assert csv_lines([['say "a, b"', "two\nlines"], ["=1", None]]) == '"say ""a, b""","two\nlines"\r\n\'=1,\r\n'
 
 
-def test_a_clipped_text_says_how_much_is_left():
+def test_a_clipped_text_ends_with_the_number_of_characters_left_out():
     assert clipped("abcdef", 6) == "abcdef"
     assert clipped("abcdefgh" * 1000, 3) == "abc… (7,997 more characters)"
 
 
-def test_json_is_indented_and_what_is_no_json_stays():
+def test_json_is_indented_and_other_text_is_unchanged():
     assert pretty_json('{"b":1,"a":"é\u202e"}') == '{\n  "b": 1,\n  "a": "é\\u202e"\n}'
     assert pretty_json("{broken\u202e") == "{broken\\u202e"
     assert pretty_json('"text"') == "text"
 
 
-def test_a_summary_leaves_out_ids_and_what_is_empty_unless_there_is_nothing_else():
-    facts = {"run_id": "r", "tool": "echo", "reason": "", "duration_ms": None, "arguments": {"a": [1]}, "crashes": 0}
-    assert summary(facts) == 'tool: echo, arguments: {"a":[1]}, crashes: 0'
+def test_a_summary_leaves_out_empty_values_and_ids_unless_there_is_nothing_else():
+    values = {"run_id": "r", "tool": "echo", "reason": "", "duration_ms": None, "arguments": {"a": [1]}, "crashes": 0}
+    assert summary(values) == 'tool: echo, arguments: {"a":[1]}, crashes: 0'
     assert summary({"run_id": "r", "reason": ""}) == "run_id: r"
     assert summary({"text": "x" * 200}, 10) == "text: xxx…"
 
 
-def test_ids_made_before_a_moment_are_lower_than_its_first_id_and_later_ones_higher():
+def test_ids_from_before_a_moment_are_lower_than_its_first_id_and_later_ones_higher():
     now = datetime.now(UTC)
     made = new_id()
     assert first_id_at(now - timedelta(milliseconds=2)) < made < first_id_at(now + timedelta(seconds=5))

@@ -1,4 +1,4 @@
-"""How long a worker may take to end: as set, and less when somebody waits for it."""
+"""The time for a shutdown: as set, and less after `hurry`."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The writing side of a live stream while its server is away: what waits there, and what is sent in the end."""
+"""The writing side of a live stream while its server is unavailable, and the entries that it sends afterwards."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from audit_app.stream import StreamWriter
 
 
 class Server:
-    """Takes pipelines while it is open. faults: what the next ones come to; sent: the entries of each."""
+    """Accepts pipelines while it is open. faults: errors of the next ones; sent: the entries of each."""
 
     def __init__(self) -> None:
         self.is_open = asyncio.Event()
@@ -61,8 +61,8 @@ async def live(server: Server) -> AsyncIterator[LiveText]:
     sending.cancel()
 
 
-async def on_its_way(server: Server, live: LiveText, text: str) -> None:
-    """The text is with the server, which has not answered yet."""
+async def send_unanswered(server: Server, live: LiveText, text: str) -> None:
+    """Send the text to the server, which has not answered yet."""
     server.is_open.clear()
     batches = len(server.sent)
     live.add(text)
@@ -70,9 +70,9 @@ async def on_its_way(server: Server, live: LiveText, text: str) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_follows_lost_text_is_sent_with_it(server: Server, live: LiveText) -> None:
-    """Also when the server was back before it was known that the text is lost."""
-    await on_its_way(server, live, "one ")
+async def test_text_after_lost_text_is_sent_with_it(server: Server, live: LiveText) -> None:
+    """Even if the server answers again before the loss is known."""
+    await send_unanswered(server, live, "one ")
     live.add("two ")
     server.faults = [NotConnected("away for a moment")]
     server.is_open.set()
@@ -83,11 +83,11 @@ async def test_what_follows_lost_text_is_sent_with_it(server: Server, live: Live
 
 
 async def test_text_of_a_lost_stream_waits_as_one_snapshot(server: Server, live: LiveText) -> None:
-    """Each piece would else wait as a copy of the whole text, for as long as the server hangs."""
+    """Else each piece would be queued as a copy of the whole text for as long as the server hangs."""
     server.faults = [NotConnected("away")]
     live.add("word ")
     await live.flush()
-    await on_its_way(server, live, "word ")
+    await send_unanswered(server, live, "word ")
     for _ in range(1000):
         live.add("word ")
     server.is_open.set()
