@@ -68,7 +68,10 @@ def steps_of(parts: Sequence[Part]) -> list[dict[str, Any]]:
             fields = {"name": "reasoning", "kind": "reasoning", "detail": part["text"]}
         elif part["kind"] == "tool":
             error = part["extras"].get("error")
-            detail = error or (part["result"] if isinstance(part["result"], str) else _json(part["result"]))
+            result = part["result"]
+            detail = error or (
+                result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+            )
             fields = {"name": part["tool_name"], "kind": "tool_call", "args": part["input"], "detail": detail}
         else:
             continue
@@ -126,7 +129,3 @@ def _value(output: str | None) -> Any:
         return None if output is None else json.loads(output)
     except ValueError:
         return output
-
-
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)

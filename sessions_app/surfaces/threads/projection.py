@@ -262,10 +262,9 @@ def lines_of(events: Iterable[ThreadEvent]) -> str:
 
     An event without an `id` leaves the client's last event id as it is.
     """
-    return "".join(_lines(event) for event in events)
-
-
-def _lines(event: ThreadEvent) -> str:
-    entry_id = f"id: {event.entry_id}\n" if event.entry_id else ""
-    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
-    return f"{entry_id}event: {event.name}\ndata: {data}\n\n"
+    text = ""
+    for event in events:
+        data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
+        text += f"id: {event.entry_id}\n" if event.entry_id else ""
+        text += f"event: {event.name}\ndata: {data}\n\n"
+    return text
