@@ -120,7 +120,9 @@ def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Acc
 def _check_sender(principal: Principal, session: Session, sender_id: str) -> None:
     is_own = principal.is_self(sender_id) and principal.is_self(session.sender_id)
     if sender_id != session.sender_id and not is_own:
-        raise InvalidInput(f"The session is {session.sender_id!r}'s, not {sender_id!r}'s.", code="sender_mismatch")
+        raise InvalidInput(
+            f"The session belongs to the sender {session.sender_id!r}, not to {sender_id!r}.", code="sender_mismatch"
+        )
 
 
 def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:

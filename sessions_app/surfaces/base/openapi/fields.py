@@ -41,9 +41,10 @@ def fields_of(serializer_class: type[serializers.Serializer[Any]]) -> dict[str, 
 def object_schema(serializer_class: type[serializers.Serializer[Any]]) -> Schema:
     """Return the schema of the object that the serializer returns: exactly its fields."""
     fields = serializer_class().get_fields()
+    optional = getattr(serializer_class, "optional", ())
     return record(
         {name: schema_of(one, is_input=False) for name, one in fields.items()},
-        optional=getattr(serializer_class, "optional", ()),
+        optional=[key for name, key in zip(serializer_class._declared_fields, fields, strict=True) if name in optional],
     )
 
 
