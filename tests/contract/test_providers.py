@@ -50,7 +50,7 @@ async def provider(request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
 
 
 def request_for(provider: Provider, text: str) -> ModelRequest:
-    """The request that makes this kind of provider answer, call or fail."""
+    """Return the request that makes this kind of provider answer, call or fail."""
     if provider.kind == "openai":
         provider.server.script(LINES[text])  # type: ignore[attr-defined]
     model = SCRIPTS[text] if provider.kind == "scripted" else ""

@@ -1,4 +1,4 @@
-"""Operators with and without rights, and stories to look at: sessions with runs in any state."""
+"""Operators with and without permissions, and sessions with runs in any state."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -29,7 +29,7 @@ def operator(db) -> User:
 
 @pytest.fixture
 def pages(operator) -> Client:
-    """A browser in which the operator, who may do everything, is logged in."""
+    """Return a client that is logged in as an operator with all permissions."""
     ContentType.objects.get_for_models(*apps.get_models())  # looked up once per process: not what a page costs
     client = Client()
     client.force_login(operator, BACKEND)
@@ -38,7 +38,7 @@ def pages(operator) -> Client:
 
 @pytest.fixture
 def staff(db) -> Callable[..., Client]:
-    """Makes a browser of staff with just these permissions, `app.codename` each."""
+    """Return a factory of clients for staff with only these permissions (`app.codename`)."""
 
     def log_in(*permissions: str, name: str = "staff") -> Client:
         user = User.objects.create_user(name, password="secret", is_staff=True)

@@ -1,4 +1,4 @@
-"""Agents and model providers in the admin: set up, retired, and keys that are never shown."""
+"""Agents and model providers in the admin: created, retired, with keys that are never shown."""
 
 import pytest
 from django.contrib.admin.utils import flatten_fieldsets
@@ -124,7 +124,7 @@ def test_the_default_agent_cannot_be_retired(pages, agent):
     assert "default agent" in response.content.decode()
 
 
-def test_a_key_is_sealed_and_audited_without_being_told(pages, operator):
+def test_a_key_is_encrypted_and_audited_without_its_value(pages, operator):
     pages.post(f"{PROVIDERS}add/", provider_form(new_key=KEY, is_enabled="on"))
     made = ModelProvider.objects.get(name="acme")
     assert vault.unseal(made.api_key_sealed) == KEY
@@ -168,7 +168,7 @@ def test_a_stored_key_is_not_sent_to_another_address(pages, provider):
     assert (provider.base_url, vault.unseal(provider.api_key_sealed)) == ("https://new.test/v1", "another key")
 
 
-def test_a_key_of_another_vault_is_said_to_be_unreadable(pages, provider):
+def test_a_key_of_another_vault_is_shown_as_unreadable(pages, provider):
     ModelProvider.objects.filter(pk=provider.pk).update(api_key_sealed="gAAAAAbroken")
     assert "enter it again" in pages.get(f"{PROVIDERS}{provider.pk}/change/").content.decode()
 

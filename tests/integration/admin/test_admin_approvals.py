@@ -18,7 +18,7 @@ SURE = {"_form_submitted": "True"}
 
 @pytest.fixture
 def approval(make_run) -> Approval:
-    """A run that waits for a person's word about its one call."""
+    """Return the pending approval of a run with one call."""
     run = make_run("waiting", waiting_on="approval")
     ToolExecution.objects.update(status="Pending", risk="high", effect="once", output=None, completed_at=None)
     execution = ToolExecution.objects.get(run_id=run.pk)

@@ -1,4 +1,4 @@
-"""The audit log in the admin: read, filtered, exported, never written or counted."""
+"""The audit log in the admin: filtered and exported, not written and not counted."""
 
 import asyncio
 import csv
@@ -77,7 +77,7 @@ def test_entries_are_filtered_by_day_both_ends_included(pages):
     assert shown(pages.get(LIST, {"at_from": "nonsense"})) == 3
 
 
-def test_words_are_found_in_actor_and_details_of_the_newest_entries(pages, monkeypatch):
+def test_text_is_found_in_actor_and_details_of_the_newest_entries(pages, monkeypatch):
     monkeypatch.setattr("audit_app.admin_base.base.SEARCH_ROWS", 2)
     entry(at=timezone.now() - timedelta(days=40), details={"tool": "calculator"})
     entry(details={"tool": "calculator"})
@@ -100,7 +100,7 @@ def test_a_request_is_found_by_its_id_even_if_that_looks_like_one_of_ours(pages)
 
 
 @pytest.mark.parametrize("path", ["add/", "{pk}/change/", "{pk}/delete/"])
-def test_nobody_writes_the_log_by_hand(pages, path):
+def test_the_log_is_read_only(pages, path):
     row = entry()
     assert pages.post(LIST + path.format(pk=row.pk), {"actor": "someone", "post": "yes"}).status_code == 403
     row.refresh_from_db()
@@ -121,7 +121,7 @@ def test_staff_without_the_right_neither_see_nor_export(staff):
 
 @pytest.fixture
 async def exporting(transactional_db):
-    """Closes the connections of the threads that an async request used: they would keep the test database open."""
+    """Close the connections of an async request's threads, which would keep the test database open."""
     yield
     await sync_to_async(connections.close_all)()
     await asyncio.to_thread(close_pool)

@@ -1,4 +1,4 @@
-"""Channels in the admin: accounts are set up there, traffic is read there, and secrets never come back."""
+"""Channels in the admin: accounts, traffic, and secrets that are never shown."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The admin's front: login, the dashboard and the search by id."""
+"""The start page of the admin: login, dashboard and search by id."""
 
 from uuid import uuid4
 
@@ -66,7 +66,7 @@ def test_the_way_in_is_the_login_of_the_chat_page(db):
     assert response.redirect_chain[-1][0] == "/login?next=/admin/agents_app/run/"
 
 
-def test_people_without_staff_rights_are_told_so(db):
+def test_users_without_staff_rights_see_a_message(db):
     client = Client(raise_request_exception=False)
     client.force_login(User.objects.create_user("people"), "django.contrib.auth.backends.ModelBackend")
     response = client.get("/admin/", follow=True)

@@ -1,4 +1,4 @@
-"""Feedback in the admin: who thought what of which message."""
+"""Feedback in the admin: rating, user and message."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_an_opinion_leads_to_the_message_it_is_about(pages: Any, make_run: Any) 
         assert f"/admin/sessions_app/session/{run.conversation_id}/change/?before=0.{turn.part + 1}" in html
 
 
-def test_nobody_edits_opinions_and_it_takes_the_permission_to_read_them(pages: Any, staff: Any, make_run: Any) -> None:
+def test_feedback_is_read_only_and_needs_a_permission(pages: Any, staff: Any, make_run: Any) -> None:
     run = make_run()
     row = opinion(run, run.pk, rating="UP")
     assert pages.post(f"{PAGES}{row.pk}/change/", {"rating": "DOWN"}).status_code == 403

@@ -1,4 +1,4 @@
-"""Whatever people, models and tools write reaches no admin page as markup, nor changes how a line reads."""
+"""Texts of users, models and tools in the admin: escaped, and without control characters that reorder a line."""
 
 import pytest
 from django.utils import timezone
@@ -28,7 +28,7 @@ TEXT = SCRIPT + BIDI
 
 @pytest.fixture
 def poisoned(make_run, agent, operator):
-    """One object of each kind with hostile text wherever others can put it; returns the addresses of all pages."""
+    """Store an object of each kind with hostile text, and return the addresses of all pages."""
     run = make_run("failed", text=TEXT, error_code="x", error_message=TEXT, answer=TEXT)
     run.session_key, run.actor, run.request_id = TEXT, TEXT, "r"
     run.save()
@@ -107,7 +107,7 @@ def poisoned(make_run, agent, operator):
 
 
 def poisoned_tools(run):
-    """Texts of tools, their servers and their publishers."""
+    """Store hostile texts of tools, their servers and their publishers."""
     now, names = timezone.now(), {"agent_id": TEXT[:120], "run_id": run.pk}
     server = McpServer.objects.create(name="files", last_error=TEXT, greeting={"name": TEXT, "version": TEXT})
     McpTool.objects.create(

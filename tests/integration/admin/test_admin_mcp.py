@@ -1,4 +1,4 @@
-"""MCP servers in the admin: set up, reached, rated and approved."""
+"""MCP servers in the admin: created, connected, rated and approved."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def test_its_tools_are_refreshed_and_approved_by_buttons(pages, server):
     assert server.tools.get().status == "offered"
 
 
-def test_a_server_that_is_away_is_told(pages, server):
+def test_an_unreachable_server_is_reported(pages, server):
     servers.change_server(server, arguments=["-S", BAD, "dies"])
     shown = pages.post(f"{SERVERS}{server.pk}/refresh/", YES, follow=True).content.decode()
     assert "its process ended" in shown and "no licence found" in shown

@@ -1,4 +1,4 @@
-"""API keys and users in the admin: keys shown once, rights given by superusers alone."""
+"""API keys and users in the admin: keys shown once, permissions granted by superusers only."""
 
 import re
 

@@ -46,7 +46,7 @@ def test_a_rule_that_cannot_be_used_is_not_saved(pages, agent):
         ({"denied_tools": ["<b>(("]}, ("echo", '{"text": "x"}'), ["deny", "unreadable rule"]),
     ],
 )
-def test_the_page_says_what_would_happen_and_runs_nothing(pages, agent, fields, call, seen):
+def test_the_dry_run_shows_the_verdict_and_runs_nothing(pages, agent, fields, call, seen):
     Agent.objects.update(**fields)
     posted = {"tool": call[0], "arguments": call[1], "actor": "user:1"}
     page = pages.post(f"{AGENTS}{agent.pk}/rehearsal/", posted).content.decode()

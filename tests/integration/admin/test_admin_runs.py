@@ -1,4 +1,4 @@
-"""Runs in the admin: the timeline, the list, stopping and trying again."""
+"""Runs in the admin: timeline, list, stop and retry."""
 
 import pytest
 from django.urls import reverse
@@ -30,7 +30,7 @@ def test_a_run_reads_as_a_timeline(pages, make_run):
     assert "request-7" in html and "1,234 in, 56 out" in html
 
 
-def test_a_failed_run_says_why(pages, make_run):
+def test_a_failed_run_shows_the_reason(pages, make_run):
     run = make_run("failed", error_code="model_auth", error_message="The key was refused. Enter another.", crashes=2)
     html = pages.get(page_of(run)).content.decode()
     assert "model_auth" in html and "The key was refused. Enter another." in html
@@ -106,7 +106,7 @@ def test_stopping_a_run_ends_it_with_the_reason_and_is_audited(pages, operator, 
     assert entry.details == {"run_id": str(run.pk), "reason": "wrong question"}
 
 
-def test_stopping_twice_says_that_it_was_over_and_is_audited_once(pages, make_run):
+def test_stopping_twice_shows_that_the_run_had_ended_and_is_audited_once(pages, make_run):
     run = make_run("queued")
     for _ in range(2):
         response = pages.post(f"{LIST}{run.pk}/cancel/", yes(), follow=True)
@@ -130,7 +130,7 @@ def test_a_run_that_went_well_is_not_tried_again(pages, make_run):
     assert Run.objects.count() == 1
 
 
-def test_stopping_several_asks_first_and_tells_what_became_of_each(pages, make_run):
+def test_stopping_several_needs_a_confirmation_and_shows_each_outcome(pages, make_run):
     queued, ended = make_run("queued"), make_run("completed")
     selected = {"action": "cancel_selected", "_selected_action": [str(queued.pk), str(ended.pk)]}
     assert "Stop these runs?" in pages.post(LIST, selected).content.decode()

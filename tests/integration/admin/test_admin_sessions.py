@@ -1,4 +1,4 @@
-"""Sessions and tool executions in the admin: the conversation as it went."""
+"""Sessions and tool executions in the admin: the conversation."""
 
 import pytest
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""Credentials, skills and receipts in the admin: secrets go in and never come out, proofs are checked on the page."""
+"""Credentials, skills and receipts in the admin: secrets are never shown, receipts are verified."""
 
 import pytest
 

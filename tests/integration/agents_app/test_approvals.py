@@ -1,4 +1,4 @@
-"""A call that a person has to approve: parked at no cost, decided once, expired, withdrawn."""
+"""Tool calls that need approval: parked without an owner, decided once, expired, withdrawn."""
 
 import json
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_an_approved_call_runs_once_and_the_run_goes_on(rig: EngineRig) -> None:
     ]
 
 
-def test_a_denied_call_is_told_to_the_model_with_the_note(rig: EngineRig) -> None:
+def test_the_model_receives_the_denial_of_a_call_with_the_note(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
     runs.decide_approval(approval.id, decision="deny", actor="user:1", note="not on a Sunday")
     transcript = rig.wait(accepted.run_id)
@@ -101,7 +101,7 @@ def test_a_run_whose_request_expired_waits_for_what_is_left(rig: EngineRig) -> N
 
 
 def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither waits for the other: both take the call's row first."""
+    """Both lock the execution's row first, so that they cannot deadlock."""
     monkeypatch.setattr(Reaper, "sweep", lambda self: None)
     _, approval = ask(rig)
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))

@@ -29,7 +29,7 @@ def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 def at_once(act: Callable[[int], Any], count: int = MANY) -> None:
-    """Called by eight threads."""
+    """Call the function in eight threads."""
 
     def attempt(number: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The emergency stop: what runs ends, what is queued waits, nothing new is accepted, and all of it is audited."""
+"""The emergency stop: active runs end, queued runs wait, new messages are rejected, and it is audited."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def launch(rig: EngineRig) -> None:
     rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({})),)), Reply(("Over.",)))
 
 
-def test_what_a_model_is_saying_is_kept_and_the_run_ends(rig: EngineRig) -> None:
+def test_streamed_text_is_kept_and_the_run_ends(rig: EngineRig) -> None:
     script = rig.agent(Reply(("Half an ", "answer"), hangs=True))
     accepted = rig.send()
     until(lambda: script.requests)

@@ -1,4 +1,4 @@
-"""The engine on a real database and a real Valkey, with a scripted model: what a run leaves behind."""
+"""The engine with a database, Valkey and a scripted model: the stored result of runs."""
 
 import json
 from collections.abc import Iterator
@@ -130,7 +130,7 @@ def test_a_passing_fault_is_retried_and_the_text_starts_again(rig: EngineRig, va
     assert kinds == ["run.claimed", "text.delta", "run.claimed", "message.reset", "text.delta"]
 
 
-def test_a_lasting_fault_is_told_in_the_session_the_run_and_the_audit_log(rig: EngineRig) -> None:
+def test_a_permanent_error_is_in_the_session_the_run_and_the_audit_log(rig: EngineRig) -> None:
     rig.agent(Reply(error="model_auth"))
     transcript = rig.wait(rig.send().run_id)
     assert (transcript.run.status, transcript.run.error_code) == (RunStatus.FAILED, "model_auth")
@@ -205,7 +205,7 @@ def test_a_first_message_sent_again_is_the_same_though_its_session_is_there_by_n
 def test_the_same_message_twice_at_once_is_no_busy_session(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
-    """The second looked for the first before that was stored."""
+    """The second request looks for the first before that is stored."""
     rig.agent(Reply(hangs=True), queue_limit=0)
     first, find, looks = rig.send("hi", idempotency_key="k", busy=busy), receive_message._find_prior, [None]
     monkeypatch.setattr(receive_message, "_find_prior", lambda message: looks.pop() if looks else find(message))
@@ -263,9 +263,7 @@ def test_the_audit_log_rebuilds_the_whole_conversation(rig: EngineRig) -> None:
     assert all(entry.details.get("run_id") in (None, str(accepted.run_id)) for entry in entries)
 
 
-def test_a_freed_slot_takes_the_run_whose_bell_came_while_all_were_taken(
-    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_freed_slot_claims_the_run_whose_nudge_was_ignored(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no slot looks for ever when there is no run to claim. The sweeper, which would nudge again, is disabled."""
     monkeypatch.setattr(Reaper, "sweep", lambda self: None)
     monkeypatch.setattr(settings, "KOMAND_RUN_SLOTS", 1)
@@ -285,7 +283,7 @@ def test_a_freed_slot_takes_the_run_whose_bell_came_while_all_were_taken(
 def test_an_answer_that_cannot_be_stored_at_once_is_stored_later(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    """With the end of its run when the database is at fault, by the sweeper otherwise."""
+    """With the end of its run if the database failed, else by the sweeper."""
     stored, faults = conversation_port.get().run_ended, [fault]
 
     def run_ended(transcript: RunTranscript) -> object:

@@ -1,4 +1,4 @@
-"""Claims and sweeps: what is taken first, what is given back, and what is left to its holder."""
+"""Claims and sweeps: order of claims, released and kept runs."""
 
 import asyncio
 import threading
@@ -34,7 +34,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be claimed and given back for ever."""
+    """Otherwise it would be claimed and released for ever."""
 
     def broken(run: Run) -> None:
         raise ValueError("a defect")
@@ -48,7 +48,7 @@ def test_a_run_whose_beginning_cannot_be_loaded_ends_readably(rig: EngineRig, mo
 
 @pytest.fixture
 def several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine has several threads for the database, as on PostgreSQL."""
+    """Give the engine several threads for the database, as on PostgreSQL."""
 
     async def elsewhere(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         def call() -> Any:
@@ -110,7 +110,7 @@ def test_a_claim_that_takes_long_to_load_is_not_given_back(rig: EngineRig, monke
 
 
 def test_what_has_begun_goes_before_what_has_not(rig: EngineRig) -> None:
-    """Else a run whose tools have ended waits for as long as messages come faster than they are answered."""
+    """Otherwise a run whose tools have ended would wait while new messages arrive faster than they are answered."""
     rig.agent(Reply(("never",)))
     new, begun = rig.send().run_id, rig.send(session=open_session(owner=rig.owner)).run_id
     Run.objects.filter(pk=new).update(ready_at=Now() - timedelta(minutes=1))

@@ -37,7 +37,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 def once(fault: Exception, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which fails at its first call."""
+    """Return the function, failing at its first call."""
     faults = [fault]
 
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -58,11 +58,11 @@ def once(fault: Exception, function: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=["a question to the person", "a retry", "a message that joins", "the answer"],
 )
-def test_a_run_that_was_stopped_as_its_model_call_ended_ends_and_keeps_what_was_said(
+def test_a_run_that_was_stopped_as_its_model_call_ended_keeps_the_text(
     rig: EngineRig, monkeypatch: pytest.MonkeyPatch, valkey: Any, last: dict[str, Any], then: str, status: RunStatus
 ) -> None:
     async def sees_nothing(self: Engine) -> None:
-        """The stop comes after its last look."""
+        """Check nothing: the stop comes after the last check."""
 
     monkeypatch.setattr(Engine, "look_after", sees_nothing)
     rig.start()
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_as_its_model_call_ended_ends_and_keeps_what_was_
     assert find_violations() == []
 
 
-def test_what_was_said_before_a_message_joined_is_kept_when_the_run_is_stopped(rig: EngineRig, valkey: Any) -> None:
+def test_a_stopped_run_keeps_the_text_from_before_a_steering_message(rig: EngineRig, valkey: Any) -> None:
     rig.start()
     held = threading.Event()
     rig.agent(Reply(("First", "."), held_by=held), Reply(("And sec",), hangs=True), busy_policy="steer")
@@ -148,7 +148,7 @@ def test_a_step_whose_commit_was_not_confirmed_is_not_recorded_twice(
 
 
 def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both need the rows of the session and of its timeline, and take them in the same order."""
+    """Both lock the rows of the session and of its timeline, in the same order."""
     end_decided, budget_refusal = writes._end_decided, ["", "The budget is used up."]
     sent: list[Future[Any]] = []
 

@@ -1,4 +1,4 @@
-"""Deciding for more than one call: for the rest of a run, and for ever until revoked."""
+"""Decisions for several calls: for the rest of a run, and until revoked."""
 
 import json
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ def test_for_ever_covers_later_runs_of_the_agent_until_it_is_revoked(rig: Engine
     ]
 
 
-def test_other_arguments_are_asked_about_again(rig: EngineRig) -> None:
+def test_other_arguments_need_approval_again(rig: EngineRig) -> None:
     rig.agent(launches("moon"), launches("sun"), Reply(("Over.",)))
     accepted, approval = ask(rig)
     decide(approval, "allow_always")
@@ -107,7 +107,7 @@ def test_calls_that_wait_beside_it_are_settled_too(rig: EngineRig) -> None:
     assert statuses == [ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.COMPLETED]
 
 
-def test_what_is_always_asked_about_can_be_allowed_for_the_run_but_not_for_ever(rig: EngineRig) -> None:
+def test_a_call_that_always_needs_approval_can_be_allowed_for_a_run_only(rig: EngineRig) -> None:
     rig.agent(launches("moon"), launches("moon"), Reply(("Over.",)), always_ask=["launch"], autonomy="full")
     accepted, approval = ask(rig)
     assert approval.choices == ("allow_once", "allow_run", "deny")

@@ -1,4 +1,4 @@
-"""The OpenAI provider over real HTTP, against a server with every fault."""
+"""The OpenAI provider over HTTP, with a server that fails in every way."""
 
 import asyncio
 import time
@@ -42,8 +42,10 @@ async def failure(provider: OpenAIProvider, text: str, into: Streamed | None = N
 async def failure_of_a_taken_call(
     provider: OpenAIProvider, server: ModelServer, text: str, **limits: float
 ) -> ProviderError:
-    """Of the first call that the server had taken when its limit was reached: a busy machine may need longer than
-    that to connect, and whoever was never heard cannot be hung up on."""
+    """Return the error of the first call that the server had received when its limit was reached.
+
+    On a busy machine, connecting may take longer than the limit.
+    """
     while True:
         error = await failure(provider, text, **limits)
         if server.count:
@@ -113,7 +115,7 @@ async def test_answers_of_odd_servers_are_taken(provider: OpenAIProvider, style:
     assert (response.text, response.finish_reason) == ("Hello there ä😀", "stop")
 
 
-async def test_a_server_that_refuses_the_usage_option_is_asked_without_it_ever_after(
+async def test_a_server_that_rejects_the_usage_option_never_receives_it_again(
     provider: OpenAIProvider, server: ModelServer
 ) -> None:
     for _ in range(2):
@@ -225,7 +227,7 @@ class Waits:
 async def test_a_slow_but_steady_answer_is_not_silence(
     provider: OpenAIProvider, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each piece the limit begins anew."""
+    """Each piece restarts the limit."""
     waits, streamed = Waits(monkeypatch), Streamed()
     call = asyncio.create_task(collect(provider, request_of("[[tokens=4 hold=2]]"), streamed))
     await until(lambda: len(streamed.texts) == 2)
@@ -245,7 +247,7 @@ async def test_the_total_limit_ends_an_answer_that_goes_on_and_on(
 async def test_a_reader_that_is_slow_itself_is_no_fault_of_the_server(
     provider: OpenAIProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No limit runs while it does something else."""
+    """The limits are suspended between its reads."""
     waits = Waits(monkeypatch)
     async with aclosing(provider.stream(request_of("[[tokens=5 rate=50]]"))) as chunks:
         seen = [(chunk.text, waits.is_open) async for chunk in chunks]

@@ -1,4 +1,4 @@
-"""The OpenAI provider with wrong addresses, keys and models: each a clear error before any answer."""
+"""The OpenAI provider with invalid addresses, keys and models: a clear error for each."""
 
 import asyncio
 import socket
@@ -89,7 +89,7 @@ EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
     ],
     ids=["cut off", "badly packed", "words that cannot be stored", "a number that is none"],
 )
-async def test_an_error_that_is_told_badly_is_an_error_of_the_model(answer: bytes, code: str) -> None:
+async def test_an_invalid_error_response_is_a_model_error(answer: bytes, code: str) -> None:
     async with answering(answer) as provider:
         error = await failure(provider, "hello")
     assert (error.code, error.retryable) == (code, True)

@@ -1,4 +1,4 @@
-"""A question of an agent to its person: parked at no cost, answered by their next message from wherever it comes."""
+"""Questions of an agent: parked without an owner, answered by the next message from any surface."""
 
 import json
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def test_the_next_message_is_the_answer_and_makes_no_run_of_its_own(rig: EngineR
     assert [message.role for message in sent] == ["user", "tool"]
 
 
-def test_it_is_told_and_audited_with_what_a_page_needs(rig: EngineRig) -> None:
+def test_the_event_and_the_audit_entry_have_the_data_of_a_page(rig: EngineRig) -> None:
     ask(rig, asking(options=["Red", "Blue"], allow_text=False))
     payload = Event.objects.get(type="input.requested").payload
     assert (payload["question"], payload["options"]) == ("Which colour?", ["Red", "Blue"])
@@ -98,7 +98,7 @@ def test_two_questions_are_answered_in_their_order(rig: EngineRig) -> None:
     assert [output["answer"] for output in outputs] == ["one", "two"]
 
 
-def test_a_question_that_nobody_answers_ends_and_a_later_message_is_a_message(rig: EngineRig) -> None:
+def test_a_question_expires_and_a_later_message_is_a_new_message(rig: EngineRig) -> None:
     accepted, _ = ask(rig)
     InputRequest.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     late = rig.send("blue")

@@ -1,4 +1,4 @@
-"""A run that uses a secret leaves it nowhere: not in the database, the logs, the streams, the prompts or any answer."""
+"""Secrets of a run: absent from the database, logs, streams, prompts and answers."""
 
 import json
 import logging

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def whole(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[UUID]:
-    """A session with a run of two tool rounds and an approval, and a second session with two runs."""
+    """Store a session with a run of two tool rounds and an approval, and a second session with two runs."""
     gateway = Gateway(monkeypatch)
     Play(SCENARIOS[1], gateway, monkeypatch, valkey).run()
     yield Play(SCENARIOS[0], gateway, monkeypatch, valkey).run()

@@ -1,4 +1,4 @@
-"""A run's rows as a story: order, offsets, bars."""
+"""The timeline of a run: order, offsets, bars."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4

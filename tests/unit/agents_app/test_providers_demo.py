@@ -17,7 +17,7 @@ from tools_app.types import ToolCall, ToolSpec
 
 
 def offered(**arguments: str) -> tuple[ToolSpec, ...]:
-    """Tools by name with the one argument each knows."""
+    """Return tools with one argument each, by name."""
     return tuple(ToolSpec(name, "", {"properties": {argument: {}}}) for name, argument in arguments.items())
 
 
@@ -120,7 +120,7 @@ def test_only_tools_that_are_offered_and_know_the_argument_are_called() -> None:
     assert supported(intents, offered(echo="text", calculator="formula")) == intents[:1]
 
 
-def test_it_says_which_tool_it_may_not_use() -> None:
+def test_it_names_a_tool_that_it_may_not_use() -> None:
     decision = decide([Message("user", "what is 17*23?")], offered(echo="text"))
     assert not decision.intents and "`calculator`" in decision.text
 
@@ -131,7 +131,7 @@ def test_a_greeting_is_answered_with_what_it_is_and_how_to_get_a_real_model(text
     assert "demo model" in answer and "OPENAI_API_KEY" in answer and "| --- |" in answer and "```" in answer
 
 
-def test_whatever_it_does_not_understand_it_says_so() -> None:
+def test_it_reports_what_it_does_not_understand() -> None:
     answer = decide([Message("user", "Write me a poem.")], TOOLS).text
     assert "demo model" in answer and "OPENAI_API_KEY" in answer
 

@@ -37,7 +37,7 @@ def test_every_status_has_its_error(status: int, body: object, code: str, retrya
     assert expected in error.message and "<html>" not in error.message
 
 
-def test_a_missing_key_is_told_apart_from_a_wrong_one() -> None:
+def test_a_missing_key_and_a_wrong_one_have_different_messages() -> None:
     error = errors.of_status(Endpoint("http://a/v1", "m"), 401, None)
     assert "none is set" in error.message
 
@@ -49,7 +49,7 @@ def test_messages_never_show_a_key_or_a_password() -> None:
         assert KEY not in message and "sk-other" not in message and "pass@" not in message
 
 
-def test_long_words_of_the_server_are_cut() -> None:
+def test_long_texts_of_the_server_are_cut() -> None:
     assert len(errors.of_status(ENDPOINT, 400, {"message": "x " * 5000}).message) < 600
 
 

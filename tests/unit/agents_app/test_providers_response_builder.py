@@ -48,7 +48,7 @@ def test_a_tool_call_sets_the_finish_reason_whatever_the_server_calls_it() -> No
         assert (response.tool_calls, response.finish_reason) == ((ToolCall("a", "echo", "{}"),), "tool_calls")
 
 
-def test_a_response_cut_by_its_limit_says_so_and_its_call_stays_broken() -> None:
+def test_a_response_cut_by_its_limit_keeps_the_reason_and_the_invalid_call() -> None:
     call = {"index": 0, "id": "a", "function": {"name": "echo", "arguments": '{"te'}}
     _, response = assembled(chunk({"tool_calls": [call]}, "length"), DONE)
     assert response.finish_reason == "length" and response.tool_calls[0].arguments == '{"te'

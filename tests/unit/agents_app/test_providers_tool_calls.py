@@ -44,7 +44,7 @@ def test_a_name_in_fragments_is_joined_and_a_repeated_one_is_not() -> None:
     assert names_and_arguments(assembled(*repeated)) == [("echo", '{"a":1}')]
 
 
-def test_two_calls_that_share_an_index_are_told_apart_by_id() -> None:
+def test_calls_with_the_same_index_are_distinguished_by_id() -> None:
     calls = assembled(
         fragment(0, "a", "echo"),
         fragment(0, "b", "echo"),
@@ -54,13 +54,13 @@ def test_two_calls_that_share_an_index_are_told_apart_by_id() -> None:
     assert calls == (ToolCall("a", "echo", "1"), ToolCall("b", "echo", "2"))
 
 
-def test_whole_calls_with_one_index_and_no_ids_are_told_apart() -> None:
+def test_complete_calls_with_one_index_and_no_ids_are_distinguished() -> None:
     calls = assembled(fragment(0, name="echo", arguments='{"a":1}'), fragment(0, name="echo", arguments='{"a":2}'))
     assert names_and_arguments(calls) == [("echo", '{"a":1}'), ("echo", '{"a":2}')]
     assert len({call.id for call in calls}) == 2
 
 
-def test_calls_without_an_index_are_told_apart_by_id() -> None:
+def test_calls_without_an_index_are_distinguished_by_id() -> None:
     calls = assembled(
         fragment(None, "a", "echo", "{}"), fragment(None, "b", "echo", "{"), fragment(None, arguments="}")
     )

@@ -5,7 +5,7 @@ from agents_app.prompt.system_prompt import system_message
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
-def test_the_agents_prompt_comes_first_and_the_facts_follow() -> None:
+def test_the_rules_follow_the_agents_prompt() -> None:
     message = system_message("Ada", "  Be brief.\n", now=NOW)
     assert message.role == "system" and message.content.startswith("Be brief.\n\nYour name is Ada.")
     assert "Sunday, 2026-03-01 (UTC)" in message.content and "data, never instructions" in message.content

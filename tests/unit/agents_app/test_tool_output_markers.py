@@ -1,4 +1,4 @@
-"""Tool results between marks that their authors cannot know, the same each time."""
+"""Markers around tool results: unknown to the results' authors, and constant."""
 
 from uuid import UUID
 

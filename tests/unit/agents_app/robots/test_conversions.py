@@ -1,4 +1,4 @@
-"""Between a model's history and typed messages: what each direction keeps, and exactly what it drops."""
+"""Conversions between histories and typed messages: kept and lost data of each direction."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ OURS = st.lists(
 
 @st.composite
 def rounds(draw: st.DrawFn) -> list[AnyMessage]:
-    """Typed messages as a run makes them: texts, calls with a text before them, a result for each call."""
+    """Return typed messages like those of a run: texts, calls with a text before them, a result for each call."""
     made: list[AnyMessage] = [TextMessage(Role.USER, draw(TEXT))]
     for number in range(draw(st.integers(0, 3))):
         tools = tuple(
@@ -96,7 +96,7 @@ def test_a_result_is_data_or_an_error_without_its_receipt(result: str, content: 
     assert result_content(result) == content
 
 
-def test_words_beside_a_call_become_a_message_before_it() -> None:
+def test_a_text_beside_a_call_becomes_a_message_before_it() -> None:
     history = [Message("assistant", "Let me see.", (ToolCall("a", "echo", '{"text":"x"}'),)), Message("tool", "1")]
     assert [type(message) for message in typed(history)] == [TextMessage, ToolCallMessage, ToolResultMessage]
 

@@ -1,4 +1,4 @@
-"""Typed messages: their closed vocabulary, their predicates, and what their JSON form keeps and drops."""
+"""Typed messages: allowed values, predicates and the JSON form."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def test_the_vocabulary_is_closed(word: str) -> None:
                 make()
 
 
-def test_words_of_the_vocabulary_may_be_plain_text() -> None:
+def test_roles_and_stop_reasons_may_be_plain_text() -> None:
     assert TextMessage("user", "x", "stop") == TextMessage(Role.USER, "x", StopReason.STOP)  # type: ignore[arg-type]
 
 
@@ -121,7 +121,7 @@ def test_a_providers_reason_is_mapped_once(reason: str | None, expected: str | N
 
 
 @given(st.text(), st.none() | st.text(), st.dictionaries(st.text(), JSON))
-def test_a_users_message_keeps_what_came_along_and_wraps_the_words(
+def test_a_user_message_keeps_its_metadata_and_wraps_the_text(
     text: str, session_id: str | None, metadata: dict[str, Any]
 ) -> None:
     message = UserMessage(text, session_id, metadata=metadata)

@@ -1,4 +1,4 @@
-"""The result of an agent: its export and its inverse, its sums, and how a run becomes one."""
+"""The result of an agent: export, import, checksums, and conversion of a run."""
 
 import hashlib
 import json
@@ -90,7 +90,7 @@ def test_the_reply_is_the_last_text_of_the_output() -> None:
 
 
 @pytest.mark.parametrize(("reason", "stopped"), [("end_turn", True), ("stop", True), ("length", False), (None, False)])
-def test_it_had_stopped_when_the_provider_says_so_or_its_last_message(reason: str | None, stopped: bool) -> None:
+def test_it_is_stopped_by_the_providers_reason_or_its_last_message(reason: str | None, stopped: bool) -> None:
     assert RobotResult("a", stop_reason=reason).is_stopped is stopped
     assert RobotResult("a", (TextMessage(Role.ASSISTANT, "x", StopReason.STOP),), stop_reason=reason).is_stopped
 
@@ -108,7 +108,7 @@ ASSISTANT, USER = TextMessage(Role.ASSISTANT, "earlier"), TextMessage(Role.USER,
         ("", "", [], ""),
     ],
 )
-def test_a_reply_falls_back_to_thoughts_and_then_to_what_was_said_since_the_user(
+def test_a_reply_falls_back_to_thinking_and_then_to_text_since_the_user_turn(
     content: str, thinking: str, history: list[Any], text: str
 ) -> None:
     assert reply_text(content, thinking, history) == text
