@@ -22,7 +22,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the target is met; None if there is no target."""
+        """True if the target is met; None if there is no target."""
         if self.target is None:
             return None
         return self.value >= self.target if self.at_least else self.value <= self.target

@@ -1,1 +1,1 @@
-"""The SignalR hub: agents' answers token by token for clients of `@microsoft/signalr`, over any of its transports."""
+"""The SignalR hub: answers token by token for clients of `@microsoft/signalr`, over all of its transports."""

@@ -1,5 +1,5 @@
 // Scenarios of the real @vertesia/client against one installation. The request is JSON in the first argument, the
-// answer JSON on the last line. What an agent run is told is checked with the client's own schemas on the way.
+// answer JSON on the last line. The client's own schemas check all messages.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import path from "node:path";
@@ -24,7 +24,7 @@ const base = request.url;
 for (const level of ["log", "warn", "debug"]) console[level] = () => {};
 const answer = (value) => process.stdout.write(JSON.stringify(value) + "\n");
 
-// An aborted stream that has reconnected before never ends: the client's own fault, which must not hang a test.
+// A fault of the client: an aborted stream that has reconnected before never ends. It must not hang a test.
 setTimeout(() => { process.stderr.write("the scenario took too long\n"); process.exit(3); }, request.patience ?? 85000).unref();
 
 const problems = [];
@@ -48,7 +48,7 @@ async function start(text, more = {}) {
   return check("AgentRunSchema", run, "start");
 }
 
-// Follow a run until `enough` says so; gives the messages in the long form, as an application gets them.
+// Follow a run until `enough` says so; returns the messages in the long form, as applications receive them.
 async function follow(id, enough, { since, options, onMessage } = {}) {
   const seen = [];
   await client.agents.streamMessages(
@@ -66,7 +66,7 @@ async function follow(id, enough, { since, options, onMessage } = {}) {
   return seen;
 }
 
-// `here` comes true with the first live text that `onMessage` is shown.
+// `here` resolves with the first live text that `onMessage` receives.
 function firstText() {
   let come;
   const here = new Promise((done) => (come = done));
@@ -74,7 +74,7 @@ function firstText() {
 }
 
 const isRest = (message) => [T.COMPLETE, T.IDLE, T.REQUEST_INPUT, T.TERMINATED].includes(message.type);
-// The answer of the turn that begins with this question is there, and the agent rests.
+// The turn of this user message has its answer and has ended.
 const restsAfter = (ack) => {
   let asked = ack === undefined;
   return (message) => {
@@ -100,13 +100,13 @@ const scenarios = {
   async twoTurns() {
     const run = await start("echo first");
     await follow(run.id, isRest);
-    const said = check("SignalAgentResponseSchema", await say(run.id, "echo second", "m-2"), "signal");
+    const signalled = check("SignalAgentResponseSchema", await say(run.id, "echo second", "m-2"), "signal");
     const again = await say(run.id, "echo second", "m-2");
     const seen = await follow(run.id, restsAfter("m-2"));
-    return { said, again, seen: seen.map(brief) };
+    return { signalled, again, seen: seen.map(brief) };
   },
 
-  // The connection breaks in mid-answer; the client comes back by itself, with what it knows.
+  // The connection breaks during the answer; the client reconnects by itself and resumes.
   async reconnect() {
     const run = await start(request.text);
     let pieces = "";
@@ -118,17 +118,17 @@ const scenarios = {
     return { seen: seen.map(brief), pieces };
   },
 
-  // Something happens while the answer is here as far as `upTo`: who runs this is told when.
+  // Prints a line when the answer has reached `upTo`, so that the test can act meanwhile.
   async meanwhile() {
     const run = await start(request.text);
     let text = "";
-    let told = false;
+    let isPrinted = false;
     const seen = await follow(run.id, isRest, {
       onMessage: (message) => {
         if (message.type === T.STREAMING_CHUNK) text += message.message;
         if (message.details?.event_class === "stream_reset") text = "";
-        if (told || !text.includes(request.upTo)) return;
-        told = true;
+        if (isPrinted || !text.includes(request.upTo)) return;
+        isPrinted = true;
         process.stdout.write("now\n");
       },
     });
@@ -144,7 +144,7 @@ const scenarios = {
     return { id, seen: (await follow(run.id, restsAfter("m-2"))).map(brief) };
   },
 
-  // Somebody else asks in the session.
+  // Another client sends a message in the session.
   async watch() {
     const waiting = follow(request.session, isRest);
     process.stdout.write("now\n");
@@ -180,12 +180,12 @@ const scenarios = {
     const text = firstText();
     const waiting = follow(run.id, undefined, { onMessage: text.onMessage });
     await text.here;
-    const told = check("TerminateAgentRunResponseSchema", await client.agents.terminate(run.id, "No longer needed."), "terminate");
+    const terminated = check("TerminateAgentRunResponseSchema", await client.agents.terminate(run.id, "No longer needed."), "terminate");
     const seen = await waiting; // ends by itself
     const after = await client.agents.retrieve(run.id);
     let refused;
     await say(run.id, "hello?", "m-9").catch((error) => (refused = { status: error.status, message: error.message }));
-    return { told, seen: seen.map(brief), after, refused };
+    return { terminated, seen: seen.map(brief), after, refused };
   },
 
   async approve() {

@@ -75,7 +75,7 @@ def test_work_that_is_not_interactive_completes(run: Run) -> None:
 def test_a_repeated_message_is_stored_once(run: Run) -> None:
     found = run("twoTurns")
     assert acknowledged(found["seen"], "m-2") == 1
-    assert kinds(found["seen"])[-1] == "IDLE" and found["said"]["status"] == "success"
+    assert kinds(found["seen"])[-1] == "IDLE" and found["signalled"]["status"] == "success"
 
 
 class Cutting:

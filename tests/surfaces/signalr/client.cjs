@@ -1,4 +1,4 @@
-// Drives the real @microsoft/signalr client. Prints what it saw as one line of JSON.
+// Scenarios of the real @microsoft/signalr client. Prints the received calls as one line of JSON.
 const signalr = require("@microsoft/signalr");
 const request = JSON.parse(process.argv[2]);
 const transports = {
@@ -48,7 +48,7 @@ const scenarios = {
     await connection.stop();
     return { sent, seen };
   },
-  // Something happens while the answer is here as far as `upTo`: who runs this is told when.
+  // Prints a line when the answer has reached `upTo`, so that the test can act meanwhile.
   async meanwhile() {
     const seen = [];
     const connection = connect(seen);
@@ -60,7 +60,7 @@ const scenarios = {
     await connection.stop();
     return { sent, seen };
   },
-  // Somebody else asks in the session.
+  // Another client sends a message in the session.
   async watch() {
     const seen = [];
     const connection = connect(seen);

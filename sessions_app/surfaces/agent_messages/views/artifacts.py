@@ -45,7 +45,7 @@ class ArtifactDetail(AgentsView):
         disposition, filename = _disposition(query.get("disposition")), query.get("filename", "")
         if query.get("url", "") in ("1", "true"):
             view = artifacts.find_artifact(run.session.id, path)
-            return Response(signed(request, run, view.path, disposition, filename))
+            return Response(signed_for_download(request, run, view.path, disposition, filename))
         return send_file(*artifacts.read_artifact(run.session.id, path), disposition, filename)
 
     def put(self, request: Request, run_id: str, path: str) -> Response:
@@ -116,7 +116,7 @@ class FileUrl(AgentsView):
             return Response({**signed_for_upload(request, run, path), "id": named, "mime_type": media_type})
         disposition = _disposition(body.get("disposition"))
         view = artifacts.find_artifact(run.session.id, path)
-        shown = signed(request, run, view.path, disposition, str(body.get("name") or ""))
+        shown = signed_for_download(request, run, view.path, disposition, str(body.get("name") or ""))
         return Response({**shown, "id": named, "mime_type": view.media_type})
 
 
@@ -131,9 +131,8 @@ class FileList(AgentsView):
         return Response({"files": [path for path in files if path.startswith(prefix)]})
 
 
-def signed(request: Request, run: AgentRun, path: str, disposition: str, filename: str) -> dict[str, Any]:
-    access = FileAccess("get", run.id, path, run.session.owner_id or 0, disposition, filename[:200])
-    return {"url": signed_urls.sign(_base_url(request), access), "path": artifact_names.storage_path(run.id, path)}
+def signed_for_download(request: Request, run: AgentRun, path: str, disposition: str, filename: str) -> dict[str, Any]:
+    return _signed(request, FileAccess("get", run.id, path, run.session.owner_id or 0, disposition, filename[:200]))
 
 
 def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, Any]:
@@ -141,8 +140,12 @@ def signed_for_upload(request: Request, run: AgentRun, path: str) -> dict[str, A
         path = artifact_paths.checked(path)
     except artifact_paths.BadPathError as error:
         raise InvalidInput(str(error), code="bad_path") from None
-    access = FileAccess("put", run.id, path, run.session.owner_id or 0)
-    return {"url": signed_urls.sign(_base_url(request), access), "path": artifact_names.storage_path(run.id, path)}
+    return _signed(request, FileAccess("put", run.id, path, run.session.owner_id or 0))
+
+
+def _signed(request: Request, access: FileAccess) -> dict[str, Any]:
+    url = signed_urls.sign(request.build_absolute_uri("/")[:-1], access)
+    return {"url": url, "path": artifact_names.storage_path(access.session_id, access.path)}
 
 
 def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) -> HttpResponse:
@@ -170,10 +173,6 @@ def _disposition(value: Any) -> str:
     if value not in (*_DISPOSITIONS, "", None):
         raise InvalidInput("`disposition` must be inline or attachment.", code="invalid_disposition")
     return value or "inline"
-
-
-def _base_url(request: Request) -> str:
-    return request.build_absolute_uri("/")[:-1]
 
 
 def _as_text(data: bytes) -> str:
