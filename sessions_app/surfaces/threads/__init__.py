@@ -1,1 +1,1 @@
-"""The Threads API under /v1: threads, messages, event streams that can be taken up, for clients of Knowledge Stack."""
+"""The Threads API under /v1 for clients of Knowledge Stack: threads, messages, resumable event streams."""
