@@ -1,4 +1,4 @@
-"""Every route that programs can call: from the URL conf and from the live consumers. Pages for people are left out."""
+"""The routes of the document: those of the URL configuration and of the consumers, without the HTML pages."""
 
 import re
 from collections.abc import Iterator

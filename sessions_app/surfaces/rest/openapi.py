@@ -22,8 +22,7 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 from sessions_app.surfaces.base.serializers import ObjectSerializer
 from sessions_app.surfaces.rest import agent_responses as agents
-from sessions_app.surfaces.rest import requests as taken
-from sessions_app.surfaces.rest import responses as given
+from sessions_app.surfaces.rest import requests, responses
 from tools_app.skills.manifest_schema import MANIFEST
 
 _ABOUT = "Komand's own API: every answer is one envelope, {success, data, error, meta}."
@@ -50,7 +49,7 @@ def _list_of(item: type[ObjectSerializer]) -> Schema:
     return list_of(answer_schema(item))
 
 
-def _page_of(item: type[ObjectSerializer], query: Any = taken.PageQuery, **more: Any) -> Operation:
+def _page_of(item: type[ObjectSerializer], query: Any = requests.PageQuery, **more: Any) -> Operation:
     """Return the operation of a list that is returned in pages."""
     summary = more.pop("summary")
     page = Answer("One page; `meta` counts the items.", _envelope(_list_of(item), ref("Page")))
@@ -58,30 +57,34 @@ def _page_of(item: type[ObjectSerializer], query: Any = taken.PageQuery, **more:
 
 
 _AUTH: Operations = {
-    "POST /api/auth/login": Operation("Log in", given.LoginOut, body=taken.LoginBody, access="open", errors=[401]),
+    "POST /api/auth/login": Operation(
+        "Log in", responses.LoginOut, body=requests.LoginBody, access="open", errors=[401]
+    ),
     "POST /api/auth/refresh": Operation(
         "Renew a login",
-        given.TokensOut,
-        body=taken.RefreshBody,
+        responses.TokensOut,
+        body=requests.RefreshBody,
         access="open",
         errors=[401],
         description="The refresh token becomes invalid. Using one twice ends the login.",
     ),
-    "POST /api/auth/ticket": Operation("Get a stream ticket", given.TicketOut),
-    "POST /api/auth/logout": Operation("Log out", _NOTHING, body=taken.LogoutBody, access="open", errors=[401]),
-    "GET /api/api-keys": _page_of(given.ApiKeyOut, summary="List API keys"),
-    "POST /api/api-keys": Operation("Create an API key", given.NewApiKeyOut, body=taken.ApiKeyBody),
+    "POST /api/auth/ticket": Operation("Get a stream ticket", responses.TicketOut),
+    "POST /api/auth/logout": Operation("Log out", _NOTHING, body=requests.LogoutBody, access="open", errors=[401]),
+    "GET /api/api-keys": _page_of(responses.ApiKeyOut, summary="List API keys"),
+    "POST /api/api-keys": Operation("Create an API key", responses.NewApiKeyOut, body=requests.ApiKeyBody),
     "DELETE /api/api-keys/{key_id}": Operation("Revoke an API key", _NOTHING),
 }
 
 _WAIT = Parameter("wait", "Seconds to wait; 0 returns at once.", {"type": "integer", "minimum": 0, "maximum": 30})
 _PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="header")
-_ACCEPTED = Answer("The message is stored; the run continues.", _envelope(given.AcceptedOut, record({"runId": UUID})))
+_ACCEPTED = Answer(
+    "The message is stored; the run continues.", _envelope(responses.AcceptedOut, record({"runId": UUID}))
+)
 _MESSAGES: Operations = {
     "POST /api/webchat/message": Operation(
         "Send a message and wait for its answer",
-        given.AnsweredOut,
-        body=taken.MessageBody,
+        responses.AnsweredOut,
+        body=requests.MessageBody,
         errors=[404, 409, 422, 502, 504],
         parameters=[IDEMPOTENCY_KEY, _WAIT, _PREFER],
         answers={202: _ACCEPTED},
@@ -89,75 +92,81 @@ _MESSAGES: Operations = {
         description="Waits up to 30 seconds, then returns 504 with the id of the run, which continues. "
         "Closing the connection does not stop the run.",
     ),
-    "GET /api/sessions": _page_of(given.SessionOut, summary="List your sessions"),
-    "GET /api/sessions/{session_id}": Operation("Read a session", given.SessionOut),
+    "GET /api/sessions": _page_of(responses.SessionOut, summary="List your sessions"),
+    "GET /api/sessions/{session_id}": Operation("Read a session", responses.SessionOut),
     "DELETE /api/sessions/{session_id}": Operation("Delete a session", _NOTHING),
     "GET /api/sessions/{session_id}/history": _page_of(
-        given.TurnOut, taken.HistoryQuery, summary="Read the turns of a session"
+        responses.TurnOut, requests.HistoryQuery, summary="Read the turns of a session"
     ),
     "POST /api/sessions/{session_id}/bind": Operation(
-        "Bind a session to an agent", given.SessionOut, body=taken.BindBody
+        "Bind a session to an agent", responses.SessionOut, body=requests.BindBody
     ),
-    "GET /api/sessions/{session_id}/policy": Operation("Read the restrictions of a session", given.SessionPolicyOut),
+    "GET /api/sessions/{session_id}/policy": Operation(
+        "Read the restrictions of a session", responses.SessionPolicyOut
+    ),
     "PUT /api/sessions/{session_id}/policy": Operation(
-        "Restrict a session", given.SessionPolicyOut, body=taken.SessionPolicyBody
+        "Restrict a session", responses.SessionPolicyOut, body=requests.SessionPolicyBody
     ),
     "POST /api/sessions/{session_id}/cancel": Operation(
-        "Stop runs", record({"cancelled": {"type": "integer"}}), body=taken.CancelBody
+        "Stop runs", record({"cancelled": {"type": "integer"}}), body=requests.CancelBody
     ),
-    "GET /api/sessions/{session_id}/artifacts": _page_of(given.ArtifactOut, summary="List the files of a session"),
+    "GET /api/sessions/{session_id}/artifacts": _page_of(responses.ArtifactOut, summary="List the files of a session"),
     "POST /api/sessions/{session_id}/artifacts": Operation(
         "Upload a file to a session",
-        given.ArtifactOut,
+        responses.ArtifactOut,
         body={"type": "string", "format": "binary"},
         media_type="*/*",
-        query=taken.UploadQuery,
+        query=requests.UploadQuery,
     ),
     "GET /api/artifacts/{artifact_id}": Operation(
         "Download a file", answers={200: Answer("The content, as an attachment.", media_type="*/*")}
     ),
     "DELETE /api/artifacts/{artifact_id}": Operation("Delete a file", _NOTHING),
-    "GET /api/runs/{run_id}": Operation("Read a run", given.RunOut),
-    "POST /api/runs/{run_id}/retry": Operation("Retry a run", given.AcceptedOut, status=202, errors=[409]),
+    "GET /api/runs/{run_id}": Operation("Read a run", responses.RunOut),
+    "POST /api/runs/{run_id}/retry": Operation("Retry a run", responses.AcceptedOut, status=202, errors=[409]),
 }
 
 _TOOLS: Operations = {
-    "GET /api/tools/executions/{execution_id}": Operation("Read a tool execution", given.ExecutionOut),
-    "POST /api/tools/executions/{execution_id}/cancel": Operation("Stop a tool execution", given.ExecutionOut),
-    "POST /api/tools/receipts/verify": Operation("Verify a receipt", given.ReceiptVerdictOut, body=taken.ReceiptBody),
-    "GET /api/approvals": _page_of(given.ApprovalOut, taken.ApprovalQuery, summary="List approvals"),
-    "GET /api/approvals/{approval_id}": Operation("Read an approval", given.ApprovalOut),
-    "POST /api/approvals/{approval_id}/decide": Operation(
-        "Decide an approval", given.ApprovalOut, body=taken.DecideBody, errors=[409, 410]
+    "GET /api/tools/executions/{execution_id}": Operation("Read a tool execution", responses.ExecutionOut),
+    "POST /api/tools/executions/{execution_id}/cancel": Operation("Stop a tool execution", responses.ExecutionOut),
+    "POST /api/tools/receipts/verify": Operation(
+        "Verify a receipt", responses.ReceiptVerdictOut, body=requests.ReceiptBody
     ),
-    "GET /api/credentials": _page_of(given.CredentialOut, summary="List your credentials"),
-    "POST /api/credentials": Operation("Store a credential", given.CredentialOut, body=taken.NewCredentialBody),
-    "GET /api/credentials/{name}": Operation("Read a credential without its value", given.CredentialOut),
-    "PUT /api/credentials/{name}": Operation("Store a credential", given.CredentialOut, body=taken.CredentialBody),
+    "GET /api/approvals": _page_of(responses.ApprovalOut, requests.ApprovalQuery, summary="List approvals"),
+    "GET /api/approvals/{approval_id}": Operation("Read an approval", responses.ApprovalOut),
+    "POST /api/approvals/{approval_id}/decide": Operation(
+        "Decide an approval", responses.ApprovalOut, body=requests.DecideBody, errors=[409, 410]
+    ),
+    "GET /api/credentials": _page_of(responses.CredentialOut, summary="List your credentials"),
+    "POST /api/credentials": Operation("Store a credential", responses.CredentialOut, body=requests.NewCredentialBody),
+    "GET /api/credentials/{name}": Operation("Read a credential without its value", responses.CredentialOut),
+    "PUT /api/credentials/{name}": Operation(
+        "Store a credential", responses.CredentialOut, body=requests.CredentialBody
+    ),
     "DELETE /api/credentials/{name}": Operation("Delete a credential", _NOTHING),
 }
 
 _AGENTS: Operations = {
     "GET /api/agents": _page_of(agents.AgentOut, summary="List agents"),
-    "POST /api/agents": Operation("Create an agent", agents.AgentInFullOut, body=taken.AgentBody, errors=[404, 409]),
+    "POST /api/agents": Operation("Create an agent", agents.AgentInFullOut, body=requests.AgentBody, errors=[404, 409]),
     "GET /api/agents/{agent_id}": Operation("Read an agent", agents.AgentInFullOut),
     "PUT /api/agents/{agent_id}": Operation(
-        "Change an agent", agents.AgentInFullOut, body=taken.AgentBody, partial=True, errors=[409]
+        "Change an agent", agents.AgentInFullOut, body=requests.AgentBody, partial=True, errors=[409]
     ),
     "DELETE /api/agents/{agent_id}": Operation("Retire an agent", _NOTHING, errors=[409]),
     "DELETE /api/agents/{agent_id}/grants/{grant_id}": Operation("Revoke a permission", _NOTHING),
     "GET /api/agents/{agent_id}/skills": Operation("List an agent's skills", _list_of(agents.SkillInstallOut)),
     "GET /api/agents/{agent_id}/skills/{skill_id}": Operation("Read an agent's skill", agents.SkillInstallOut),
     "POST /api/agents/{agent_id}/skills/{skill_id}": Operation(
-        "Install a skill for an agent", agents.SkillInstallOut, body=taken.InstallBody, errors=[409]
+        "Install a skill for an agent", agents.SkillInstallOut, body=requests.InstallBody, errors=[409]
     ),
     "PUT /api/agents/{agent_id}/skills/{skill_id}": Operation(
-        "Change the permissions of a skill", agents.SkillInstallOut, body=taken.GrantBody
+        "Change the permissions of a skill", agents.SkillInstallOut, body=requests.GrantBody
     ),
     "DELETE /api/agents/{agent_id}/skills/{skill_id}": Operation("Uninstall a skill", _NOTHING),
-    "GET /api/skills": _page_of(agents.SkillOut, taken.SkillQuery, summary="List skills"),
+    "GET /api/skills": _page_of(agents.SkillOut, requests.SkillQuery, summary="List skills"),
     "POST /api/skills": Operation("Publish a skill", agents.SkillOut, body=MANIFEST, errors=[409]),
-    "GET /api/skills/{skill_id}": Operation("Read a skill", agents.SkillOut, query=taken.VersionQuery),
+    "GET /api/skills/{skill_id}": Operation("Read a skill", agents.SkillOut, query=requests.VersionQuery),
     "PUT /api/skills/{skill_id}": Operation("Publish a version", agents.SkillOut, body=MANIFEST, errors=[409]),
     "DELETE /api/skills/{skill_id}": Operation("Remove a skill", _NOTHING, errors=[409]),
 }
@@ -165,23 +174,25 @@ _AGENTS: Operations = {
 _OPERATORS: Operations = {
     "GET /api/mcp/servers": _page_of(agents.McpServerOut, summary="List MCP servers", errors=[403]),
     "POST /api/mcp/servers": Operation(
-        "Add an MCP server", agents.McpServerOut, body=taken.McpServerBody, errors=[409]
+        "Add an MCP server", agents.McpServerOut, body=requests.McpServerBody, errors=[409]
     ),
     "GET /api/mcp/servers/{name}": Operation("Read an MCP server", agents.McpServerOut, errors=[403]),
     "PUT /api/mcp/servers/{name}": Operation(
-        "Change an MCP server", agents.McpServerOut, body=taken.McpServerBody, partial=True
+        "Change an MCP server", agents.McpServerOut, body=requests.McpServerBody, partial=True
     ),
     "DELETE /api/mcp/servers/{name}": Operation("Remove an MCP server", _NOTHING),
     "POST /api/mcp/servers/{name}/refresh": Operation(
         "Refresh the tools of an MCP server", agents.McpServerRefreshedOut, streams=True
     ),
     "POST /api/mcp/servers/{name}/approve": Operation(
-        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=taken.ToolNamesBody
+        "Approve the tools of an MCP server", agents.McpServerApprovedOut, body=requests.ToolNamesBody
     ),
     "GET /api/control": Operation("Read the state of the emergency stop", agents.ControlOut),
-    "POST /api/control/stop": Operation("Stop agents", agents.ControlOut, body=taken.ControlBody, errors=[404]),
-    "POST /api/control/resume": Operation("Resume agents", agents.ControlOut, body=taken.ControlBody, errors=[404]),
-    "GET /api/audit": _page_of(given.AuditEntryOut, taken.AuditQuery, summary="Read the audit log", errors=[403, 404]),
+    "POST /api/control/stop": Operation("Stop agents", agents.ControlOut, body=requests.ControlBody, errors=[404]),
+    "POST /api/control/resume": Operation("Resume agents", agents.ControlOut, body=requests.ControlBody, errors=[404]),
+    "GET /api/audit": _page_of(
+        responses.AuditEntryOut, requests.AuditQuery, summary="Read the audit log", errors=[403, 404]
+    ),
 }
 
 
@@ -194,7 +205,7 @@ DESCRIPTION = Description(
     "Komand",
     _ABOUT,
     "Error",
-    {"Error": _ERROR, "Page": _PAGE, **components_of(given, agents)},
+    {"Error": _ERROR, "Page": _PAGE, **components_of(responses, agents)},
     {**_SCHEMA, **_AUTH, **_MESSAGES, **_TOOLS, **_AGENTS, **_OPERATORS},
     wrap=_envelope,
 )

@@ -20,14 +20,14 @@ class AuditList(RestView):
         if not self.principal.user.is_staff:
             raise Forbidden("Only operators read the audit log.")
         query = self.query(AuditQuery)
-        page, asked = query.wanted, query.validated_data
+        page, fields = query.wanted, query.validated_data
         wanted = selectors.EntryFilter(
-            action=asked["action"],
-            actor=f"user:{asked['actor']}" if asked["actor"].isdigit() else asked["actor"],
-            agent_id=asked["agent_id"],
-            session_id=_session_uuid(asked["session"]) if asked["session"] else None,
-            since=asked["since"],
-            until=asked["until"],
+            action=fields["action"],
+            actor=f"user:{fields['actor']}" if fields["actor"].isdigit() else fields["actor"],
+            agent_id=fields["agent_id"],
+            session_id=_session_uuid(fields["session"]) if fields["session"] else None,
+            since=fields["since"],
+            until=fields["until"],
         )
         rows = selectors.list_entries(wanted, limit=page.size, offset=page.offset)
         return ok([responses.AuditEntryOut.of(row) for row in rows], page.meta(selectors.count_entries(wanted)))
