@@ -1,6 +1,6 @@
 """Operations on sessions: receive a message, open, bind, limit, rename, delete, cancel runs, retry a run.
 
-The caller has checked access (`sessions_app.access`). Each operation owns its transaction, unless its docstring differs.
+The caller has checked access (`sessions_app.access`). Each operation owns its transaction unless its docstring differs.
 """
 
 from collections.abc import Mapping, Sequence
