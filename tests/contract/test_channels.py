@@ -1,4 +1,4 @@
-"""What every channel adapter promises, whatever its platform. A new channel adds one entry to CHANNELS."""
+"""The promises of every channel adapter. A new channel adds one entry to CHANNELS."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -44,9 +44,11 @@ JSON = {"content-type": "application/json"}
 
 @dataclass
 class Bench:
-    """An account of a channel with its platform. sign: the headers of a body; message: the body of a text message with
-    this id; shown: the texts that the platform took, as its people see them; fail: make the next call go wrong; upload:
-    a file that people send."""
+    """An account of a channel with its fake platform.
+
+    sign: returns the headers of a body. message: returns the body of a text message with this id.
+    shown: returns the texts that the platform shows. fail: makes the next call fail. upload: stores a file to fetch.
+    """
 
     adapter: ChannelAdapter
     sign: Callable[[bytes], Mapping[str, str]]
@@ -164,7 +166,7 @@ def test_every_channel_has_its_bench_here() -> None:
 # What comes in.
 
 
-def test_its_own_requests_are_proven(bench: Bench) -> None:
+def test_its_own_requests_are_verified(bench: Bench) -> None:
     bench.adapter.verify(message(bench), NOW)
 
 
@@ -200,7 +202,7 @@ def test_the_same_message_has_the_same_keys_and_another_has_others(bench: Bench)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b'"\\ud800', b"[" * 100_000])
-def test_what_is_no_json_is_told_apart(bench: Bench, body: bytes) -> None:
+def test_bodies_that_are_not_json_are_distinguished(bench: Bench, body: bytes) -> None:
     with pytest.raises(NotReadable):
         bench.adapter.parse(asked(bench, body), NOW)
 
@@ -219,7 +221,7 @@ def test_odd_shapes_raise_nothing_unexpected(bench: Bench, value: Any) -> None:
     assert not [channel_event for channel_event in found if isinstance(channel_event, ChannelMessage)]
 
 
-def test_it_says_what_it_needs(bench: Bench) -> None:
+def test_it_reports_missing_settings(bench: Bench) -> None:
     kind, account = type(bench.adapter), bench.adapter.account
     assert set(account.config) <= set(kind.config_fields) and set(account.secrets) <= set(kind.secret_fields)
     with pytest.raises(InvalidInput):
@@ -228,14 +230,14 @@ def test_it_says_what_it_needs(bench: Bench) -> None:
         kind(replace(account, config={**account.config, "colour": "red"}))
 
 
-def test_it_says_which_settings_are_of_a_wrong_kind(bench: Bench) -> None:
+def test_it_reports_settings_of_a_wrong_kind(bench: Bench) -> None:
     kind, account = type(bench.adapter), bench.adapter.account
     for name in {**SHARED_SETTINGS, **kind.config_fields}:
         with pytest.raises(InvalidInput, match=f"{kind.name}: .*{name} must be"):
             kind(replace(account, config={**account.config, name: object()}))
 
 
-def test_what_it_takes_away_must_be_said_in_patterns(bench: Bench) -> None:
+def test_denied_tools_must_be_patterns(bench: Bench) -> None:
     kind, account = type(bench.adapter), bench.adapter.account
     kind(replace(account, config={**account.config, "denied_tools": ["web_fetch", "http_request(POST *)"]}))
     with pytest.raises(InvalidInput, match="denied_tools must be a list of patterns: 'launch\\(' is not a pattern"):
@@ -288,7 +290,7 @@ async def test_errors_never_show_secrets(bench: Bench) -> None:
         ]
 
 
-async def test_it_can_edit_if_and_only_if_it_says_so(bench: Bench) -> None:
+async def test_it_can_edit_if_and_only_if_declared(bench: Bench) -> None:
     message_id = await bench.adapter.send(outgoing(bench, "old"))
     if bench.adapter.capabilities(bench.chat).edit_sent:
         for _ in range(2):
@@ -299,7 +301,7 @@ async def test_it_can_edit_if_and_only_if_it_says_so(bench: Bench) -> None:
             await bench.adapter.edit(outgoing(bench, "new"), message_id)
 
 
-async def test_it_shows_typing_if_and_only_if_it_says_so(bench: Bench) -> None:
+async def test_it_shows_typing_if_and_only_if_declared(bench: Bench) -> None:
     if bench.adapter.capabilities(bench.chat).typing:
         await bench.adapter.typing(Target(bench.chat))
     else:
@@ -308,7 +310,7 @@ async def test_it_shows_typing_if_and_only_if_it_says_so(bench: Bench) -> None:
     assert bench.shown() == []
 
 
-async def test_it_has_previews_if_and_only_if_it_says_so(bench: Bench) -> None:
+async def test_it_has_previews_if_and_only_if_declared(bench: Bench) -> None:
     if bench.adapter.capabilities(bench.chat).drafts == "native":
         await bench.adapter.draft(outgoing(bench, "so far"), 1)
     else:
@@ -317,7 +319,7 @@ async def test_it_has_previews_if_and_only_if_it_says_so(bench: Bench) -> None:
     assert bench.shown() == []
 
 
-async def test_it_brings_files_if_and_only_if_it_says_so(bench: Bench) -> None:
+async def test_it_delivers_files_if_and_only_if_declared(bench: Bench) -> None:
     if not bench.adapter.capabilities(bench.chat).attachments_in:
         with pytest.raises(Unsupported):
             bench.adapter.fetch(Attachment("none", "file"), 10)

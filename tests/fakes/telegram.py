@@ -1,4 +1,4 @@
-"""Telegram's Bot API over real HTTP: what a bot calls is kept and checked as Telegram would, with faults on demand."""
+"""Telegram's Bot API over real HTTP: it records the calls of bots and checks them as Telegram does."""
 
 import json
 import time
@@ -41,12 +41,12 @@ class FakeTelegram(FakeServer):
         self.moved: dict[int, int] = {}
 
     def buttons(self, chat_id: int) -> dict[str, str]:
-        """The buttons that the chat shows: what each says, and what it sends."""
+        """Return the buttons that the chat shows: the label and the data of each."""
         shown = [rows for (chat, _), rows in self.keyboards.items() if chat == chat_id]
         return {key["text"]: key["callback_data"] for rows in shown for row in rows for key in row}
 
     def chat(self, chat_id: int) -> list[str]:
-        """The texts that the chat shows, oldest first."""
+        """Return the texts that the chat shows, oldest first."""
         return list(self.messages.get(chat_id, {}).values())
 
     def methods(self, *but: str) -> list[str]:
@@ -120,7 +120,7 @@ class FakeTelegram(FakeServer):
         return self._success({"message_id": fields["message_id"]})
 
     def _show_keyboard(self, fields: dict[str, Any], number: int) -> None:
-        """A message that is edited without buttons has none any more."""
+        """Replace the buttons of a message: one that is edited without any loses them."""
         key = (fields["chat_id"], number)
         self.keyboards.pop(key, None)
         if markup := fields.get("reply_markup"):
@@ -145,7 +145,7 @@ class FakeTelegram(FakeServer):
 
 
 def _keyboard_problem(markup: Any) -> str:
-    """What Telegram would not take of the buttons; empty when all is well."""
+    """Return the error that Telegram reports for the buttons, or an empty text."""
     for row in markup["inline_keyboard"] if markup else ():
         for key in row:
             if not 1 <= len(key["callback_data"].encode()) <= 64:
@@ -156,7 +156,7 @@ def _keyboard_problem(markup: Any) -> str:
 
 
 def _html_problem(text: str) -> str:
-    """What Telegram would not read in it; empty when all is well."""
+    """Return the error that Telegram reports for the HTML, or an empty text."""
 
     class Checker(HTMLParser):
         open: list[str] = []
@@ -178,14 +178,14 @@ def _html_problem(text: str) -> str:
 
 
 def private_update(number: int, text: str, *, user: int = 501, name: str = "Zoë", **extra: Any) -> dict[str, Any]:
-    """An update with a message of a person to the bot."""
+    """Return an update with a message to the bot."""
     who = {"id": user, "is_bot": False, "first_name": name}
     message = {"message_id": number, "date": 1_780_000_000, "from": who, "chat": {"id": user, "type": "private"}}
     return {"update_id": 90_000 + number, "message": {**message, "text": text, **extra}}
 
 
 def group_update(number: int, text: str, *, user: int = 501, chat: int = -100777, **extra: Any) -> dict[str, Any]:
-    """An update with a message of a person in a group."""
+    """Return an update with a message in a group."""
     who = {"id": user, "is_bot": False, "first_name": "Zoë"}
     place = {"id": chat, "type": "supergroup", "title": "Team"}
     message = {"message_id": number, "date": 1_780_000_000, "from": who, "chat": place, "text": text}
@@ -195,7 +195,7 @@ def group_update(number: int, text: str, *, user: int = 501, chat: int = -100777
 def press_update(
     number: int, data: str, *, user: int = 501, chat: int | None = None, message: int = 1
 ) -> dict[str, Any]:
-    """An update with the press of a button; it is answered under the id `press-<number>`."""
+    """Return an update with a button press of the id `press-<number>`."""
     place = {"id": chat, "type": "supergroup"} if chat else {"id": user, "type": "private"}
     card = {"message_id": message, "date": 0, "chat": place}
     who = {"id": user, "is_bot": False, "first_name": "Zoë"}

@@ -1,4 +1,4 @@
-"""A program that receives signed callbacks over real HTTP, verifies and keeps them; with faults on demand."""
+"""A program that receives, verifies and records signed callbacks over real HTTP. Faults on demand."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ class WebhookReceiver(FakeServer):
 
 
 def signature_of(message_id: str, timestamp: str, body: bytes, secret: str = SECRET) -> str:
-    """Made independently of the code under test."""
+    """Sign, independently of the code under test."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(digest).decode()

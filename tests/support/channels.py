@@ -1,4 +1,4 @@
-"""Channels on a whole gateway in one process: requests reach the real webhook, answers go to fake platforms."""
+"""Channels on a whole gateway in one process: the real webhook, and fake platforms."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def add_webhook(server: WebhookReceiver, **options: Any) -> ChannelAccount:
 
 
 async def request(path: str, body: bytes, headers: dict[str, str], method: str = "POST") -> tuple[int, Any]:
-    """The status and body of the webhook's answer, read where it is JSON."""
+    """Return the status and body of the webhook's response, parsed if it is JSON."""
     path, _, query = path.partition("?")
     scope = {
         "type": "http",
@@ -80,20 +80,20 @@ def webhook(text: str, message_id: str, *, sender: str = "u-42", **data: Any) ->
 
 
 def all_settled(count: int | None = None) -> bool:
-    """Whether no delivery is under way, and there are as many as expected."""
+    """Return whether no delivery is open, and there are as many as expected."""
     rows = list(Delivery.objects.values_list("status", flat=True))
     is_done = all(status not in (*Delivery.OPEN, "draft") for status in rows)
     return is_done and len(rows) >= (1 if count is None else count)
 
 
 def settle(rig: EngineRig, count: int | None = None, seconds: float = 60) -> list[str]:
-    """Wait until everything is sent or given up; the statuses in the order of sending."""
+    """Wait until all deliveries have ended; return their statuses in the order of sending."""
     until(lambda: all_settled(count), seconds)
     return list(Delivery.objects.order_by("id").values_list("status", flat=True))
 
 
 def in_steps(*texts: str) -> tuple[list[Reply], list[threading.Event]]:
-    """The replies of an answer of so many steps, and what keeps the last word of each back until it is set."""
+    """Return the replies of a run with that many steps, and the events that hold back the last piece of each."""
     call, held = (ToolCall("c1", "echo", '{"text": "x"}'),), [threading.Event() for _ in texts]
     pieces = [(f"{head} ", tail) for head, _, tail in (text.rpartition(" ") for text in texts)]
     replies = [Reply(said, tool_calls=call, held_by=event) for said, event in zip(pieces, held, strict=True)]

@@ -65,7 +65,7 @@ class RunText:
 
     @property
     def waits_for_person(self) -> bool:
-        """Whether the run writes nothing until a person has decided or answered."""
+        """Return whether the run writes nothing until a person has decided or answered."""
         return bool(self._requests)
 
     @property

@@ -1,1 +1,1 @@
-"""Channels, whole."""
+"""Integration tests of channels."""

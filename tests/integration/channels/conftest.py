@@ -31,6 +31,6 @@ def receiver(settings: object) -> Iterator[WebhookReceiver]:
 
 @pytest.fixture
 def most_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> int:
-    """So many messages into a chat where nobody writes are no loop yet; fewer than in earnest, to save seconds."""
+    """Lower the limit of the message-loop guard, to save seconds."""
     monkeypatch.setattr(rate_limiter, "LOOP_MESSAGES", 4)
     return 4

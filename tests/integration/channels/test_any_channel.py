@@ -1,5 +1,4 @@
-"""What an adapter may ask of the gateway beside what the shipped ones do: a handshake by GET, an answer that is no
-JSON, and a reference that comes back with whatever is sent."""
+"""Features of adapters that the shipped ones do not use: a handshake by GET, a text response, and references."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ def test_an_answer_and_a_notice_carry_the_reference_of_what_they_answer(rig: Eng
     assert fake.references == [{"url": "/0"}, {"url": "/1"}]
 
 
-def test_a_handshake_is_answered_in_words(valkey: object, fake: FakePlatform) -> None:
+def test_a_handshake_is_answered_with_text(valkey: object, fake: FakePlatform) -> None:
     assert post(f"{PATH}?challenge=1", b"", HEADERS, "GET") == (200, "challenge=1")
     assert post(PATH, b"", HEADERS, "PUT")[0] == 405 and post(PATH, b"", {}, "GET")[0] == 401
 

@@ -1,4 +1,4 @@
-"""Files that come with messages: fetched, kept, told to the model; albums are one message; faults cost a file only."""
+"""Files of messages: fetched, stored, described for the model; albums are one message; faults cost only a file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +63,7 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     )
 
 
-def test_files_of_one_name_are_both_kept_and_told_apart(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_files_of_one_name_are_both_stored_and_numbered(rig: EngineRig, platform: FakeTelegram) -> None:
     script = rig.agent(Reply(("read",)), Reply(("again",)))
     platform.files |= {"old": b"the old one", "new": b"the new one"}
     add_telegram(platform)
@@ -77,7 +77,7 @@ def test_files_of_one_name_are_both_kept_and_told_apart(rig: EngineRig, platform
     assert said.index("notes.txt") < said.index("the old one") < said.index("notes (2).txt") < said.index("the new one")
 
 
-def test_an_image_is_told_as_a_note(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_an_image_is_described_by_a_note(rig: EngineRig, platform: FakeTelegram) -> None:
     script = rig.agent(Reply(("nice",)))
     platform.files["cat"] = PNG
     add_telegram(platform)
@@ -141,7 +141,7 @@ def test_a_full_disk_is_reported(rig: EngineRig, platform: FakeTelegram, monkeyp
     assert settle(rig) == ["sent"] and "the disk is full" in script.requests[0].messages[-1].content
 
 
-def test_what_is_said_after_a_file_waits_for_it(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_a_message_after_a_file_waits_for_it(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(("first",)), Reply(("second",)))
     platform.files["notes"] = b"text"
     platform.faults.append(Fault("slow", seconds=0.4, only="/file/"))
@@ -153,7 +153,7 @@ def test_what_is_said_after_a_file_waits_for_it(rig: EngineRig, platform: FakeTe
 
 @contextmanager
 def nobody_works(rig: EngineRig) -> Iterator[None]:
-    """Meanwhile all parts of an album come in time, however slow the machine is."""
+    """Let all parts of an album arrive in time, however slow the machine is."""
     rig.stop()
     yield
     rig.start()
@@ -189,7 +189,7 @@ def test_an_album_in_a_group_is_ours_when_any_part_of_it_is(rig: EngineRig, plat
 
 
 def misses_the_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when parts of an album come at once: each looks for the others before any of them is stored."""
+    """Simulate concurrent parts of an album: each looks for the others before any of them is stored."""
     look, looked = albums._find_begun, iter(range(100))
     monkeypatch.setattr(albums, "_find_begun", lambda arrival: look(arrival) if next(looked) else None)
 
@@ -318,7 +318,7 @@ def test_old_files_go_and_their_text_stays(rig: EngineRig, platform: FakeTelegra
     assert Attachment.objects.get().text == "text" and rule.prune(10) == 0
 
 
-def test_what_has_neither_words_nor_files_is_told(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_a_message_without_text_and_files_is_answered_with_a_notice(rig: EngineRig, platform: FakeTelegram) -> None:
     add_telegram(platform)
     telegram(private_update(1, "", location={"latitude": 1.0, "longitude": 2.0}))
     assert settle(rig) == ["sent"] and "no location" in platform.chat(501)[0]

@@ -1,4 +1,4 @@
-"""Requests for approval in chats: asked where the message came from, decided by the right people, once, shown after."""
+"""Approval requests in chats: sent to the chat of the message, decided once by entitled senders, then replaced."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def _launch(monkeypatch: pytest.MonkeyPatch, rig: EngineRig) -> Iterator[None]:
 
 
 def ask(platform: FakeTelegram, **options: Any) -> Approval:
-    """Write to the bot, whose agent then asks; the request, once its question is in the chat, and known to be."""
+    """Send a message that needs approval; return the request once its prompt is in the chat and stored as sent."""
     add_telegram(platform, **{**APPROVERS, **options})
     telegram(private_update(1, "launch it"))
     until(lambda: platform.chat(501) and all_settled())
@@ -47,13 +47,13 @@ def ask(platform: FakeTelegram, **options: Any) -> Approval:
 
 
 def press(number: int, data: str, platform: FakeTelegram, **options: Any) -> str:
-    """Press, and the toast that comes of it."""
+    """Press a button; return the reply to the press."""
     assert telegram(press_update(number, data, **options)) == 200
     until(lambda: f"press-{number}" in platform.toasts)
     return platform.toasts[f"press-{number}"]
 
 
-def test_the_question_says_what_will_be_done_and_a_button_decides_it(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_the_prompt_shows_the_call_and_a_button_decides_it(rig: EngineRig, platform: FakeTelegram) -> None:
     approval = ask(platform)
     [question] = platform.chat(501)
     assert "launch" in question and "moon" in question and "high risk" in question
@@ -105,7 +105,7 @@ def test_a_decision_made_elsewhere_replaces_the_buttons(rig: EngineRig, platform
     assert not Delivery.objects.filter(approval_id__isnull=False).exists()
 
 
-def test_an_expired_request_says_so_and_refuses(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_an_expired_request_is_shown_as_expired_and_refuses(rig: EngineRig, platform: FakeTelegram) -> None:
     ask(platform)
     button = platform.buttons(501)["Allow once"]
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -136,7 +136,7 @@ def test_the_sender_is_not_offered_what_would_hold_for_everybody(
     assert "“Always” means" not in platform.chat(501)[0]
 
 
-def test_a_group_without_anybody_entitled_is_told_and_not_asked(
+def test_a_group_without_deciders_gets_a_prompt_without_choices(
     rig: EngineRig, platform: FakeTelegram, settings
 ) -> None:
     settings.KOMAND_APPROVERS = "owners"  # a group is nobody's own
@@ -146,7 +146,7 @@ def test_a_group_without_anybody_entitled_is_told_and_not_asked(
     assert "An operator has to decide this" in platform.chat(-100777)[0] and not platform.buttons(-100777)
 
 
-def test_whoever_may_not_decide_is_not_asked_but_told(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_a_sender_who_may_not_decide_gets_a_prompt_without_choices(rig: EngineRig, platform: FakeTelegram) -> None:
     ask(platform, config={"drafts": False})
     assert "An operator has to decide this" in platform.chat(501)[0] and not platform.buttons(501)
 
@@ -200,7 +200,7 @@ def test_a_command_that_names_nothing_lists_what_waits(rig: EngineRig, platform:
     assert Approval.objects.get().status == "pending"
 
 
-def test_what_was_decided_before_it_could_be_asked_is_not_asked(
+def test_a_request_that_is_decided_before_its_prompt_is_sent_gets_none(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "_pause", lambda *args: 600.0)
@@ -239,9 +239,7 @@ def test_an_anonymous_admin_does_not_own_what_is_asked_in_their_group(
     assert asked().status == "pending" and InboundMessage.objects.get(text="/approve").reason == "not_entitled"
 
 
-def test_hundreds_of_requests_elsewhere_keep_no_question_from_being_asked(
-    rig: EngineRig, platform: FakeTelegram
-) -> None:
+def test_hundreds_of_requests_elsewhere_hold_up_no_prompt(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(tool_calls=(ToolCall("c", "launch", '{"target": "moon"}'),)))
     rig.send("launch it")
     many(asked(), 600)
@@ -250,7 +248,7 @@ def test_hundreds_of_requests_elsewhere_keep_no_question_from_being_asked(
 
 
 def many(approval: Approval, count: int) -> None:
-    """So many more like it, which expire sooner."""
+    """Add that many more requests like it, which expire sooner."""
     execution, expires_at = _fields(approval.execution), approval.expires_at - timedelta(minutes=1)
     calls = [ToolExecution(**{**execution, "id": new_id(), "call_index": 1 + number}) for number in range(count)]
     fields = {**_fields(approval), "expires_at": expires_at}

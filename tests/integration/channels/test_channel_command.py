@@ -1,4 +1,4 @@
-"""`manage.py channel`: accounts added, listed, tried, switched; senders paired."""
+"""`manage.py channel`: adding, listing, testing and disabling accounts; pairing senders."""
 
 import json
 from pathlib import Path

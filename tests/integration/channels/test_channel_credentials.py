@@ -1,4 +1,4 @@
-"""A channel's secret may name a credential of the installation: looked up at use, and anew after a change."""
+"""Secrets of channels that refer to credentials of the installation: resolved at use, and again after a change."""
 
 import asyncio
 

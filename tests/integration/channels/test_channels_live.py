@@ -1,4 +1,4 @@
-"""Channels on all processes of Komand: a bot is added from the command line, written to, and answers."""
+"""Channels on all processes of Komand: a bot is added from the command line, gets a message, and answers."""
 
 import json
 import time
@@ -19,7 +19,7 @@ SECRET = "live-secret-0123456789"
 
 @pytest.fixture
 def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> str:
-    """The name of an account of its own for each test."""
+    """Return a new account name for each test."""
     name = f"bot{time.monotonic_ns()}"
     config = {"api_url": platform.url, "bot_username": BOT_NAME, "chat_seconds": 0}
     (tmp_path / "config.json").write_text(json.dumps(config))

@@ -62,7 +62,7 @@ def test_a_webhook_is_answered_by_a_signed_callback(rig: EngineRig, receiver: We
     assert Session.objects.get().key == "Webhook:crm:u-42:c-7"
 
 
-def test_a_failed_run_is_told(rig: EngineRig, receiver: WebhookReceiver) -> None:
+def test_a_failed_run_is_reported(rig: EngineRig, receiver: WebhookReceiver) -> None:
     rig.agent(Reply(("half",), error="model_error", retryable=False))
     add_webhook(receiver)
     webhook("how are you", "msg-1")

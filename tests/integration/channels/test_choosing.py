@@ -1,4 +1,4 @@
-"""What goes out now, when much of what could be sent has to wait."""
+"""The scheduler of deliveries, when many of them have to wait."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sending through platforms that throttle, fail, break off and are slow; and through processes that die."""
+"""Sending to platforms that throttle, fail, disconnect and are slow; and from processes that die."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ def audited(action: str) -> list[dict[str, object]]:
 
 
 class DeadObserver(Observer):
-    """Everyone but this process is dead."""
+    """A failure detector to which all other processes are dead."""
 
     def __init__(self) -> None:
         self.alive = liveness.start("runs")
@@ -49,7 +49,7 @@ class DeadObserver(Observer):
         return {owner for owner in owners if owner != self.alive}  # type: ignore[attr-defined]
 
 
-def test_a_throttled_message_waits_as_long_as_the_platform_says(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_a_throttled_message_waits_as_long_as_the_platform_asks(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(("one",)), Reply(("two",)))
     add_telegram(platform, config=QUIET)
     platform.throttle(1, only=SEND)
@@ -109,7 +109,7 @@ def test_a_callback_that_fails_each_time_is_given_up(
     assert audited("MessageFailed")[0]["code"] == "failed" and not audited("MessageSent")
 
 
-def test_a_refused_message_is_final_and_told(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_a_refused_message_is_final_and_reported(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.agent(Reply(("one",)))
     account = add_telegram(platform, config=QUIET)
     platform.faults.append(Fault("status", 403, only=SEND, description="Forbidden: bot was blocked by the user"))
@@ -340,7 +340,7 @@ def test_only_the_first_part_shows_what_it_answers(rig: EngineRig, platform: Fak
     assert [part.get("reply_parameters", {}).get("message_id") for part in sent] == [8, None, None]
 
 
-def test_the_account_tells_when_it_last_sent_something(rig: EngineRig, platform: FakeTelegram) -> None:
+def test_the_account_shows_its_last_sent_time(rig: EngineRig, platform: FakeTelegram) -> None:
     account = add_telegram(platform, config=QUIET)
     outbox.plan_notice(Destination(account, Target(Chat("501"))), "n1", "hello")
     assert settle(rig) == ["sent"]

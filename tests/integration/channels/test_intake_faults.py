@@ -1,4 +1,4 @@
-"""Faults around what comes in: a database that is away, a process that dies between two writes, odd numbers."""
+"""Faults of the inbound side: an unavailable database, a process that dies between two writes, odd numbers."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """Nobody works on what comes in."""
+    """An engine that is not started."""
     rig = EngineRig(monkeypatch)
     rig.agent(Reply(("fine",)))
     return rig
@@ -36,7 +36,7 @@ def away(*args: Any, **kwargs: Any) -> Any:
     raise OperationalError("the database is away")
 
 
-def test_while_the_database_is_away_senders_are_told_to_try_again(
+def test_senders_are_asked_to_retry_while_the_database_is_unavailable(
     idle: EngineRig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_webhook(receiver)
@@ -101,7 +101,7 @@ def test_a_part_of_an_album_that_comes_too_late_and_gets_no_run_belongs_to_none(
     assert (late.run, late.turn, late.session) == (None, None, None)
 
 
-def test_a_file_of_secrets_that_is_no_text_is_told(valkey: object, tmp_path: Path) -> None:
+def test_a_file_of_secrets_that_is_no_text_is_reported(valkey: object, tmp_path: Path) -> None:
     (tmp_path / "secrets.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CommandError, match=r"secrets\.json is not a UTF-8 text file"):
         call_command("channel", "add", "telegram", "main", "--secrets", str(tmp_path / "secrets.json"))

@@ -1,4 +1,4 @@
-"""Answers under way: typing, previews that vanish, messages that are edited; and that they never cost the answer."""
+"""Unfinished answers: typing, native previews, edited messages; none of them endangers the answer."""
 
 import threading
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ QUICK = {"chat_seconds": 0.1}
 
 @pytest.fixture
 def may_end() -> Iterator[threading.Event]:
-    """Until then an answer that is held by it lacks its last piece."""
+    """An event that holds back the last piece of an answer."""
     event = threading.Event()
     yield event
     event.set()
@@ -201,7 +201,7 @@ ASK = ToolCall("c", "ask_user", '{"question": "Which colour?"}')
 
 
 def ask(rig: EngineRig, *users: int) -> None:
-    """Let runs wait for each of these people."""
+    """Let a run wait for each of these senders."""
     parked = Run.objects.filter(waiting_on="input", owner=None)
     for count, user in enumerate(users, start=1):
         telegram(private_update(user, "a", user=user))

@@ -1,4 +1,4 @@
-"""A question of an agent in a chat: sent once where the message came from, and answered by what is written next."""
+"""A question of an agent in a chat: sent once to the chat of the message, and answered by the next message."""
 
 import json
 

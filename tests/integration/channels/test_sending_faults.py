@@ -1,5 +1,4 @@
-"""Faults around sending: writes that the database does not take, processes that end or stand still at a bad moment,
-adapters that break."""
+"""Faults of sending: writes that the database refuses, processes that end or hang at a bad moment, failing adapters."""
 
 import asyncio
 import threading
@@ -51,7 +50,7 @@ def plan(account: ChannelAccount, *names: str, chat: str = "501") -> None:
 
 
 class Watching(Observer):
-    """To whom all processes are dead, or none is."""
+    """A failure detector to which all processes are dead, or none is."""
 
     def __init__(self, *, dead: bool) -> None:
         self.are_dead = dead
@@ -61,7 +60,7 @@ class Watching(Observer):
 
 
 def failing(real: Any, *errors: Exception) -> Any:
-    """The function, after it has raised these."""
+    """Return the function, preceded by calls that raise these errors."""
     left = list(errors)
 
     def called(*args: Any) -> Any:
@@ -177,7 +176,7 @@ def test_a_database_that_only_reads_for_a_while_keeps_no_message(
     assert settle(rig, 2) == ["sent", "sent"] and platform.chat(501) == ["one", "two"]
 
 
-def test_a_message_whose_end_cannot_be_told_is_in_doubt_and_keeps_no_other(
+def test_a_message_whose_outcome_cannot_be_stored_is_unknown_and_holds_up_no_other(
     rig: EngineRig, platform: FakeTelegram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = add_telegram(platform, config=QUIET)
@@ -292,7 +291,7 @@ def test_an_answer_that_its_adapter_cannot_write_goes_out_as_it_is(
     assert settle(rig, 1) == ["sent"] and receiver.messages == ["**fine**"]
 
 
-def test_what_a_dead_process_was_sending_is_told_though_its_adapter_breaks(
+def test_an_interrupted_send_is_reported_though_its_adapter_fails(
     valkey: object, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def capabilities(self: Webhook, chat: Chat) -> Any:

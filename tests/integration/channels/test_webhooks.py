@@ -1,4 +1,4 @@
-"""The webhook of all channels: what is let in, what is refused how, and what happens to repetitions."""
+"""The webhook of all channels: verification, refusals and deduplication."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ OTHER_SECRET = "whsec_" + "B" * 40
 
 @pytest.fixture
 def idle(valkey: object, monkeypatch: pytest.MonkeyPatch) -> EngineRig:
-    """Nobody works on what comes in."""
+    """An engine that is not started."""
     rig = EngineRig(monkeypatch)
     rig.agent(Reply(("fine",)))
     return rig
@@ -224,7 +224,7 @@ def test_a_message_that_comes_again_does_what_its_first_taker_died_before(
     assert Run.objects.get(ended_at=None).ordinal == 1
 
 
-def test_a_sender_that_can_wait_is_told_to(idle: EngineRig, receiver: WebhookReceiver) -> None:
+def test_a_sender_that_can_wait_gets_a_retry_after(idle: EngineRig, receiver: WebhookReceiver) -> None:
     idle.agent(Reply(("fine",)), queue_limit=2)
     add_webhook(receiver)
     statuses = [webhook("hi", f"m{number}")[0] for number in range(5)]
@@ -232,7 +232,9 @@ def test_a_sender_that_can_wait_is_told_to(idle: EngineRig, receiver: WebhookRec
     assert Run.objects.count() == InboundMessage.objects.count() == 3
 
 
-def test_while_agents_are_stopped_a_sender_that_can_wait_is_told_to(idle: EngineRig, receiver: WebhookReceiver) -> None:
+def test_a_sender_that_can_wait_gets_a_retry_after_while_agents_are_stopped(
+    idle: EngineRig, receiver: WebhookReceiver
+) -> None:
     add_webhook(receiver)
     runs.stop_agents(reason="a leak")
     assert webhook("hi", "m1")[0] == 503
@@ -242,7 +244,7 @@ def test_while_agents_are_stopped_a_sender_that_can_wait_is_told_to(idle: Engine
     assert Run.objects.count() == 1
 
 
-def test_while_agents_are_stopped_a_person_is_told_why(idle: EngineRig, platform: FakeTelegram) -> None:
+def test_a_sender_gets_the_reason_while_agents_are_stopped(idle: EngineRig, platform: FakeTelegram) -> None:
     add_telegram(platform)
     runs.stop_agents(reason="a leak")
     assert telegram(private_update(1, "hi")) == 200
@@ -258,7 +260,7 @@ def test_what_an_account_takes_away_is_kept_with_the_run(idle: EngineRig, receiv
     assert Run.objects.get().session_policy == {"readonly": True, "deniedTools": ["web_fetch"]}
 
 
-def test_a_person_is_told_when_too_much_waits(idle: EngineRig, platform: FakeTelegram) -> None:
+def test_a_sender_gets_a_notice_when_the_queue_is_full(idle: EngineRig, platform: FakeTelegram) -> None:
     idle.agent(Reply(("fine",)), queue_limit=1)
     add_telegram(platform)
     assert [telegram(private_update(number, "hi")) for number in range(3)] == [200] * 3

@@ -1,4 +1,4 @@
-"""From a tool's sources to what each surface shows of them: the engine, the stored turns, the page and the APIs."""
+"""Citations from a tool's sources to each surface: the engine, the stored turns, the page and the APIs."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_an_answers_markers_become_its_citations_and_a_fact(rig: EngineRig) -> N
 
 
 class Page(Tool):
-    """What it returns cannot be stored as it is."""
+    """A tool whose result cannot be stored unchanged."""
 
     spec = ToolSpec("page", "Reads.", {"type": "object"}, effect=Effect.READ, risk=Risk.LOW)
 

@@ -1,4 +1,4 @@
-"""Odd input to the surfaces of agent runs and threads: refused in their own shape, never a fault."""
+"""Odd input to the surfaces of agent runs and threads: refused in the shape of the surface, never a server error."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fifty messages at once into one session, through REST; and the same message more than once, by every way there is."""
+"""Fifty concurrent messages to one session through REST; and duplicates of one message through every interface."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ APPLICATION = WebChatMessage.as_asgi()
 
 
 class Echo(Script):
-    """Answers with the last thing that was said; partial: stops there, as if it thought for ever."""
+    """A model that repeats the last message. partial: it never finishes."""
 
     def __init__(self, *, partial: bool = False) -> None:
         super().__init__(())
@@ -56,7 +56,7 @@ def answer_by(script: Script, rig: EngineRig, **fields: Any) -> None:
 
 
 def post_all(rig: EngineRig, query: str = "?wait=0", key: str = "") -> list[Answer]:
-    """Post that many messages at once, each with a key of its own or all with the same one."""
+    """Post that many messages concurrently, each with a key of its own or all with the same one."""
     bearer = access_tokens.open_login(rig.owner).access
 
     async def post(number: int) -> Answer:
@@ -108,7 +108,7 @@ def test_reject_takes_one_and_refuses_the_rest(rig: EngineRig) -> None:
     assert (Run.objects.count(), Turn.objects.count()) == (1, 1)
 
 
-def test_interrupt_leaves_the_last_and_keeps_what_the_others_had_said(rig: EngineRig) -> None:
+def test_interrupt_leaves_the_last_and_keeps_the_text_of_the_others(rig: EngineRig) -> None:
     script = Echo(partial=True)
     answer_by(script, rig, busy_policy="interrupt")
     assert outcomes(post_all(rig)) == {(202, None): MANY}

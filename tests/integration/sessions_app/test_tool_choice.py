@@ -1,4 +1,4 @@
-"""The tools and MCP servers that a message chooses: taken over REST, stored with its run, offered, and kept to."""
+"""The tools and MCP servers that a message chooses: accepted over REST, stored, offered and enforced."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +38,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 def offered(rig: EngineRig, **wishes: Any) -> set[str]:
-    """The names of the tools that the model is offered for a message with these wishes."""
+    """Return the names of the tools that the model is offered for a message with these options."""
     run = Run.objects.select_related("agent").get(pk=rig.send(run=RunOptions(**wishes)).run_id)
     return {spec.name for spec in tools.specs_for(run_policy.policy_of(run), run_policy.session_policy_of(run))}
 

@@ -1,4 +1,4 @@
-"""What a request for approval says in chats, and how its buttons and commands are read."""
+"""The text of approval requests in chats, and the parsing of their buttons and commands."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ def prompt(approval: ApprovalView = APPROVAL, change: Change | None = None, **op
 
 
 @pytest.mark.parametrize("decision", Decision)
-def test_a_button_fits_and_means_what_it_says(decision: Decision) -> None:
+def test_a_button_fits_and_carries_its_decision(decision: Decision) -> None:
     action = prompt_text.action_id(APPROVAL.id, decision)
     assert len(action.encode()) <= 64
     assert prompt_text.read_action(action) == (APPROVAL.id, decision)
@@ -55,13 +55,13 @@ def test_only_what_is_offered_has_a_button() -> None:
     assert [button.label for button in prompt_text.buttons(APPROVAL, 3)] == ["Allow once", "Deny"]
 
 
-def test_a_prompt_says_everything_a_decision_needs() -> None:
+def test_a_prompt_shows_everything_a_decision_needs() -> None:
     text = prompt()
     for words in ("Ada", "launch", "high risk", "The call is of high risk.", '"target": "moon"', "launch(target=moon)"):
         assert words in text
 
 
-def test_secrets_are_masked_and_tricks_of_writing_are_visible() -> None:
+def test_secrets_are_masked_and_invisible_characters_are_shown() -> None:
     tricky = replace(APPROVAL, arguments={"token": "hunter2", "target": "moon\u202enus\n```\nfine"}, tool="la`unch")
     text = prompt(tricky)
     assert "hunter2" not in text and "\u202e" not in text and "\\u202e" in text
@@ -77,12 +77,12 @@ def test_a_change_is_shown_as_one() -> None:
     assert "- two\n+ 2" in text and "notes.txt" in text and '"target"' not in text
 
 
-def test_without_buttons_the_commands_are_told() -> None:
+def test_without_buttons_the_commands_are_shown() -> None:
     text = prompt(has_buttons=False)
     assert "/approve fb1b0f57" in text and "/deny fb1b0f57" in text and "/approve fb1b0f57 always" in text
 
 
-def test_who_may_not_decide_is_told_to_wait() -> None:
+def test_a_sender_who_may_not_decide_is_asked_to_wait() -> None:
     text = prompt(may_decide=False)
     assert "An operator has to decide" in text and "/approve" not in text and "Always" not in text
 
@@ -121,7 +121,7 @@ def test_a_short_id_names_one_request() -> None:
         ("fetch(url=https://a/*)", "fetch(url=https://a/*)"),
     ],
 )
-def test_a_pattern_is_told_in_words_where_that_is_plain(pattern: str, words: str) -> None:
+def test_a_simple_pattern_is_described_as_a_sentence(pattern: str, words: str) -> None:
     assert prompt_text.scope(pattern) == words
 
 

@@ -1,4 +1,4 @@
-"""What a model is told of files, and what they are by their bytes."""
+"""Attached files as text for the model, and their types by their bytes."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_a_file_name_is_its_last_part_as_people_see_it(given, clean):
     assert clean_filename(given) == clean
 
 
-def test_each_file_is_told():
+def test_each_file_is_described():
     told = describe(
         [
             Described("file", "a.txt", "text/plain", 1200, "stored", "hello", 5),

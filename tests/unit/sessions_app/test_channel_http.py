@@ -1,4 +1,4 @@
-"""What becomes of a message by what its platform answers, and by how that breaks off."""
+"""The certainty about a message by its platform's response, or by the error of the connection."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ async def test_a_status_counts_although_its_body_breaks_off(status: int) -> None
     assert response.status_code == status and body == b'{"ok"'
 
 
-async def test_a_body_that_is_not_packed_as_it_says_does_not_hide_the_status() -> None:
+async def test_a_body_with_a_wrong_encoding_does_not_hide_the_status() -> None:
     content = httpx2.ByteStream(b"plain text")
     answer = httpx2.Response(200, headers={"content-encoding": "gzip"}, stream=content)
     response, body = await post(answering(answer), "https://example.org/")

@@ -197,7 +197,7 @@ def test_a_preview_shows_no_bare_signs(partial, shown):
 
 
 @given(st.text(alphabet="ab *`~_\n#>-[]()!|", max_size=80))
-def test_closing_marks_loses_no_words(partial):
+def test_closing_marks_loses_no_text(partial):
     shown = html(close_open_marks(partial))
     assert re.sub(r"[^ab]", "", re.sub(r"<[^>]*>", "", shown)) == re.sub(
         r"[^ab]", "", re.sub(r"<[^>]*>", "", html(partial))

@@ -1,4 +1,4 @@
-"""Proofs of origin: what is signed by whom, how long, and every way to get it wrong."""
+"""Verification of requests: signatures, their lifetime, and malformed ones."""
 
 import base64
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Markers in an answer: known ones become citations at their places, everything else stays the text that it is."""
+"""Markers in an answer: known ones become citations at their offsets, everything else stays text."""
 
 from uuid import UUID, uuid5
 

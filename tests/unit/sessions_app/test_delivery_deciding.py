@@ -78,7 +78,7 @@ def test_a_chat_on_hold_waits_and_others_do_not():
     assert limiter.take(A, CHAT) == pytest.approx(30.0) and limiter.take(B, CHAT) == 0.0
 
 
-def test_several_chats_told_to_wait_hold_the_account():
+def test_waits_of_several_chats_hold_the_account():
     clock = Clock()
     limiter, account = RateLimiter(clock), UUID(int=1)
     for number in range(2):

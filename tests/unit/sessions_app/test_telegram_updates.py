@@ -1,4 +1,4 @@
-"""What Telegram's updates mean for us."""
+"""Parsing of Telegram's updates."""
 
 from datetime import UTC, datetime
 
@@ -109,7 +109,7 @@ def test_an_anonymous_admin_speaks_as_the_group():
     assert (found.sender_id, found.sender_name) == ("-100777", "Team")
 
 
-def test_files_are_told_once():
+def test_files_are_listed_once():
     document = {"file_id": "d", "file_name": "a.gif", "mime_type": "image/gif", "file_size": 5}
     both = private_update(7, "", animation=document, document=document, caption="look")
     found = read(both)
@@ -123,7 +123,7 @@ def test_parts_of_an_album_know_each_other():
     assert one.album_id == two.album_id == "501:9" and read(private_update(3, "x")).album_id == ""
 
 
-def test_what_people_send_without_words_or_files_is_named():
+def test_messages_without_text_and_files_are_named():
     assert read(private_update(1, "", location={})).unreadable == "location"
 
 
@@ -134,7 +134,7 @@ def test_a_pressed_button_is_an_action():
     assert found == ButtonPress("apr:x:y", "501", "Zoë", found.chat, "501:3", "77", ("update:5",))
 
 
-def test_membership_stop_and_migration_are_told():
+def test_membership_stop_and_migration_are_events():
     change = {
         "chat": {"id": 5, "type": "private"},
         "from": {"id": 5, "first_name": "Z"},
