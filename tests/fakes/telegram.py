@@ -25,9 +25,12 @@ class Call:
 
 
 class FakeTelegram(FakeServer):
-    """calls: all that were taken; messages: what each chat shows now, by chat and message id; keyboards: the buttons
-    below each; toasts: what each press was answered with; files: by id, what can be downloaded; downloads: the paths
-    that were; moved: groups that have another id now."""
+    """A Bot API server.
+
+    calls: all that were accepted. messages: the texts that are shown, by chat and message id. keyboards: their buttons.
+    toasts: the replies to presses. files: contents by file id. downloads: the paths that were fetched.
+    moved: groups that have another id now.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

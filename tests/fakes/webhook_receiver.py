@@ -22,8 +22,10 @@ class Callback:
 
 
 class WebhookReceiver(FakeServer):
-    """callbacks: every one that was taken; messages: texts, each id once, as a receiver that knows doubles shows;
-    files: by path, what can be downloaded from it."""
+    """A receiver of callbacks.
+
+    callbacks: all that were accepted. messages: their texts, deduplicated by id. files: contents to download, by path.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
