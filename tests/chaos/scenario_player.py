@@ -4,8 +4,6 @@ from dataclasses import replace
 from functools import cache
 from uuid import UUID
 
-import pytest
-
 from agents_app.models import Agent, ModelProvider, Run
 from agents_app.providers.kinds.scripted import ScriptedProvider
 from sessions_app.services import receive
@@ -13,7 +11,6 @@ from tests.chaos.crash_gateway import Gateway
 from tests.chaos.endings import Ending, ending_of, live_text
 from tests.chaos.scenarios import QUESTION, Ledger, Scenario, StatefulScript, deeds, person_of
 from tools_app.models import ToolExecution
-from tools_app.registry import tools
 from tools_app.types import Effect
 
 # A play takes 20 or so. Counted, not timed: a slow machine is not stuck.
@@ -23,7 +20,7 @@ _MOST_TURNS = 300
 class Play:
     """One scenario, played in a new session each time."""
 
-    def __init__(self, scenario: Scenario, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> None:
+    def __init__(self, scenario: Scenario, gateway: Gateway, valkey: object) -> None:
         self.scenario = scenario
         self.gateway = gateway
         self.ledger = Ledger()
@@ -31,8 +28,7 @@ class Play:
         self._valkey = valkey
         self._person = person_of("alice")
         self._count = 0
-        for deed in deeds(gateway, self.ledger):
-            monkeypatch.setitem(tools._items, deed.spec.name, deed)
+        self.tools = deeds(gateway, self.ledger)
         provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
         Agent.objects.update_or_create(
             agent_id="default",

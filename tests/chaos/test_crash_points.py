@@ -15,6 +15,7 @@ from sessions_app.integrity_checks import find_violations
 from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
+from tools_app.registry import tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,13 +32,17 @@ def gateway(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
 
 
 @pytest.fixture(params=SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
-def play(request, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
-    return Play(request.param, gateway, monkeypatch, valkey)
+def play(request, gateway: Gateway, valkey: object) -> Iterator[Play]:
+    play = Play(request.param, gateway, valkey)
+    with tools.override(*play.tools):
+        yield play
 
 
 @pytest.fixture
-def main_play(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
-    return Play(SCENARIOS[0], gateway, monkeypatch, valkey)
+def main_play(gateway: Gateway, valkey: object) -> Iterator[Play]:
+    play = Play(SCENARIOS[0], gateway, valkey)
+    with tools.override(*play.tools):
+        yield play
 
 
 def play_all(play: Play, choose: Callable[[int], Iterable[tuple[int, ...]]]) -> None:

@@ -22,7 +22,7 @@ from agents_app.runs import writes as writes_module
 from agents_app.runs.next_step import CANCELLED
 from agents_app.runs.writes import Spent
 from agents_app.types import ModelResponse
-from audit_app import stream
+from audit_app import liveness, stream
 from audit_app.kernel import durable_writes
 from audit_app.kernel import valkey as valkey_module
 from audit_app.models import Event
@@ -37,6 +37,7 @@ from tools_app import services as tools
 from tools_app.executions import runner
 from tools_app.executions.runner import Outcome
 from tools_app.models import ToolExecution
+from tools_app.registry import tools as registry
 from tools_app.types import ExecutionStatus, without_receipt
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,9 +51,11 @@ def gateway(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway
 
 
 @pytest.fixture
-def play(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, valkey: object) -> Play:
+def play(gateway: Gateway, valkey: object) -> Iterator[Play]:
     """Two tool rounds, an approval and an answer."""
-    return Play(SCENARIOS[0], gateway, monkeypatch, valkey)
+    play = Play(SCENARIOS[0], gateway, valkey)
+    with registry.override(*play.tools):
+        yield play
 
 
 @pytest.fixture
@@ -119,7 +122,7 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
     """Begin the call in a process that then says nothing; returns its row as that process has it."""
     row = ToolExecution.objects.get(tool=tool, status="Pending")
     with gateway.inside("tools") as process:
-        claimed = runner.claim(row.id, runner.liveness.start("tools"))
+        claimed = runner.claim(row.id, liveness.start("tools"))
     process.alive = False
     assert claimed is not None
     return claimed

@@ -32,12 +32,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
     monkeypatch.setattr(Launch, "launched", [])
     rig = EngineRig(monkeypatch).start()
     rig.agent(Reply(tool_calls=(ToolCall("c1", "launch", json.dumps({"target": "moon"})),)), Reply(("Over.",)))
-    yield rig
-    rig.stop()
+    with tools.override(Launch()):
+        yield rig
+        rig.stop()
 
 
 def ask(rig: EngineRig) -> tuple[Any, Approval]:

@@ -37,10 +37,10 @@ class Launch(Tool):
 
 @pytest.fixture
 def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setitem(tools._items, "launch", Launch())
     rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
+    with tools.override(Launch()):
+        yield rig
+        rig.stop()
 
 
 def launch(rig: EngineRig) -> None:

@@ -42,16 +42,16 @@ def launches(*targets: str) -> Reply:
 
 @pytest.fixture
 def rig(valkey: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setitem(tools._items, "launch", Launch())
     rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
+    with tools.override(Launch()):
+        yield rig
+        rig.stop()
 
 
 def ask(rig: EngineRig) -> tuple[Any, Approval]:
     accepted = rig.send("launch it")
     until(lambda: Run.objects.filter(pk=accepted.run_id, waiting_on="approval", owner=None).exists())
-    return accepted, Approval.objects.filter(run_id=accepted.run_id, status="pending").order_by("id").first()
+    return accepted, Approval.objects.filter(run_id=accepted.run_id, status="pending").order_by("id")[0]
 
 
 def decide(approval: Approval, decision: str) -> Any:

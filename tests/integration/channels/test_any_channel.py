@@ -22,11 +22,11 @@ HEADERS = {"content-type": "application/json", "x-fake-token": "secret"}
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakePlatform]:
-    monkeypatch.setitem(channels._items, "fake", Fake)
+def fake() -> Iterator[FakePlatform]:
     Fake.platforms.clear()
-    accounts.add_account("fake", "main", config={}, secrets={"token": "secret"}, access="open")
-    yield Fake.platforms["main"]
+    with channels.override(Fake):
+        accounts.add_account("fake", "main", config={}, secrets={"token": "secret"}, access="open")
+        yield Fake.platforms["main"]
     Fake.platforms.clear()
 
 

@@ -32,10 +32,10 @@ APPROVERS = {"config": {"approvers": ["501"], "drafts": False}}
 
 @pytest.fixture(autouse=True)
 def _launch(monkeypatch: pytest.MonkeyPatch, rig: EngineRig) -> Iterator[None]:
-    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
     monkeypatch.setattr(Launch, "launched", [])
     wants_to_launch(rig)
-    yield
+    with tools.override(Launch()):
+        yield
 
 
 def ask(platform: FakeTelegram, **options: Any) -> Approval:

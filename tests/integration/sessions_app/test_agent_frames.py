@@ -36,10 +36,10 @@ _USER = re.compile(r"user:\d+")
 
 @pytest.fixture
 def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
-    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
     rig = EngineRig(monkeypatch).start()
-    yield rig
-    rig.stop()
+    with tools.override(Launch()):
+        yield rig
+        rig.stop()
 
 
 @pytest.fixture

@@ -201,10 +201,10 @@ async def test_a_question_is_answered_once(rig: EngineRig, caller: AgentCaller) 
 
 
 @pytest.fixture
-def launch(monkeypatch: pytest.MonkeyPatch) -> type[Launch]:
-    monkeypatch.setattr(tools, "_items", {**tools._items, "launch": Launch()})
+def launch() -> Iterator[type[Launch]]:
     Launch.launched.clear()
-    return Launch
+    with tools.override(Launch()):
+        yield Launch
 
 
 @pytest.mark.parametrize(

@@ -72,15 +72,13 @@ class Page(Tool):
         return {"sources": [{"uri": "https://example.org/", "title": "a\0b", "quote": "c\0d"}]}
 
 
-def test_a_source_with_a_character_that_no_database_takes_is_cited(
-    rig: EngineRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tools, "_items", {**tools._items, "page": Page()})
+def test_a_source_with_a_character_that_no_database_takes_is_cited(rig: EngineRig) -> None:
     cite_id = result_sources.stamped({"sources": [{"uri": "https://example.org/", "quote": "c\0d"}]})["sources"][0][
         "cite"
     ]
     rig.agent(Reply(tool_calls=(ToolCall("c", "page", "{}"),)), Reply((f"It is so [{cite_id}].",)))
-    rig.wait(rig.send().run_id)
+    with tools.override(Page()):
+        rig.wait(rig.send().run_id)
     (citation,) = selectors.citations_of(until(lambda: Turn.objects.filter(is_answer=True).first()))
     assert (citation.title, citation.quote) == ("ab", "cd")
 

@@ -18,7 +18,6 @@ from agents_app.models import Run, Step
 from agents_app.types import Message
 from audit_app import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
-from sessions_app import integrity_checks
 from sessions_app.integrity_checks import INVARIANTS, find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
 from sessions_app.services import open_session
@@ -26,6 +25,7 @@ from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
 from tools_app.models import Approval, InputRequest, ToolExecution
+from tools_app.registry import tools
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,8 +34,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def whole(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[UUID]:
     """Store a session with a run of two tool rounds and an approval, and a second session with two runs."""
     gateway = Gateway(monkeypatch)
-    Play(SCENARIOS[1], gateway, monkeypatch, valkey).run()
-    yield Play(SCENARIOS[0], gateway, monkeypatch, valkey).run()
+    first, second = Play(SCENARIOS[1], gateway, valkey), Play(SCENARIOS[0], gateway, valkey)
+    with tools.override(*first.tools):
+        first.run()
+    with tools.override(*second.tools):
+        yield second.run()
     gateway.close()
 
 
@@ -205,7 +208,7 @@ def test_only_rows_of_dead_processes_are_orphaned(whole: UUID) -> None:
             liveness.ProcessView(living, "runs", 1, "here", True),
             liveness.ProcessView(dead, "x", 2, "here", False),
         ]
-        patch.setattr(integrity_checks.liveness, "list_processes", lambda: alive)
+        patch.setattr("sessions_app.integrity_checks.liveness.list_processes", lambda: alive)
         first, last = Run.objects.order_by("id").first(), Run.objects.order_by("id").last()
         Run.objects.filter(pk=first.pk).update(owner=living)
         Run.objects.filter(pk=last.pk).update(owner=dead)

@@ -1,6 +1,7 @@
 """Planned tool calls without a run: caught nudges, and tools defined by tests."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,7 +12,6 @@ from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import nudges as nudge_module
 from tools_app import services
-from tools_app.executions import events, runner
 from tools_app.executions import nudges as nudges_module
 from tools_app.policy.rules import AgentPolicy
 from tools_app.registry import tools
@@ -44,7 +44,7 @@ def stopped(monkeypatch) -> list[str]:
 def passing(monkeypatch) -> list[NewEvent]:
     """Return the live-only events that were sent."""
     caught: list[NewEvent] = []
-    monkeypatch.setattr(events.stream, "send_passing", caught.append)
+    monkeypatch.setattr("tools_app.executions.events.stream.send_passing", caught.append)
     return caught
 
 
@@ -52,7 +52,7 @@ def passing(monkeypatch) -> list[NewEvent]:
 def process(monkeypatch) -> UUID:
     """Return the id of this process as the owner of executions."""
     process_id = uuid4()
-    monkeypatch.setattr(runner.liveness, "start", lambda name: process_id)
+    monkeypatch.setattr("tools_app.executions.runner.liveness.start", lambda name: process_id)
     return process_id
 
 
@@ -73,13 +73,15 @@ class Act(Tool):
 
 
 @pytest.fixture
-def make_tool(monkeypatch) -> Iterator[Callable[..., Act]]:
-    def make(function, *, effect=Effect.READ, risk=Risk.LOW, timeout_seconds=10, name="act"):
-        tool = Act(ToolSpec(name, "Acts.", {"type": "object"}, effect, risk, timeout_seconds), function)
-        monkeypatch.setitem(tools._items, name, tool)
-        return tool
+def make_tool() -> Iterator[Callable[..., Act]]:
+    with ExitStack() as overrides:
 
-    return make
+        def make(function, *, effect=Effect.READ, risk=Risk.LOW, timeout_seconds=10, name="act"):
+            tool = Act(ToolSpec(name, "Acts.", {"type": "object"}, effect, risk, timeout_seconds), function)
+            overrides.enter_context(tools.override(tool))
+            return tool
+
+        yield make
 
 
 @pytest.fixture

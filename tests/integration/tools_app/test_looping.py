@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -76,17 +77,19 @@ class Wait(AsyncTool):
 
 
 @pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Wait]:
-    def make_tool(function: Callable[..., Any], effect: Effect = Effect.ONCE, seconds: int = 10) -> Wait:
-        async def run(arguments: dict[str, Any], context: Any) -> Any:
-            tool.begun += 1
-            return await function(arguments, context)
+def make() -> Iterator[Callable[..., Wait]]:
+    with ExitStack() as overrides:
 
-        tool = Wait(run, effect, seconds)
-        monkeypatch.setitem(tools._items, "wait", tool)
-        return tool
+        def make_tool(function: Callable[..., Any], effect: Effect = Effect.ONCE, seconds: int = 10) -> Wait:
+            async def run(arguments: dict[str, Any], context: Any) -> Any:
+                tool.begun += 1
+                return await function(arguments, context)
 
-    return make_tool
+            tool = Wait(run, effect, seconds)
+            overrides.enter_context(tools.override(tool))
+            return tool
+
+        yield make_tool
 
 
 async def for_ever(arguments: Any, context: Any) -> None:
@@ -256,9 +259,9 @@ def test_a_dead_process_leaves_its_calls_to_the_sweeper(plan, make, nudges, proc
     assert nudges.of("tools.execute_here").count(str(again.id)) == 2
 
 
-def test_a_call_whose_tool_was_removed_fails_with_that_reason(plan, loop, make, monkeypatch) -> None:
+def test_a_call_whose_tool_was_removed_fails_with_that_reason(plan, loop, make) -> None:
     make(for_ever)
     (execution,) = plan(("wait", "{}"))
-    monkeypatch.delitem(tools._items, "wait")
-    loop.calls.nudge(execution.id)
-    assert ended(execution.id).error == "The tool wait is no longer available."
+    with tools.override(without=["wait"]):
+        loop.calls.nudge(execution.id)
+        assert ended(execution.id).error == "The tool wait is no longer available."

@@ -41,10 +41,10 @@ def worker(valkey_server, django_db_setup, django_db_blocker):
 @pytest.fixture(autouse=True)
 def _sleepers(monkeypatch, worker):
     """Register the worker's tools for the planner, and shorten the hard limits."""
-    for tool in (SleepOnce(), SleepAgain(), Misbehave()):
-        monkeypatch.setitem(tools._items, tool.spec.name, tool)
     monkeypatch.setattr(conf, "GRACE_SECONDS", 1)
     monkeypatch.setattr(conf, "KILL_SLACK_SECONDS", 1)
+    with tools.override(SleepOnce(), SleepAgain(), Misbehave()):
+        yield
 
 
 @pytest.fixture
