@@ -35,7 +35,7 @@ test-all: test ## and whole installations, a real browser, every crash point, ev
 lint: $(VENV)/.installed-dev ## everything that can be checked without running it
 	$(VENV)/bin/ruff check $(CHECKED)
 	$(VENV)/bin/ruff format --check $(CHECKED)
-	$(VENV)/bin/mypy $(CODE) manage.py
+	$(VENV)/bin/mypy $(CHECKED)
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/djlint --quiet --lint templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run

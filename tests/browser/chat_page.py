@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, expect
 
 SOON = 20_000  # milliseconds that anything on the page may take on a busy machine
 
@@ -29,7 +29,11 @@ class ChatPage:
         page.set_default_timeout(SOON)
         page.on("console", lambda message: self._note(message.type, message.text))
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, kind: str, text: str) -> None:
         if "htmx:sendAbort" in text:  # the page was left while a request was under way, which htmx tells in two lines

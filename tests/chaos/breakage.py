@@ -106,10 +106,15 @@ class Breakage:
         model_fault, platform_fault = choose.choice(_MODEL_FAULTS), choose.choice(_PLATFORM_FAULTS)
         dropped = [viewer for viewer in self._viewers if choose.random() < 0.5]
         return [
-            (4, "drop viewers", lambda: [viewer.drop() for viewer in dropped]),
+            (4, "drop viewers", lambda: self._drop(dropped)),
             (5, f"model: {model_fault}", lambda: self._fire.model.script(model_fault)),
             (4, f"platform: {platform_fault.what}", lambda: self._telegram.faults.append(platform_fault)),
         ]
+
+    @staticmethod
+    def _drop(viewers: list[Watching]) -> None:
+        for viewer in viewers:
+            viewer.drop()
 
     def _flush(self) -> None:
         with self._fire.valkey() as client:

@@ -17,6 +17,7 @@ from uuid import UUID
 import httpx2
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tests.fakes.telegram import group_update, private_update
 from tests.integration.sessions_app.page_model import MissingTextError, PageModel
@@ -200,7 +201,7 @@ class Watching:
         address = self._komand.url.replace("http", "ws", 1)
         url = f"{address}/ws/chat/{self.session_id}?cursor={self._page.cursor}"
         headers = {"Cookie": self._cookie}
-        with connect(url, additional_headers=headers, origin=self._komand.url, open_timeout=5) as socket:  # type: ignore[arg-type]
+        with connect(url, additional_headers=headers, origin=Origin(self._komand.url), open_timeout=5) as socket:
             self._socket = socket
             while not self._stopping.is_set():
                 message = json.loads(socket.recv())

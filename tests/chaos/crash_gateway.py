@@ -139,7 +139,7 @@ class Gateway:
 
             async def start() -> None:
                 process.engine = engine_module.Engine(process.id)
-                process.engine._loop = _WithoutTimers(process.engine._loop)
+                process.engine._loop = _WithoutTimers(process.engine._loop)  # type: ignore[assignment]
                 process.calls = loop_runner.LoopExecutions(process.id)
 
             process.runner = asyncio.Runner()
@@ -155,7 +155,12 @@ class Gateway:
         monkeypatch.setattr(nudges, "send", self._send)
         monkeypatch.setattr(nudges_module, "revoke", lambda task_ids: self.point("revoke"))
         append_hint = stream._append_hint
-        monkeypatch.setattr(stream, "_append_hint", lambda fields: (self.point("hint"), append_hint(fields)))
+
+        def cut_or_append(fields: Any) -> Any:
+            self.point("hint")
+            return append_hint(fields)
+
+        monkeypatch.setattr(stream, "_append_hint", cut_or_append)
         # The sweepers' patience, which is for nudges that are on their way: here none is when they look.
         monkeypatch.setattr(reaper_module, "_LOST_NUDGE_SECONDS", 0)
         monkeypatch.setattr(conf, "RENUDGE_SECONDS", 0)

@@ -52,7 +52,7 @@ def example(tool) -> dict[str, Any]:
     if tool.spec.name in QUESTIONS:
         return QUESTIONS[tool.spec.name]
     good, bad = CALLS[tool.spec.name]
-    return bad if good is None else good
+    return good if good is not None else bad or {}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 _URI = "urn:komand:openapi"
@@ -15,7 +15,7 @@ class Document:
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-        self._registry: Registry[Any] = Registry().with_resource(_URI, Resource(data, DRAFT202012))
+        self._registry: Registry[Any] = Registry().with_resource(_URI, DRAFT202012.create_resource(data))
         self._paths = [(re.compile(re.sub(r"\{\w+\}", "(.+)", path)), path) for path in data["paths"]]
 
     def operations(self) -> list[tuple[str, str, dict[str, Any]]]:

@@ -87,6 +87,6 @@ async def grow(context: Context) -> str:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         transport = sys.argv[2] if len(sys.argv) > 2 else "streamable-http"
-        server.run(transport, port=int(sys.argv[1]))  # type: ignore[arg-type]
+        server.run(transport, port=int(sys.argv[1]))  # type: ignore[call-overload]
     else:
         server.run("stdio")

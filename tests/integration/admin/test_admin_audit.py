@@ -3,7 +3,8 @@
 import asyncio
 import csv
 import io
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -72,7 +73,7 @@ def test_entries_are_filtered_by_action_and_the_filter_offers_what_occurs(pages)
 
 def test_entries_are_filtered_by_day_both_ends_included(pages):
     for day in ("2026-03-01", "2026-03-02", "2026-03-03"):
-        entry(at=timezone.datetime.fromisoformat(f"{day}T23:30:00+00:00"))
+        entry(at=datetime.fromisoformat(f"{day}T23:30:00+00:00"))
     assert shown(pages.get(LIST, {"at_from": "2026-03-02", "at_to": "2026-03-03"})) == 2
     assert shown(pages.get(LIST, {"at_from": "nonsense"})) == 3
 
@@ -130,7 +131,7 @@ async def exporting(transactional_db):
 async def _export(user, query="") -> list[list[str]]:
     client = AsyncClient()
     await client.aforce_login(user, "django.contrib.auth.backends.ModelBackend")
-    response = await client.get(f"{LIST}export{query}")
+    response: Any = await client.get(f"{LIST}export{query}")
     assert response.status_code == 200 and response["Content-Type"].startswith("text/csv")
     text = "".join([chunk.decode() async for chunk in response.streaming_content])
     return list(csv.reader(io.StringIO(text)))

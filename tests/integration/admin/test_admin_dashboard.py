@@ -7,7 +7,6 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from audit_app.liveness import ProcessView
-from komand import dashboard
 
 pytestmark = pytest.mark.one_database
 
@@ -17,7 +16,7 @@ KINDS = ["running", "queued", "failed", "failed", "completed", "timed_out", "can
 @pytest.fixture(autouse=True)
 def processes(monkeypatch):
     views = [ProcessView(uuid4(), "runs", 4711, "here", True), ProcessView(uuid4(), "tools", 4712, "here", False)]
-    monkeypatch.setattr(dashboard.liveness, "list_processes", lambda: views)
+    monkeypatch.setattr("komand.dashboard.liveness.list_processes", lambda: views)
 
 
 def test_the_dashboard_counts_what_is_open_and_what_failed(pages, make_run):

@@ -65,8 +65,8 @@ def test_steer_joins_the_open_run_and_is_answered_by_it(rig: EngineRig) -> None:
     assert second.run_id == first.run_id
     transcript = rig.wait(first.run_id)
     assert transcript.answer == "Both answered"
-    sent = [(message.role, message.content) for message in script.requests[1].messages[1:]]
-    assert sent == [("user", "one"), ("assistant", "thinking"), ("user", "two")]
+    request = [(message.role, message.content) for message in script.requests[1].messages[1:]]
+    assert request == [("user", "one"), ("assistant", "thinking"), ("user", "two")]
     assert list(Event.objects.filter(type="step.completed").values_list("step", flat=True)) == [0]
     roles = Turn.objects.order_by("ordinal", "part").values_list("role", "content")
     assert list(roles) == [("user", "one"), ("user", "two"), ("assistant", "thinking"), ("assistant", "Both answered")]

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -119,7 +121,7 @@ def test_a_model_that_loops_on_tools_ends_readably_after_its_rounds(rig: EngineR
     assert "3 times" in answer.error_message
 
 
-def test_a_passing_fault_is_retried_and_the_text_starts_again(rig: EngineRig, valkey: object) -> None:
+def test_a_passing_fault_is_retried_and_the_text_starts_again(rig: EngineRig, valkey: Any) -> None:
     rig.agent(Reply(("half an ans",), error="model_error"), Reply(("The answer.",)))
     accepted = rig.send()
     transcript = rig.wait(accepted.run_id)
@@ -138,7 +140,7 @@ def test_a_permanent_error_is_in_the_session_the_run_and_the_audit_log(rig: Engi
     assert AuditEntry.objects.filter(action="RunFailed", details__code="model_auth").exists()
 
 
-def test_stopping_keeps_the_partial_text_and_ends_the_call(rig: EngineRig, valkey: object) -> None:
+def test_stopping_keeps_the_partial_text_and_ends_the_call(rig: EngineRig, valkey: Any) -> None:
     script = rig.agent(Reply(("Once upon a time",), hangs=True))
     accepted = rig.send()
     until(lambda: b"text.delta" in str(valkey.xrange(f"komand:run:{accepted.run_id}")).encode())
@@ -269,7 +271,12 @@ def test_a_freed_slot_claims_the_run_whose_nudge_was_ignored(rig: EngineRig, mon
     monkeypatch.setattr(settings, "KOMAND_RUN_SLOTS", 1)
     looks: list[object] = []
     claim = lease.claim
-    monkeypatch.setattr(lease, "claim", lambda owner, run_id=None: looks.append(run_id) or claim(owner, run_id))
+
+    def recorded_claim(owner: UUID, run_id: UUID | None = None) -> Any:
+        looks.append(run_id)
+        return claim(owner, run_id)
+
+    monkeypatch.setattr(lease, "claim", recorded_claim)
     rig.agent(Reply(("one ", "two"), delay_seconds=0.2), Reply(("three",)))
     first, second = rig.send(), rig.send(session=open_session(owner=rig.owner))
     assert rig.wait(first.run_id).answer and rig.wait(second.run_id).answer

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from agents_app.models import Run
 from agents_app.providers.kinds.scripted import Reply
 from agents_app.runs import engine as engine_module
-from agents_app.runs import hooks, lease, reaper, worker
+from agents_app.runs import hooks, lease, worker
 from agents_app.runs.engine import Engine
 from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
@@ -129,7 +129,7 @@ def test_a_part_of_the_sweep_that_fails_keeps_no_other_from_its_work(
         raise ValueError("a row that nobody foresaw")
 
     swept: list[object] = []
-    monkeypatch.setattr(reaper.tools, "sweep", broken)
+    monkeypatch.setattr("agents_app.runs.reaper.tools.sweep", broken)
     monkeypatch.setattr(hooks, "sweeps", [broken, swept.append])
     rig.agent(Reply(("Hello!",)))
     accepted = rig.send()

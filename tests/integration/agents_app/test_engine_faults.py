@@ -166,7 +166,8 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
 
     monkeypatch.setattr(writes, "_end_decided", send_and_end)
     monkeypatch.setattr(
-        writes.cost_budget, "budget_refusal", lambda agent: budget_refusal.pop(0) if budget_refusal else ""
+        "agents_app.runs.writes.cost_budget.budget_refusal",
+        lambda agent: budget_refusal.pop(0) if budget_refusal else "",
     )
     rig.start().agent(Reply(tool_calls=(ToolCall("c", "no_such_tool", "{}"),)), Reply(("Sorry.",)))
     with ThreadPoolExecutor(1) as pool:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db.models.functions import Now
 
-from agents_app import conversation_port
+from agents_app import conversation_port, selectors
 from agents_app.models import Run
 from agents_app.runs import hooks, reaper
 from agents_app.runs.reaper import Reaper
@@ -98,13 +98,13 @@ def test_the_retries_of_an_end_that_cannot_be_stored_back_off(
 
 def test_an_error_while_reading_an_end_does_not_delay_others(rig: EngineRig, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = end_unstored(rig, 2)
-    read = reaper.selectors.get_transcript
+    read = selectors.get_transcript
 
     def broken(run_id: UUID) -> RunTranscript:
         if run_id == first:
             raise ValueError("a row that nobody foresaw")
         return read(run_id)
 
-    monkeypatch.setattr(reaper.selectors, "get_transcript", broken)
+    monkeypatch.setattr(selectors, "get_transcript", broken)
     Reaper(lambda run_id: None).sweep()
     assert missed() == {first} != {second}

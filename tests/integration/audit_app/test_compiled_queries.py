@@ -173,7 +173,7 @@ def test_the_statements_of_each_app_compile(app: str) -> None:
 
 def test_a_query_of_columns_makes_no_objects() -> None:
     with pytest.raises(TypeError, match="CompiledQuery"):
-        CompiledObjects(lambda: AuditEntry.objects.values_list("action")).fetch()
+        CompiledObjects(lambda: AuditEntry.objects.values_list("action")).fetch()  # type: ignore[type-var]
 
 
 def new_entry(action: str, **fields) -> AuditEntry:

@@ -43,15 +43,19 @@ class OwnValkey:
 
 
 @pytest.fixture
-def valkey(tmp_path: Path, settings) -> Iterator["redis.Redis"]:
+def server(tmp_path: Path, settings) -> Iterator[OwnValkey]:
     server = OwnValkey(tmp_path / "own.sock")
     settings.KOMAND_REDIS_URL = f"unix://{tmp_path}/own.sock"
     kernel_valkey.sync_client.cache_clear()
-    server.client.own = server
-    yield server.client
+    yield server
     server.kill()
     server.client.close()
     kernel_valkey.sync_client.cache_clear()
+
+
+@pytest.fixture
+def valkey(server: OwnValkey) -> "redis.Redis":
+    return server.client
 
 
 @pytest.fixture(autouse=True)
@@ -60,33 +64,33 @@ def quick(monkeypatch):
     monkeypatch.setattr("audit_app.follow.stream_reader._RETRY_SECONDS", 0.05)
 
 
-async def test_kept_events_arrive_while_valkey_is_away(follower, conversation, valkey):
+async def test_kept_events_arrive_while_valkey_is_away(follower, conversation, server):
     subscription = await listening(follower, conversation)
-    valkey.own.kill()
+    server.kill()
     await conversation.keep(RUN_QUEUED)
     assert (await take(subscription, 1))[0].type == "run.queued"
 
 
-async def test_live_entries_arrive_again_once_valkey_is_back(follower, conversation, valkey):
+async def test_live_entries_arrive_again_once_valkey_is_back(follower, conversation, server):
     subscription = await listening(follower, conversation)
     await conversation.keep(RUN_QUEUED)
     conversation.text("1-1", 0, 0, "before")
     await take(subscription, 2)
-    valkey.own.kill()
+    server.kill()
     await conversation.keep(RUN_STARTED)
     await take(subscription, 1)
-    valkey.own.start()
+    server.start()
     conversation.live("1-5", "snapshot", 0, text="before and after")
     [entry] = await take(subscription, 1)
     assert entry.position == (1, 5)
 
 
-async def test_events_whose_hints_were_lost_arrive_when_valkey_is_back(follower, conversation, valkey, monkeypatch):
+async def test_events_whose_hints_were_lost_arrive_when_valkey_is_back(follower, conversation, server, monkeypatch):
     monkeypatch.setattr("audit_app.follow.follower._POLL_SECONDS", 600)
     subscription = await listening(follower, conversation)
-    valkey.own.kill()
+    server.kill()
     await conversation.keep(RUN_QUEUED)
-    valkey.own.start()
+    server.start()
     assert (await take(subscription, 1))[0].type == "run.queued"
 
 
@@ -101,8 +105,8 @@ async def test_entries_written_after_a_flush_arrive(follower, conversation, valk
     assert {item.type for item in await take(subscription, 2)} == {"snapshot", "run.started"}
 
 
-async def test_a_stream_that_cannot_be_read_is_empty(follower, conversation, valkey):
-    valkey.own.kill()
+async def test_a_stream_that_cannot_be_read_is_empty(follower, conversation, server):
+    server.kill()
     assert await follower.read_stream(conversation.run_id) == []
 
 

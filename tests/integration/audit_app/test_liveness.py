@@ -20,6 +20,7 @@ from audit_app.liveness import heartbeat
 from audit_app.liveness.file_locks import FileMarks
 from audit_app.liveness.pg_locks import PostgresMarks
 from audit_app.liveness.process_marks import Look, Marks
+from audit_app.liveness.store import installed_marks
 from audit_app.models import ProcessLife
 from tests.support.live_server import wait_for
 
@@ -115,7 +116,7 @@ def test_start_is_idempotent(stopped):
 def test_a_started_process_beats(stopped, monkeypatch):
     monkeypatch.setattr(heartbeat, "_BEAT_SECONDS", 0.02)
     me = liveness.start("runs")
-    marks = heartbeat.installed_marks()
+    marks = installed_marks()
     wait_for(lambda: marks.look([me])[me].beat > 3, 20, "the process to beat")
 
 

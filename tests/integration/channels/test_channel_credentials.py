@@ -8,6 +8,7 @@ from audit_app.kernel.errors import NotFound
 from audit_app.models import AuditEntry
 from sessions_app.channels import accounts
 from sessions_app.models import ChannelAccount
+from tools_app.secrets import vault
 from tools_app.secrets.credentials import store_credential
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,7 +33,7 @@ def account():
 
 def test_an_account_uses_the_credential_that_its_secret_names(account):
     assert token_of(account) == FIRST
-    assert FIRST not in accounts.vault.unseal(account.secrets_sealed)
+    assert FIRST not in vault.unseal(account.secrets_sealed)
     assert AuditEntry.objects.filter(action="CredentialAccessed", details__purpose="channel telegram/main").exists()
 
 

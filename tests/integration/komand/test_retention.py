@@ -1,7 +1,7 @@
 """What is kept no longer goes, in small batches; what must stay stays."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,7 +22,7 @@ from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMes
 pytestmark = pytest.mark.django_db
 
 
-def ago(days: float) -> object:
+def ago(days: float) -> datetime:
     return timezone.now() - timedelta(days=days)
 
 
@@ -218,8 +218,8 @@ def test_a_server_that_hangs_is_not_asked_about_each_rule(monkeypatch: pytest.Mo
             asked.append(1)
             raise NoAnswer("hangs")
 
-    monkeypatch.setattr(retention.valkey, "breaker", Breaker(slow_seconds=0))
-    monkeypatch.setattr(retention.valkey, "sync_client", Hanging)
+    monkeypatch.setattr("audit_app.retention.valkey.breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr("audit_app.retention.valkey.sync_client", Hanging)
     pruner = retention.Pruner(lambda: [Counted(1)] * 3)
     for _ in range(3):
         pruner.step()

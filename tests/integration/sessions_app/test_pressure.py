@@ -153,7 +153,7 @@ def test_a_double_click_on_the_page_is_one_message(rig: EngineRig, is_first: boo
         try:
             browser = Client()
             browser.force_login(rig.owner)
-            return browser.post(f"/chat/{session.session_id}/messages" if session else "/chat/start", form).url
+            return browser.post(f"/chat/{session.session_id}/messages" if session else "/chat/start", form)["Location"]
         finally:
             connections.close_all()
 

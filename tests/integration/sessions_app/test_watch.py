@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -221,10 +222,15 @@ async def test_waiting_returns_when_the_run_ends(conversation):
 
 async def test_waiting_survives_an_overflow_of_its_subscription(conversation, monkeypatch):
     await begin(conversation)
-    made = []
+    made: list[Any] = []
     follower = follow.current_follower()
     subscribe = follower.subscribe
-    monkeypatch.setattr(follower, "subscribe", lambda *names, **how: made.append(subscribe(*names, **how)) or made[-1])
+
+    def record(*names, **options):
+        made.append(subscribe(*names, **options))
+        return made[-1]
+
+    monkeypatch.setattr(follower, "subscribe", record)
     waiting = asyncio.ensure_future(wait_until_ended(conversation.id, conversation.run_id, 60))
     await happens(lambda: made)
     made[0].put([object()])

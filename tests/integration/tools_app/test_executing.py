@@ -125,7 +125,7 @@ def test_a_result_that_is_no_json_is_a_fault_of_the_tool(plan, make_tool, value)
 def test_a_tool_that_is_gone_from_the_worker_fails_the_call(plan, make_tool, monkeypatch):
     make_tool(lambda arguments, context: None)
     (execution,) = plan(("act", "{}"))
-    monkeypatch.setattr(runner.catalogue, "find_tool", lambda name, agent_id: None)
+    monkeypatch.setattr("tools_app.executions.runner.catalogue.find_tool", lambda name, agent_id: None)
     services.execute(execution.id)
     assert "not available" in selectors.get_execution(execution.id).error
 

@@ -7,12 +7,13 @@ import time
 import zlib
 from uuid import uuid4
 
+import httpcore2
 import pytest
 import redis
 
 from tests.integration.tools_app.web_servers import Authority, answer, redirect, web_server
 from tools_app.builtin.web_fetch import WebFetch
-from tools_app.network import page_cache, transport
+from tools_app.network import transport
 from tools_app.network.fetch import MAX_BYTES
 from tools_app.types import ToolContext, ToolError
 
@@ -137,7 +138,9 @@ def test_an_error_page_is_not_kept_and_a_cache_that_is_away_is_none(serve, setti
     server = serve({"/": answer("gone", status="404 Not Found", content_type="text/plain")})
     fetch(f"http://{server.pair}/")
     assert valkey.keys("*fetched:*") == []
-    monkeypatch.setattr(page_cache.valkey, "sync_client", lambda: redis.Redis(unix_socket_path="/nowhere"))
+    monkeypatch.setattr(
+        "tools_app.network.page_cache.valkey.sync_client", lambda: redis.Redis(unix_socket_path="/nowhere")
+    )
     assert fetch(f"http://{server.pair}/")["status"] == 404
 
 
@@ -255,10 +258,10 @@ def test_a_name_that_changes_its_address_after_the_check_changes_nothing(serve, 
 
     def connect(self, address, port, timeout=None, **kwargs):
         connected.append(address)
-        raise transport.httpcore2.ConnectError("not in a test")
+        raise httpcore2.ConnectError("not in a test")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(transport.httpcore2.SyncBackend, "connect_tcp", connect)
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", connect)
     with pytest.raises(ToolError, match="cannot be reached"):
         fetch("http://rebind.example/")
     with pytest.raises(ToolError, match="does not resolve to public addresses"):

@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections import OrderedDict
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -14,7 +15,7 @@ SECRET = 'pA$$w0rd/with "quotes" & ümläuts'
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered(monkeypatch):
-    monkeypatch.setattr(redact, "_remembered", redact.OrderedDict())
+    monkeypatch.setattr(redact, "_remembered", OrderedDict())
     monkeypatch.setattr(redact, "_spellings", ())
 
 

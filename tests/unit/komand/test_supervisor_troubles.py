@@ -198,7 +198,7 @@ async def test_a_web_process_that_lacks_something_is_not_asked_all_the_time(
     monkeypatch.setattr(probes, "http_status", answer)
     spec = process_specs.web(options(tmp_path), 3, 8000, {})
     child = Child(spec, Screen(), lambda: None, said_ready=True)
-    monkeypatch.setattr(process_specs.asyncio, "sleep", sleep)
+    monkeypatch.setattr("komand.supervisor.process_specs.asyncio.sleep", sleep)
     assert await spec.is_ready(child) == (status == 200) and paused == pauses
 
 

@@ -10,7 +10,8 @@ from django.utils.safestring import mark_safe
 from agents_app.types import RunStatus, RunTranscript, RunView, StepView, Usage, WaitingOn
 from sessions_app.models import Turn
 from sessions_app.surfaces.chat import labels
-from sessions_app.surfaces.chat.tool_cards import ToolCard, ended_state, pretty, requested_card, tool_card_of
+from sessions_app.surfaces.chat.collapse import pretty
+from sessions_app.surfaces.chat.tool_cards import ToolCard, ended_state, requested_card, tool_card_of
 from sessions_app.surfaces.chat.turn_views import TextPart, TurnView, open_turn_view, status_of, stored_turn_view
 from tools_app.types import ExecutionStatus, ExecutionView
 
@@ -134,7 +135,8 @@ def test_the_status_of_an_open_run(run: RunView, expected: str) -> None:
 
 
 def test_a_card_is_the_same_from_events_and_from_the_record() -> None:
-    requested = requested_card(0, {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}})
+    payload: Any = {"execution_id": str(CALL), "tool": "echo", "arguments": {"text": "a"}}
+    requested = requested_card(0, payload)
     state, result = ended_state(
         {"execution_id": str(CALL), "status": "Completed", "output": '{"text":"a"}', "duration_ms": 400}
     )

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from django.template.loader import render_to_string
+from django.utils.safestring import mark_safe
 
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.models import Turn
@@ -89,6 +90,6 @@ def test_an_answer_is_not_repeated_in_the_user_turn() -> None:
     answered = Turn(run_id=RUN, ordinal=0, part=1, role="user", content="blue", tool_call_ids=[str(EXECUTION)])
     steered = Turn(run_id=RUN, ordinal=0, part=2, role="user", content="and quickly")
     assert (
-        stored_turn_view([asked, answered, steered], {}, lambda turn: turn.content).question
+        stored_turn_view([asked, answered, steered], {}, lambda turn: mark_safe(turn.content)).question
         == "paint it\n\nand quickly"
     )

@@ -55,7 +55,7 @@ async def test_a_redirect_to_another_host_is_not_followed(monkeypatch):
         asked.append(request.url.host)
         return httpx2.Response(307, headers={"Location": "http://inside.example/mcp"})
 
-    monkeypatch.setattr(http_transport.httpx2, "AsyncHTTPTransport", lambda **_: httpx2.MockTransport(send_away))
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", lambda **_: httpx2.MockTransport(send_away))
     connection = Connection(ServerConfig("away", "streamable_http", url="http://server.example/mcp"))
     with pytest.raises(ServerFault, match="not followed"):
         await connection.open()

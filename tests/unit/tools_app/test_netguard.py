@@ -7,7 +7,6 @@ from ipaddress import ip_address
 
 import pytest
 
-from tools_app.network import ssrf_guard
 from tools_app.network.ip_ranges import is_public
 from tools_app.network.ssrf_guard import RefusedTargetError, check_url, resolve
 from tools_app.types import ToolError
@@ -274,7 +273,7 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
         given_up.wait(30)
         return []
 
-    monkeypatch.setattr(ssrf_guard.socket, "getaddrinfo", answer_late)
+    monkeypatch.setattr("tools_app.network.ssrf_guard.socket.getaddrinfo", answer_late)
     with pytest.raises(ToolError, match="could not be looked up"):
         resolve("slow.example", 80, seconds=0.05, allowed_private=())
     given_up.set()

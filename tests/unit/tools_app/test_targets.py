@@ -133,7 +133,8 @@ def test_a_folder_whose_name_begins_alike_is_another_one():
 
 def test_a_link_that_leads_out_is_followed(tmp_path: Path):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
-    inside.mkdir(), outside.mkdir()
+    inside.mkdir()
+    outside.mkdir()
     (inside / "door").symlink_to(outside)
     (inside / "here").symlink_to(inside / "real")
     assert read_path("door/secret", str(inside), os.path.realpath) is None
