@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, U
 from agents_app.models import Agent
 from agents_app.runs.run_policy import policy_of_agent
 from tools_app import catalogue
-from tools_app.executions.dry_run import DryRun, dry_run
+from tools_app.executions.dry_run import dry_run
 
 TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "danger"}
 
@@ -42,7 +42,10 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     """Return the page with the form and, if it was submitted, the verdict."""
     posted = request.POST if request.method == "POST" else None
     form = RehearsalForm(posted, agent=agent, initial={"actor": f"user:{request.user.pk}"})
-    verdict = _judge(form, agent) if form.is_valid() else None
+    verdict = None
+    if form.is_valid():
+        call = form.cleaned_data
+        verdict = dry_run(call["tool"], call["arguments"], policy=policy_of_agent(agent), actor=call["actor"])
     context = {
         **model_admin.admin_site.each_context(request),
         "opts": model_admin.model._meta,
@@ -54,8 +57,3 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
     }
     request.current_app = model_admin.admin_site.name
     return TemplateResponse(request, "admin/agents_app/agent/rehearsal.html", context)
-
-
-def _judge(form: RehearsalForm, agent: Agent) -> DryRun:
-    call = form.cleaned_data
-    return dry_run(call["tool"], call["arguments"], policy=policy_of_agent(agent), actor=call["actor"])

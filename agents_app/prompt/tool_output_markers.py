@@ -31,14 +31,13 @@ def sentence(sign: str) -> str:
 
 def mark(messages: Iterable[Message], sign: str) -> tuple[Message, ...]:
     """Return the messages with every tool result enclosed in markers. The sign is removed from the results."""
+    opening, closing = _OPENING.format(sign=sign), _CLOSING.format(sign=sign)
     return tuple(
-        replace(message, content=_marked(message.content, sign)) if message.role == "tool" else message
+        replace(message, content=opening + message.content.replace(sign, "…") + closing)
+        if message.role == "tool"
+        else message
         for message in messages
     )
-
-
-def _marked(content: str, sign: str) -> str:
-    return _OPENING.format(sign=sign) + content.replace(sign, "…") + _CLOSING.format(sign=sign)
 
 
 def unmark(content: str) -> str:

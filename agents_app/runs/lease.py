@@ -68,19 +68,15 @@ def claim(owner: UUID, run_id: UUID | None = None) -> Claim | None:
         return None
     run, resumes = claimed
     try:
-        return _load(run, owner, resumes=resumes)
+        history = tuple(conversation_port.get().history(selectors.run_view(run)))
+        offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
+        return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
     except Exception as error:
         if is_away(error):
             raise
         with transaction.atomic():
             end(run, DEFECT, held_by=owner)
         raise
-
-
-def _load(run: Run, owner: UUID, *, resumes: bool) -> Claim:
-    history = tuple(conversation_port.get().history(selectors.run_view(run)))
-    offered = tool_services.specs_for(policy_of(run), session_policy_of(run))
-    return Claim(run, owner, load_snapshot(run), history, run.agent.provider, offered, resumes)
 
 
 def _claim_row(owner: UUID, run_id: UUID | None) -> tuple[Run, bool] | None:

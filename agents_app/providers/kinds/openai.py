@@ -48,9 +48,8 @@ class OpenAIProvider(Provider):
         clock = Clock(request, endpoint)
         async with AsyncExitStack() as opened:
             response = await self._open(request, endpoint, clock, opened)
-            reader = AnswerReader(
-                response.iter_bytes(), is_stream=_is_event_stream(response), endpoint=endpoint, clock=clock
-            )
+            is_stream = "event-stream" in response.headers.get("content-type", "")
+            reader = AnswerReader(response.iter_bytes(), is_stream=is_stream, endpoint=endpoint, clock=clock)
             assembly = Assembly(endpoint)
             while not assembly.is_done and (payloads := await reader.next_payloads()) is not None:
                 for payload in payloads:
@@ -143,7 +142,3 @@ def _new_client(endpoint: errors.Endpoint) -> AsyncOpenAI:
         )
     except (ValueError, httpx2.InvalidURL) as error:
         raise errors.bad_base_url() from error
-
-
-def _is_event_stream(response: _Response) -> bool:
-    return "event-stream" in response.headers.get("content-type", "")

@@ -63,7 +63,10 @@ class ScriptedProvider(Provider):
         return script
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk, None]:
-        script = self._script(request.model or self.default_model)
+        name = request.model or self.default_model
+        if name not in self.scripts:
+            self.scripts[name] = Script(script_of(name))
+        script = self.scripts[name]
         reply = script.take(request)
         try:
             if reply.reasoning:
@@ -87,11 +90,6 @@ class ScriptedProvider(Provider):
             )
         finish_reason = reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop")
         yield ModelResponse("".join(reply.pieces), reply.reasoning, reply.tool_calls, finish_reason, reply.usage)
-
-    def _script(self, name: str) -> Script:
-        if name not in self.scripts:
-            self.scripts[name] = Script(script_of(name))
-        return self.scripts[name]
 
 
 def script_of(text: str) -> tuple[Reply, ...]:
