@@ -73,7 +73,7 @@ def test_no_module_is_a_bare_gerund() -> None:
     assert not gerunds([str(module.path) for module in modules(*HELD) if not module.path.name.startswith("test_")])
 
 
-@pytest.mark.parametrize("package", (*APPS, "komand"))
+@pytest.mark.parametrize("package", [*APPS, "komand"])
 def test_no_identifier_has_a_forbidden_word(package: str) -> None:
     words = forbidden()
     assert not [
@@ -81,7 +81,7 @@ def test_no_identifier_has_a_forbidden_word(package: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("package", (*APPS, "komand"))
+@pytest.mark.parametrize("package", [*APPS, "komand"])
 def test_no_docstring_has_a_forbidden_word(package: str) -> None:
     pattern = re.compile(rf"\b({'|'.join(sorted(forbidden() - QUOTING))})\b")
     found = [

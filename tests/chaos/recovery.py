@@ -104,8 +104,7 @@ def measure_many(fire: Fire, measure: Callable[[Fire], Recovery], count: int) ->
 
 def table(name: str, found: Sequence[Recovery]) -> str:
     lines = [f"{name:<44}   p50 s   p95 s   max s"]
-    for moment in ("noticed", "claimed", "moving"):
-        lines.append(line(moment, [getattr(one, moment) for one in found]))
+    lines += [line(moment, [getattr(one, moment) for one in found]) for moment in ("noticed", "claimed", "moving")]
     lines.append(f"  {'late writes':<42}{sum(one.zombie_writes for one in found):8}")
     return "\n".join(lines)
 

@@ -68,11 +68,11 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
         raise InvalidInput("`batch_id` is missing.", code="invalid_batch")
     files, file_ids = _files(session), [str(name) for name in fields.get("file_ids", ())]
     lines = [_line(files[name]) for name in file_ids if name in files]
-    for failed in fields.get("failed_uploads", ()):
-        if isinstance(failed, Mapping):
-            lines.append(
-                f"- {failed.get('name', 'a file')}: could not be uploaded, {failed.get('error') or 'no reason'}"
-            )
+    lines += [
+        f"- {failed.get('name', 'a file')}: could not be uploaded, {failed.get('error') or 'no reason'}"
+        for failed in fields.get("failed_uploads", ())
+        if isinstance(failed, Mapping)
+    ]
     if not lines:
         return "The batch has no files."
     text = "\n".join(["[Files Ready]", *lines])

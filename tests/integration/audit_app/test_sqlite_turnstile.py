@@ -45,15 +45,15 @@ def test_a_transaction_holds_the_lock_until_it_commits():
 
 def test_a_savepoint_does_not_release_the_lock():
     with transaction.atomic():
-        with pytest.raises(ValueError), transaction.atomic():
-            raise ValueError
+        with pytest.raises(ValueError, match="rolled back"), transaction.atomic():
+            raise ValueError("rolled back")
         assert not is_free()
     assert is_free()
 
 
 def test_a_rollback_releases_the_lock():
-    with pytest.raises(ValueError), transaction.atomic():
-        raise ValueError
+    with pytest.raises(ValueError, match="rolled back"), transaction.atomic():
+        raise ValueError("rolled back")
     assert is_free()
 
 

@@ -121,8 +121,8 @@ def test_who_may_write_is_changed_too(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_keys_in_the_wrong_place_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, secret: str
 ) -> None:
+    given = files(tmp_path, {"callback_url": "https://e.org/"}, {"secret": SECRET, name: secret})
     with pytest.raises(CommandError, match="Webhook: "):
-        given = files(tmp_path, {"callback_url": "https://e.org/"}, {"secret": SECRET, name: secret})
         channel(capsys, "add", "webhook", "crm", *given)
 
 

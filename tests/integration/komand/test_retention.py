@@ -203,7 +203,7 @@ def test_a_rule_that_fails_keeps_no_other_from_its_work(valkey: object) -> None:
 
     work = Counted(1)
     pruner = retention.Pruner(lambda: [work, Broken(1)])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="nobody foresaw"):
         pruner.step()
     pruner.step()
     assert work.left == 0

@@ -44,7 +44,7 @@ def rig(valkey: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineRig]:
 
 
 @pytest.fixture
-async def _follower(valkey: object) -> AsyncIterator[None]:
+async def follower(valkey: object) -> AsyncIterator[None]:
     yield
     await follow.current_follower().aclose()
 
@@ -100,7 +100,7 @@ def session(valkey: object) -> Session:
     return make_session(make_user("alice"))
 
 
-async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineRig, _follower: None) -> None:
+async def test_a_run_is_shown_from_the_message_to_the_stored_answer(rig: EngineRig, follower: None) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     await in_db(rig.agent, Reply(("let me ", "see"), tool_calls=(call,)), Reply(("so\n\n", "it **is**")))
     session = await in_db(make_session, rig.owner)
@@ -122,7 +122,7 @@ def _send(rig: EngineRig, session: Session, message_id: str = "") -> Any:
     return receive(inbound, owner=rig.owner, session=session)
 
 
-async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig, _follower: None) -> None:
+async def test_resuming_after_any_message_shows_the_same_page(rig: EngineRig, follower: None) -> None:
     call = ToolCall("c", "echo", '{"text": "hi"}')
     words = tuple(f"word{number} " + ("\n\n" if number % 5 == 4 else "") for number in range(23))
     await in_db(
@@ -154,7 +154,7 @@ async def _until_shown(tab: Tab, last: str) -> list[dict[str, Any]]:
     return messages
 
 
-async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, _follower: None) -> None:
+async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, follower: None) -> None:
     await in_db(rig.agent, Reply(("so",), hangs=True), busy_policy="steer")
     session = await in_db(make_session, rig.owner)
     async with Tab(session, await in_db(_cookie, rig.owner)) as tab:
@@ -168,13 +168,13 @@ async def test_a_message_added_to_a_run_joins_its_question(rig: EngineRig, _foll
     await in_db(cancel_session_runs, session, reason="Stopped.")
 
 
-async def test_a_page_gets_a_message_when_it_is_connected(session: Session, _follower: None) -> None:
+async def test_a_page_gets_a_message_when_it_is_connected(session: Session, follower: None) -> None:
     async with Tab(session, await in_db(_cookie, session.owner), "0") as tab:
         assert await tab.receive() == {}
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "7", "nonsense", "1.2-3", "9" * 30, "-1", "%00"])
-async def test_any_cursor_is_accepted(session: Session, _follower: None, cursor: str) -> None:
+async def test_any_cursor_is_accepted(session: Session, follower: None, cursor: str) -> None:
     async with Tab(session, await in_db(_cookie, session.owner), cursor) as tab:
         assert await tab.receive() == {}
         assert await tab.socket.receive_nothing(0.1)
@@ -230,7 +230,7 @@ async def _closed(tab: Tab) -> int | None:
     return tab.close_code
 
 
-async def test_a_logout_ends_the_stream(session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_logout_ends_the_stream(session: Session, follower: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
         assert await tab.receive() == {}
@@ -239,7 +239,7 @@ async def test_a_logout_ends_the_stream(session: Session, _follower: None, monke
 
 
 async def test_deleting_the_session_ends_the_stream(
-    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     async with Tab(session, await in_db(_cookie, session.owner)) as tab:
@@ -248,7 +248,7 @@ async def test_deleting_the_session_ends_the_stream(
 
 
 async def test_a_viewer_stays_while_its_access_cannot_be_checked(
-    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "CHECK_SECONDS", 0.05)
     look, looks = consumers._check_access, 0
@@ -266,7 +266,7 @@ async def test_a_viewer_stays_while_its_access_cannot_be_checked(
 
 
 async def test_a_slow_viewer_is_disconnected_and_may_resume(
-    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch
+    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_frames(viewer: Viewer) -> AsyncIterator[Any]:
         for frame in ():
@@ -278,7 +278,7 @@ async def test_a_slow_viewer_is_disconnected_and_may_resume(
 
 
 async def test_an_error_disconnects_the_page_which_may_resume(
-    session: Session, _follower: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    session: Session, follower: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(viewer: Viewer) -> Any:
         raise RuntimeError("broken")

@@ -16,9 +16,9 @@ class Clock:
 def test_a_slow_failure_opens_it(took: float, is_open: bool) -> None:
     clock = Clock()
     breaker = Breaker(clock=clock)
-    with pytest.raises(OSError), breaker.watch():
+    with pytest.raises(OSError, match="no answer"), breaker.watch():
         clock.now += took
-        raise OSError
+        raise OSError("no answer")
     assert breaker.is_open == is_open
     clock.now += 5.0
     assert not breaker.is_open

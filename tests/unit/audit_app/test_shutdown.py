@@ -1,6 +1,5 @@
 """The time for a shutdown: as set, and less after `hurry`."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +8,8 @@ from audit_app.kernel import shutdown
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutdown, "_is_hurried", False)
-    yield
 
 
 @pytest.mark.parametrize(("patient", "hurried"), [(25, 3.0), (1, 1.0), (0, 0.0)])

@@ -108,7 +108,7 @@ def test_anything_else_is_an_unknown_format(data: Any) -> None:
 
 
 def test_text_that_is_no_json_is_a_value_error() -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(json.JSONDecodeError):
         parse("{")
 
 

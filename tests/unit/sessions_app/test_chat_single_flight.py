@@ -48,9 +48,9 @@ async def test_an_error_is_raised_and_not_kept() -> None:
     kitchen.open.set()
 
     async def fail() -> list[str]:
-        raise OSError
+        raise OSError("no frame")
 
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="no frame"):
         await shared.get("run", fail)
     assert await shared.get("run", kitchen.make) == ["frame"]
 

@@ -108,7 +108,7 @@ def test_success_and_error_go_by_the_keys_of_the_content(content: dict[str, Any]
     ],
 )
 def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="the message has no|the input of a tool"):
         Message.from_dict(data)
 
 
