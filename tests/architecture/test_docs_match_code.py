@@ -1,4 +1,4 @@
-"""What the documentation shows is what the code does."""
+"""The documentation matches the code: examples, tables, paths, settings."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may know whom: imports by import-linter, foreign keys and migrations by walking the models."""
+"""The layers: imports by import-linter, purity by the import graph, foreign keys and migrations by the models."""
 
 import ast
 import subprocess
@@ -23,7 +23,7 @@ def test_imports_follow_the_contracts() -> None:
 
 
 def test_modules_that_call_themselves_pure_are_pure() -> None:
-    """A pure module imports no database, Redis, Celery or settings, neither itself nor through other modules."""
+    """Check that no module that calls itself pure imports a database, Redis, Celery or settings, even indirectly."""
     graph = grimp.build_graph(*PACKAGES, include_external_packages=True)
     impure = {"django", "redis", "celery", *(f"{app}.models" for app in APPS)}
     claimed = [
@@ -76,7 +76,7 @@ def test_migrations_depend_on_the_same_or_a_lower_app_alone() -> None:
 
 
 def test_what_migrations_name_lies_in_the_same_or_a_lower_app() -> None:
-    """A string such as "sessions_app.session" in a lower app's migration would be an import that nobody sees."""
+    """Check for strings such as "sessions_app.session" in a lower app's migration, which no linter takes for imports."""
     for level, app in enumerate(APPS):
         text = "".join(file.read_text() for file in (ROOT / app / "migrations").glob("0*.py"))
         assert not [above for above in APPS[level + 1 :] if f"{above}." in text or f'"{above}"' in text]

@@ -1,4 +1,4 @@
-"""Small files, small functions, names that say something, imports at the top."""
+"""Sizes of files and functions, meaningful names, imports at the top."""
 
 import ast
 import re
@@ -26,8 +26,8 @@ def test_no_function_is_long() -> None:
     assert not long
 
 
-def test_every_module_says_what_it_is_for() -> None:
-    """An `apps` module and an empty package need no words."""
+def test_every_module_has_a_docstring() -> None:
+    """Require a docstring of every module but `apps` and empty packages."""
     silent = [
         str(module.path)
         for module in modules()
@@ -36,7 +36,7 @@ def test_every_module_says_what_it_is_for() -> None:
     assert not silent
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_vague_name() -> None:
     assert not [module.name for module in modules() if VAGUE & set(module.name.split("."))]
 
 
@@ -52,13 +52,13 @@ def test_imports_stand_at_the_top() -> None:
     assert not inside
 
 
-def test_nothing_is_left_for_later() -> None:
+def test_no_code_is_marked_as_unfinished() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError\(\)")
     assert not [str(module.path) for module in modules() if marks.search(module.text)]
 
 
 def test_no_secret_is_compared_with_the_equals_sign() -> None:
-    """Comparing secrets takes as long as they agree, which tells an attacker how far he is."""
+    """Require constant-time comparison of secrets: `==` takes longer the more characters are equal."""
     telling = re.compile(r"(signature|secret|password|token|mac)s?$")
     found = []
     for module in modules():

@@ -1,4 +1,4 @@
-"""Every setting that the code reads is told in deploy/komand.env.example, and none that it does not read."""
+"""deploy/komand.env.example lists every setting that the code reads, and no other."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ READERS = {"text", "integer", "flag", "listing", "choice", "rate", "secret_file"
 
 
 def names_read(module: Module) -> Iterator[str]:
-    """The variables named in calls such as `env.text("KOMAND_HOST")`."""
+    """Yield the variables named in calls such as `env.text("KOMAND_HOST")`."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -1,4 +1,4 @@
-"""One door for each kind of write, read from the syntax: who sets a status, who writes facts, who opens connections."""
+"""One module for each kind of write, found in the syntax: statuses, events, connections, tasks."""
 
 import ast
 import re
@@ -85,7 +85,7 @@ def _is_self(node: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("app", GUARDED)
-def test_only_the_doors_write_what_a_status_depends_on(app: str) -> None:
+def test_only_transitions_write_status_owner_and_fence(app: str) -> None:
     fields, doors = GUARDED[app]
     found = [
         f"{module.path}:{line} writes {field}"
@@ -97,21 +97,21 @@ def test_only_the_doors_write_what_a_status_depends_on(app: str) -> None:
 
 
 @pytest.mark.parametrize("app", GUARDED)
-def test_the_doors_do_write(app: str) -> None:
-    """Else the rule above would be about nothing."""
+def test_transitions_do_write_them(app: str) -> None:
+    """Guard the test above against finding nothing at all."""
     fields, doors = GUARDED[app]
     assert any(list(writes(module, fields)) for module in modules(app) if doors & set(module.name.split(".")))
 
 
-def test_nobody_above_writes_the_rows_of_an_app_below() -> None:
-    """Sessions and the project call services; they change no run and no execution themselves."""
+def test_no_upper_layer_writes_rows_of_a_lower_one() -> None:
+    """Check that upper layers change runs and executions through services only."""
     touching = re.compile(
         r"\b(Run|Step|ToolExecution)\.objects\b[^\n]*\.(create|update|delete|bulk_create|get_or_create)\("
     )
     assert not [str(module.path) for module in modules("sessions_app", "komand") if touching.search(module.text)]
 
 
-def test_facts_are_written_by_their_services_alone() -> None:
+def test_events_are_written_by_audit_services_alone() -> None:
     writing = re.compile(
         r"\b(Event|AuditEntry|TimelineHead)(\.objects\.(create|bulk_create|update|filter\([^)]*\)\.update)|\(\s*$)"
     )
@@ -126,7 +126,7 @@ def test_our_own_connections_to_valkey_are_opened_in_one_place() -> None:
 
 
 def test_tasks_carry_ids_and_nothing_else() -> None:
-    """What a Celery message holds can be read in Valkey, lost and repeated: only ids go in."""
+    """Check that one module sends Celery messages. They can be read in Valkey, lost and repeated: they carry ids only."""
     sending = re.compile(r"\.(apply_async|send_task)\(")
     assert [module.name for module in modules() if sending.search(module.text)] == ["audit_app.kernel.nudges"]
 
