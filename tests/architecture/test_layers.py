@@ -76,7 +76,7 @@ def test_migrations_depend_on_the_same_or_a_lower_app_alone() -> None:
 
 
 def test_what_migrations_name_lies_in_the_same_or_a_lower_app() -> None:
-    """Check for strings such as "sessions_app.session" in a lower app's migration, which no linter takes for imports."""
+    """Check for strings such as "sessions_app.session" in a lower app's migration, which no linter sees."""
     for level, app in enumerate(APPS):
         text = "".join(file.read_text() for file in (ROOT / app / "migrations").glob("0*.py"))
         assert not [above for above in APPS[level + 1 :] if f"{above}." in text or f'"{above}"' in text]

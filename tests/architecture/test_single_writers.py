@@ -126,7 +126,7 @@ def test_our_own_connections_to_valkey_are_opened_in_one_place() -> None:
 
 
 def test_tasks_carry_ids_and_nothing_else() -> None:
-    """Check that one module sends Celery messages. They can be read in Valkey, lost and repeated: they carry ids only."""
+    """Check that one module sends Celery messages: they can be read, lost and repeated, so they carry ids only."""
     sending = re.compile(r"\.(apply_async|send_task)\(")
     assert [module.name for module in modules() if sending.search(module.text)] == ["audit_app.kernel.nudges"]
 
