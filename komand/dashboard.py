@@ -45,7 +45,7 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def login(request: HttpRequest) -> HttpResponse:
-    """Redirect to the login of the chat page. A user who is logged in and lacks staff rights gets a page that says so,
+    """Redirect to the login of the chat page. A user who is logged in and lacks staff rights gets a page about that,
     because logging in again would lead back here."""
     if request.user.is_authenticated:
         return TemplateResponse(request, "admin/komand/staff_only.html", admin.site.each_context(request), status=403)

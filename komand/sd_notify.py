@@ -16,7 +16,7 @@ _STARTED_BY = os.getppid()
 
 def notify_ready() -> None:
     """Send READY=1. Does nothing without NOTIFY_SOCKET."""
-    _tell("READY=1")
+    _notify("READY=1")
 
 
 def show_life(is_stuck: Callable[[], bool]) -> None:
@@ -29,12 +29,12 @@ def show_life(is_stuck: Callable[[], bool]) -> None:
 def _show_life(is_stuck: Callable[[], bool]) -> None:
     while os.getppid() == _STARTED_BY:
         if not is_stuck():
-            _tell("WATCHDOG=1")
+            _notify("WATCHDOG=1")
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _tell(message: str) -> None:
+def _notify(message: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

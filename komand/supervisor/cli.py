@@ -38,7 +38,7 @@ def up(options: Options) -> int:
         place = error.filename or options.data_dir
         sys.stderr.write(f"komand: {place} cannot be used ({error.strerror}); mend it, or choose a --data-dir\n")
         return 1
-    screen.say(f"\n  {screen.paint('Komand', 'bold')} starts on {options.data_dir}\n")
+    screen.print(f"\n  {screen.paint('Komand', 'bold')} starts on {options.data_dir}\n")
     try:
         return asyncio.run(supervisor.run())
     finally:

@@ -28,7 +28,7 @@ class Screen:
     def paint(self, text: str, colour: str) -> str:
         return f"\033[{_COLOURS[colour]}m{text}\033[0m" if self._coloured and text else text
 
-    def say(self, text: str = "") -> None:
+    def print(self, text: str = "") -> None:
         try:
             self._lines.put_nowait(text)
         except queue.Full:
@@ -36,10 +36,10 @@ class Screen:
 
     def tick(self, name: str, seconds: float, note: str = "") -> None:
         """Print that a part is done: `✓ migrate  1.2 s`."""
-        self.say(f"  {self.paint('✓', 'green')} {name:<10}{seconds:6.1f} s  {self.paint(note, 'grey')}".rstrip())
+        self.print(f"  {self.paint('✓', 'green')} {name:<10}{seconds:6.1f} s  {self.paint(note, 'grey')}".rstrip())
 
     def fail(self, problem: str) -> None:
-        self.say(f"  {self.paint('✗', 'red')} {problem}")
+        self.print(f"  {self.paint('✗', 'red')} {problem}")
 
     def line(self, name: str, text: str) -> None:
         """Print a log line of a process, prefixed with its name."""
@@ -49,7 +49,7 @@ class Screen:
         if self._coloured:
             colour = _NAME_COLOURS[self._names.index(name) % len(_NAME_COLOURS)]
             prefix = f"\033[{colour}m{prefix}\033[0m"
-        self.say(f"{prefix} │ {text}")
+        self.print(f"{prefix} │ {text}")
 
     def close(self) -> None:
         """Write what is left, within a short time limit."""

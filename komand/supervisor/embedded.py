@@ -83,8 +83,8 @@ def command(binary: Path, data_dir: Path, socket: Path) -> list[str]:
 
 
 def set_aside_unreadable(data_dir: Path, lines: Iterable[str]) -> str:
-    """Move files aside that Valkey cannot load after a power cut, as its last log lines say. They hold no rows, so it
-    may start empty. Return a message about it; empty if nothing was done."""
+    """Move files aside that Valkey, by its last log lines, cannot load after a power cut. They hold no rows, so it may
+    start empty. Return a message about it; empty if nothing was done."""
     stored = data_dir / "valkey" / "appendonlydir"
     if not any(word in line for line in lines for word in _UNREADABLE):
         return ""

@@ -30,13 +30,13 @@ class LifeMessages(asyncio.DatagramProtocol):
     """Receives systemd's `READY=1` and `WATCHDOG=1` messages; the callbacks get the sender's process id."""
 
     def __init__(self, on_ready: OnMessage, on_beat: OnMessage) -> None:
-        self._told = {b"READY=1": on_ready, b"WATCHDOG=1": on_beat}
+        self._callbacks = {b"READY=1": on_ready, b"WATCHDOG=1": on_beat}
 
     def datagram_received(self, data: bytes, addr: object) -> None:
         found = re.search(rb"MAINPID=(\d+)", data)
         for line in data.split(b"\n"):
-            if found and line in self._told:
-                self._told[line](int(found.group(1)))
+            if found and line in self._callbacks:
+                self._callbacks[line](int(found.group(1)))
 
     @classmethod
     async def listen(cls, path: Path, on_ready: OnMessage, on_beat: OnMessage) -> asyncio.DatagramTransport:

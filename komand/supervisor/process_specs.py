@@ -26,8 +26,8 @@ _PROBE_SECONDS = 5.0
 _PAUSE_SECONDS = 1.0
 
 
-async def _said_so(child: Child) -> bool:
-    return child.said_ready
+async def _is_reported_ready(child: Child) -> bool:
+    return child.is_reported_ready
 
 
 def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, str]) -> Spec:
@@ -51,7 +51,7 @@ def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, 
 
 def web(options: Options, descriptor: int, port: int, environment: dict[str, str]) -> Spec:
     async def is_ready(child: Child) -> bool:
-        if not child.said_ready:  # the answer would be that of a process which this one is to replace
+        if not child.is_reported_ready:  # the answer would be that of a process which this one is to replace
             return False
         status = await probes.http_status(options.host, port, "/health/ready", _PROBE_SECONDS)
         if status != 200:
@@ -82,10 +82,10 @@ def workers(options: Options, environment: dict[str, str]) -> list[Spec]:
     for number in range(1, options.run_workers + 1):
         name = f"runs-{number}"
         command = (sys.executable, *_CELERY, "-n", f"{name}@%h", "-Q", "runs", "-P", "solo")
-        specs.append(Spec(name, command, environment, _said_so))
+        specs.append(Spec(name, command, environment, _is_reported_ready))
     scale = ("--autoscale", f"{options.tool_workers},1", "--max-tasks-per-child", str(_TASKS_PER_CHILD))
     tools = (sys.executable, *_CELERY, "-n", "tools@%h", "-Q", "tools", "-P", "prefork", *scale)
-    specs.append(Spec("tools", tools, environment, _said_so))
+    specs.append(Spec("tools", tools, environment, _is_reported_ready))
     return specs
 
 

@@ -79,7 +79,7 @@ class Child:
     pid: int | None = None
     restarts: int = 0
     since: float = field(default_factory=time.time)
-    said_ready: bool = False
+    is_reported_ready: bool = False
     beat_at: float | None = None  # monotonic; None until it first shows life
     _held_lines: deque[str] = field(default_factory=lambda: deque(maxlen=_HELD_LINES))
     _stopping: bool = False
@@ -151,7 +151,7 @@ class Child:
 
     async def _run_once(self) -> str:
         """Run the process once. Returns how it ended, or why it could not be started."""
-        self.said_ready, self.beat_at = False, None
+        self.is_reported_ready, self.beat_at = False, None
         self._gone.clear()
         adopted = await self.spec.adopt() if self.spec.adopt and not self.restarts else None
         if adopted is not None:

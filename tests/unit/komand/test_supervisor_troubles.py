@@ -117,9 +117,9 @@ async def test_a_process_whose_readiness_was_lost_is_ready_by_its_first_beat(
                 sent += 1
         sd_notify.notify_ready()
         await until(lambda: len(read) == sent)
-        assert not child.said_ready
-        sd_notify._tell("WATCHDOG=1")
-        await until(lambda: child.said_ready)
+        assert not child.is_reported_ready
+        sd_notify._notify("WATCHDOG=1")
+        await until(lambda: child.is_reported_ready)
         messages.close()
 
 
@@ -197,7 +197,7 @@ async def test_a_web_process_that_lacks_something_is_not_asked_all_the_time(
 
     monkeypatch.setattr(probes, "http_status", answer)
     spec = process_specs.web(options(tmp_path), 3, 8000, {})
-    child = Child(spec, Screen(), lambda: None, said_ready=True)
+    child = Child(spec, Screen(), lambda: None, is_reported_ready=True)
     monkeypatch.setattr("komand.supervisor.process_specs.asyncio.sleep", sleep)
     assert await spec.is_ready(child) == (status == 200) and paused == pauses
 

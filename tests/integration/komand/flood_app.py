@@ -1,4 +1,4 @@
-"""komand.server with an application of its own: `python -m tests.integration.komand.flooding FD STALL_SECONDS`."""
+"""komand.server with an application of its own: `python -m tests.integration.komand.flood_app FD STALL_SECONDS`."""
 
 import asyncio
 import os
