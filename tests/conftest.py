@@ -1,4 +1,4 @@
-"""What every test may use: a real Valkey, a real PostgreSQL, the whole of Komand live; and no network outside."""
+"""Fixtures of all tests: a Valkey, a PostgreSQL and a running installation; requests to other machines are blocked."""
 
 import ipaddress
 import os
@@ -23,7 +23,7 @@ from tests.support.live_server import LiveKomand, start_komand, wait_for
 from tests.support.postgres import run_postgres
 from tests.support.xdist_groups import SharingScheduler
 
-# Enough examples to see that a property holds at all; `make properties` looks for the rare ones.
+# A quick check of each property; `make properties` runs more examples.
 hypothesis_settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
 hypothesis_settings.register_profile("long", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("quick")
@@ -46,7 +46,7 @@ def _is_here(host: Any) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _stay_on_this_machine() -> Iterator[None]:
-    """Connections to other machines fail the test, names are not looked up outside."""
+    """Fail a test that connects to another machine or looks up a name."""
     connect, connect_ex, getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
     def check(self: socket.socket, address: Any) -> None:
@@ -79,7 +79,7 @@ def _stay_on_this_machine() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _empty_quickly() -> Iterator[None]:
-    """Tests with real transactions leave an empty database, by our way instead of Django's."""
+    """Empty the database after tests with real transactions by `empty_tables`, which is faster than Django's flush."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_tables())
         yield
@@ -87,14 +87,14 @@ def _empty_quickly() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def payload_problems() -> Iterator[list[str]]:
-    """Ways in which events that were built differ from their declarations."""
+    """Yield the differences between the payloads of events and their declarations."""
     with recorded_problems() as problems:
         yield problems
 
 
 @pytest.fixture(autouse=True)
 def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
-    """Every event that a test builds, stored or live only, has the payload that its type declares."""
+    """Fail a test that builds an event, stored or live only, whose payload differs from its declaration."""
     yield
     problems, payload_problems[:] = list(payload_problems), []
     assert not problems
@@ -102,7 +102,7 @@ def _payloads_as_declared(payload_problems: list[str]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[Path]:
-    """The socket of a real Valkey server, started for this pytest worker."""
+    """Yield the socket of a Valkey server, started for this pytest worker."""
     folder = Path(os.environ["KOMAND_DATA_DIR"])
     path = folder / "valkey.sock"
     path.unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def valkey_server() -> Iterator[Path]:
 
 @pytest.fixture
 def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
-    """A client of an empty Valkey."""
+    """Yield a client of an empty Valkey."""
     client = redis.Redis(unix_socket_path=str(valkey_server), decode_responses=True)
     client.flushall()
     yield client
@@ -152,7 +152,7 @@ def valkey(valkey_server: Path) -> Iterator["redis.Redis"]:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of a PostgreSQL server that may be used freely: the given one, else one of our own."""
+    """Yield the URL of a PostgreSQL server for tests: the given one, else one started for this run."""
     given = os.environ.get(on_postgres.VARIABLE)
     if given:
         yield given
@@ -163,14 +163,14 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def model_server() -> Iterator[ModelServer]:
-    """A model server of ours. What it answers is said in the message: see tests/fakes/directives.py."""
+    """Yield a fake model server. Messages contain the directives for its answers: see tests/fakes/directives.py."""
     with ModelServer() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def live_komand(tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer) -> Iterator[LiveKomand]:
-    """All processes of Komand, run by `manage.py up`, with the fake model server as their model.
+    """Yield an installation that `manage.py up` runs, with the fake model server as its model.
 
     On SQLite and its own Valkey; on a database of its own when the tests run on PostgreSQL.
     """

@@ -20,7 +20,7 @@ from komand.settings.web import DATABASES  # noqa: E402
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"] == "audit_app.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(_folder / "test.sqlite3")}
-    # Tests do not outlive a power cut: nothing is synced to disk.
+    # Test data need not survive a power cut: nothing is synced to disk.
     DATABASES["default"]["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"
 else:
     # A pool would hold connections while the test database is dropped.

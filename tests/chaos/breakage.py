@@ -1,4 +1,4 @@
-"""What a storm may break, and how: processes, the broker, the database, the model, the platform, connections."""
+"""Random faults: of processes, the broker, the database, the model, the platform and connections."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from tests.chaos.clients import Watching
-from tests.chaos.live_faults_support import Fire
+from tests.chaos.live_faults_support import Installation
 from tests.fakes.http_server import Fault
 from tests.fakes.telegram import FakeTelegram
 from tests.support.postgres import PostgresServer
@@ -31,15 +31,16 @@ Act = Callable[[], Any]
 
 
 class Breakage:
-    """`something` breaks one thing, chosen by weight; `heal` ends what still lasts.
+    """`something` causes one fault, chosen by weight; `heal` ends the faults that still last.
 
-    viewers: whose connections may break, read each time; postgres: the server of the installation, None on SQLite.
+    viewers: those whose connections may be dropped; read at each fault
+    postgres: the server of the installation; None on SQLite
     """
 
     def __init__(
-        self, fire: Fire, telegram: FakeTelegram, viewers: Sequence[Watching], postgres: PostgresServer | None
+        self, host: Installation, telegram: FakeTelegram, viewers: Sequence[Watching], postgres: PostgresServer | None
     ) -> None:
-        self._fire = fire
+        self._host = host
         self._telegram = telegram
         self._viewers = viewers
         self._postgres = postgres
@@ -47,7 +48,7 @@ class Breakage:
         self._threads: list[threading.Thread] = []
 
     def something(self, choose: random.Random) -> str:
-        """Returns what was broken."""
+        """Cause a fault and return its description."""
         acts = [*self._kills(choose), *self._pauses(choose), *self._stores(choose), *self._outside(choose)]
         [(_, name, act)] = choose.choices(acts, weights=[weight for weight, _, _ in acts])
         with suppress(OSError, redis.exceptions.RedisError):
@@ -56,25 +57,25 @@ class Breakage:
 
     def heal(self) -> None:
         for pid in list(self._stopped):
-            self._wake(pid)
+            self._continue(pid)
         for thread in self._threads:
             thread.join(60)
-        self._fire.model.clear_script()
+        self._host.model.clear_script()
         self._telegram.faults.clear()
 
     def _kills(self, choose: random.Random) -> list[tuple[int, str, Act]]:
-        fire, index = self._fire, choose.randrange(9)
+        host, index = self._host, choose.randrange(9)
         return [
-            (4, "kill runs", lambda: fire.strike("runs", index=index)),
-            (2, "kill web", lambda: fire.strike("web")),
-            (2, "kill tools", lambda: fire.strike("tools")),
-            (3, "kill tool", lambda: fire.strike("tool", index=index)),
-            (3, "restart runs", lambda: fire.strike("runs", signal.SIGTERM, index)),
-            (1, "restart web", lambda: fire.strike("web", signal.SIGTERM)),
-            (1, "restart tools", lambda: fire.strike("tools", signal.SIGTERM)),
-            (1, "kill everything", fire.komand.restart),
-            (1, "restart everything", lambda: fire.komand.restart(signal.SIGTERM)),
-            (2, "replace everything", lambda: fire.komand.process.send_signal(signal.SIGUSR1)),
+            (4, "kill runs", lambda: host.strike("runs", index=index)),
+            (2, "kill web", lambda: host.strike("web")),
+            (2, "kill tools", lambda: host.strike("tools")),
+            (3, "kill tool", lambda: host.strike("tool", index=index)),
+            (3, "restart runs", lambda: host.strike("runs", signal.SIGTERM, index)),
+            (1, "restart web", lambda: host.strike("web", signal.SIGTERM)),
+            (1, "restart tools", lambda: host.strike("tools", signal.SIGTERM)),
+            (1, "kill everything", host.komand.restart),
+            (1, "restart everything", lambda: host.komand.restart(signal.SIGTERM)),
+            (2, "replace everything", lambda: host.komand.process.send_signal(signal.SIGUSR1)),
         ]
 
     def _pauses(self, choose: random.Random) -> list[tuple[int, str, Act]]:
@@ -90,7 +91,7 @@ class Breakage:
     def _stores(self, choose: random.Random) -> list[tuple[int, str, Act]]:
         seconds = choose.uniform(0.0, 8.0)
         acts: list[tuple[int, str, Act]] = [
-            (2, "kill valkey", lambda: self._fire.strike("valkey")),
+            (2, "kill valkey", lambda: self._host.strike("valkey")),
             (2, "flush valkey", self._flush),
         ]
         if self._postgres is None:
@@ -107,7 +108,7 @@ class Breakage:
         dropped = [viewer for viewer in self._viewers if choose.random() < 0.5]
         return [
             (4, "drop viewers", lambda: self._drop(dropped)),
-            (5, f"model: {model_fault}", lambda: self._fire.model.script(model_fault)),
+            (5, f"model: {model_fault}", lambda: self._host.model.script(model_fault)),
             (4, f"platform: {platform_fault.what}", lambda: self._telegram.faults.append(platform_fault)),
         ]
 
@@ -117,27 +118,27 @@ class Breakage:
             viewer.drop()
 
     def _flush(self) -> None:
-        with self._fire.valkey() as client:
+        with self._host.valkey() as client:
             client.flushall()
 
     def _stop(self, kind: str, index: int, seconds: float) -> None:
-        pid = self._fire.strike(kind, signal.SIGSTOP, index)
+        pid = self._host.strike(kind, signal.SIGSTOP, index)
         self._stopped.add(pid)
-        timer = threading.Timer(seconds, self._wake, [pid])
+        timer = threading.Timer(seconds, self._continue, [pid])
         timer.daemon = True
         timer.start()
 
-    def _wake(self, pid: int) -> None:
+    def _continue(self, pid: int) -> None:
         if pid in self._stopped:
             self._stopped.discard(pid)
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def _hold_database(self, seconds: float) -> None:
-        """Somebody else writes, and takes his time."""
+        """Hold SQLite's write lock from another connection."""
 
         def hold() -> None:
-            with closing(sqlite3.connect(self._fire.sqlite, timeout=30, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(self._host.sqlite, timeout=30, isolation_level=None)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 time.sleep(seconds)
                 connection.execute("ROLLBACK")

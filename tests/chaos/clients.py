@@ -1,6 +1,6 @@
-"""The clients of an installation under fire: programs, browsers, pages that watch, people on Telegram.
+"""Clients of an installation with faults: programs, browsers, pages that watch, senders on Telegram.
 
-Each does what a good client does when its connection breaks: it goes on trying, under the same key.
+Each retries when its connection breaks, under the same idempotency key.
 """
 
 import html
@@ -28,11 +28,11 @@ _BUSY = (429, 500, 502, 503)
 
 
 class NotServed(AssertionError):
-    """An installation that should serve did not, for all of the time it was given."""
+    """The installation did not answer within the time limit."""
 
 
 def run_until_stored(ask: Callable[[], "httpx2.Response"], seconds: float, what: str) -> "httpx2.Response":
-    """The first answer that is not a fault of the moment. Fails when there is none in time, or when it is refused."""
+    """Retry until an answer is no temporary error, and return it. Raises NotServed after the time limit."""
     deadline = time.monotonic() + seconds
     while True:
         with suppress(httpx2.HTTPError):
@@ -58,7 +58,7 @@ class Program:
         self._client.close()
 
     def __call__(self, method: str, path: str, seconds: float = 30, **options: Any) -> Any:
-        """The `data` of the answer. options: as httpx takes them."""
+        """Return the `data` of the answer. options: of httpx2."""
         given = options.pop("headers", {})
 
         def ask() -> "httpx2.Response":
@@ -78,7 +78,7 @@ class Program:
 
 
 class Browser:
-    """A browser that admin has logged in to, whose buttons are always clicked twice."""
+    """A browser with admin's login, in which every click is a double click."""
 
     def __init__(self, komand: LiveKomand, seconds: float = 60) -> None:
         self._client = httpx2.Client(base_url=komand.url, timeout=10, headers={"Referer": komand.url})
@@ -94,8 +94,8 @@ class Browser:
     def cookie(self) -> str:
         return "; ".join(f"{name}={value}" for name, value in dict(self._client.cookies).items())
 
-    def say(self, session_id: UUID | None, text: str, key: UUID, seconds: float = 60) -> UUID:
-        """Send a message into the session, or as the first of a new one; returns the session."""
+    def send(self, session_id: UUID | None, text: str, key: UUID, seconds: float = 60) -> UUID:
+        """Send a message to the session, or as the first of a new one. Return the session's id."""
         path = f"/chat/{session_id}/messages" if session_id else "/chat/start"
         form = {"text": text, "key": str(key)}
 
@@ -112,9 +112,9 @@ class Browser:
 
 
 class Telegram:
-    """Telegram, which brings updates again until they are taken, and now and then once more.
+    """Telegram, which sends an update again until it is accepted, and sometimes once more.
 
-    chat: negative for a group, else a person's own.
+    chat: negative for a group, positive for a private chat
     """
 
     def __init__(self, komand: LiveKomand, secret: str, chat: int) -> None:
@@ -127,7 +127,7 @@ class Telegram:
         self._client.close()
 
     def bring(self, text: str, *, times: int = 1, seconds: float = 60) -> None:
-        """A person writes in the chat; the update arrives so many times, all at once."""
+        """Send the update of a new message in the chat `times` times, concurrently."""
         self._count += 1
         number = abs(self.chat) * 10_000 + self._count
         update = (
@@ -144,7 +144,7 @@ class Telegram:
 
 
 class Watching:
-    """A page that watches one session and comes back with its cursor whenever the connection breaks or is dropped.
+    """A page that watches one session and resumes with its cursor when the connection breaks.
 
     answers: by run, the text of the answer as the page ends up having it; lengths: by run whose words the page saw come
     live, how long the text of each step was when the answer came; gaps: words that did not follow what was shown;
@@ -176,7 +176,7 @@ class Watching:
         return self
 
     def drop(self) -> None:
-        """The connection breaks."""
+        """Break the connection."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.socket.shutdown(2)
@@ -220,6 +220,6 @@ class Watching:
 
 
 def source_of(answer: str) -> str:
-    """The text of an answer as the page can copy it; empty when it has none."""
+    """Return the text of an answer as the page copies it; empty if it has none."""
     found = re.search(r'<template class="source">(.*?)</template>', answer, re.DOTALL)
     return html.unescape(found.group(1)) if found else ""

@@ -1,4 +1,4 @@
-"""Power cuts: a whole gateway on one thread, whose processes can be ended between any two of their acts.
+"""Crash points: a whole gateway on one thread, whose processes can be ended between any two of their acts.
 
 A web process, a runs worker, a tools worker and a reaper take turns; nudges wait in a list in place of the broker. Each
 write to the database, each COMMIT (before and after it), each live entry, hint, nudge and side effect is a point, found
@@ -36,7 +36,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
 class PowerCutError(BaseException):
-    """The process ends here. Not an Exception: no `except Exception` of the product lives on after it."""
+    """The process ends here. Not an Exception, so that no `except Exception` of the product catches it."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Gateway:
         self._instrument(monkeypatch)
 
     def arm(self, *cuts: int) -> None:
-        """Begin to count, with these cuts ahead."""
+        """Start to count the points; the process ends at these."""
         self.points, self.cuts = [], frozenset(cuts)
         self.broker.clear()
 
@@ -88,7 +88,7 @@ class Gateway:
 
     @contextmanager
     def inside(self, kind: str) -> Iterator[Process]:
-        """The block is the work of the process of that kind; a new one is started when the last one died."""
+        """Run the block as the process of that kind; a new one is started if the last one died."""
         process = self._processes.get(kind)
         if process is None or not process.alive:
             process = self._processes[kind] = Process(kind)
@@ -104,13 +104,13 @@ class Gateway:
             self._running = None
 
     def run_until_stored(self, kind: str, act: Callable[[], Any]) -> Any:
-        """What a caller does whose connection breaks: ask again, of a new process, until there is an answer."""
+        """Repeat a request in new processes until one answers, as a caller does whose connection breaks."""
         while True:
             with self.inside(kind):
                 return act()
 
     def deliver(self) -> None:
-        """Hand the oldest nudge to its worker and let that work until it rests."""
+        """Give the oldest nudge to its worker, and run the worker until it is idle."""
         task, subject = self.broker.popleft()
         if task == nudges_module.EXECUTE:
             with self.inside("tools"):
@@ -146,7 +146,7 @@ class Gateway:
             process.runner.run(start())
 
     def _instrument(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        # The engine works on this very thread and connection, so that what it does has one order.
+        # The engine works on this thread and connection, so that its acts have one order.
         for module in (engine_module, loop_runner, durable_writes):
             monkeypatch.setattr(module, "in_db", _here)
         monkeypatch.setattr(engine_module, "StreamWriter", lambda client: _InstantWriter(self))
@@ -161,7 +161,7 @@ class Gateway:
             return append_hint(fields)
 
         monkeypatch.setattr(stream, "_append_hint", cut_or_append)
-        # The sweepers' patience, which is for nudges that are on their way: here none is when they look.
+        # The sweepers wait for nudges that are still on their way; here none is.
         monkeypatch.setattr(reaper_module, "_LOST_NUDGE_SECONDS", 0)
         monkeypatch.setattr(conf, "RENUDGE_SECONDS", 0)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
@@ -210,7 +210,7 @@ class _WithoutTimers:
 
 
 async def _here(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call it as synchronous code of this thread: seen from inside a loop, Django would open another connection."""
+    """Call it outside the loop: inside, Django would open another connection."""
     loop = asyncio.get_running_loop()
     asyncio._set_running_loop(None)
     try:
@@ -236,7 +236,7 @@ async def _call(calls: loop_runner.LoopExecutions, execution_id: UUID) -> None:
 
 
 class _Verdict:
-    """An observer that knows at once."""
+    """An observer that sees deaths at once."""
 
     def __init__(self, dead: set[UUID]) -> None:
         self._dead = dead
@@ -246,7 +246,7 @@ class _Verdict:
 
 
 class _InstantStream(LiveStream):
-    """Each piece of text is an entry of its own, so that their number does not depend on time."""
+    """A live text whose every piece is an entry of its own, so that their number does not depend on time."""
 
     def append_text(self, event_type: EventType[Any], step: int, offset: int, text: str) -> None:
         self.append(event_type, {"offset": offset, "text": text}, step=step)

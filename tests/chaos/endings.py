@@ -1,4 +1,4 @@
-"""How a session ended, in a form that two sessions can be compared by: no ids, no times."""
+"""The final state of a session without ids and times, so that two sessions can be compared."""
 
 import json
 from collections import Counter
@@ -32,8 +32,11 @@ class Ending:
 
 
 def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozenset[str]) -> Ending:
-    """unknown: executions (step, call) whose process died in them, which are allowed to have no known outcome: how
-    these ended is left out; ignored: event types that are not compared."""
+    """Return the final state of a session.
+
+    unknown: executions (step, call) whose process died during the call; their outcome is left out
+    ignored: event types that are not compared
+    """
     events = list(Event.objects.filter(session_id=session_id).exclude(type__in=ignored).order_by("seq"))
     executions = list(ToolExecution.objects.filter(session_id=session_id).order_by("run_id", "step", "call_index"))
     hidden = {str(execution.id) for execution in executions if (execution.step, execution.call_index) in unknown}
@@ -76,7 +79,7 @@ def ending_of(session_id: UUID, *, unknown: Collection[_PLACE], ignored: frozens
 
 
 def live_text(valkey: "redis.Redis", run_id: UUID) -> dict[int, str]:
-    """What a viewer has of each step who knows the live stream alone. Fails at a gap or a double."""
+    """Return each step's text from the live stream alone. Raises AssertionError at a gap or a repetition."""
     texts: dict[int, str] = {}
     for _, fields in valkey.xrange(stream.run_key(run_id)):
         entry = json.loads(fields["e"])
@@ -114,13 +117,13 @@ def _event(event: Event, hidden: set[str]) -> Any:
     payload = event.payload
     if payload.get("execution_id") in hidden and event.type in ("tool.completed", "tool.failed"):
         return ("tool ended", event.step, payload["call_id"])
-    told = [payload.get(name) for name in ("tool", "call_id", "status", "code", "state", "text_length", "ordinal")]
-    return (event.type, event.step, event.actor, *told, json.dumps(payload.get("usage")))
+    compared = [payload.get(name) for name in ("tool", "call_id", "status", "code", "state", "text_length", "ordinal")]
+    return (event.type, event.step, event.actor, *compared, json.dumps(payload.get("usage")))
 
 
 def _entry(entry: AuditEntry, hidden: set[str]) -> Any:
     if entry.details.get("execution_id") in hidden and entry.action.startswith("ToolExecution"):
         is_start = entry.action == "ToolExecutionStarted"
         return ("started" if is_start else "ended", entry.details["call_id"])
-    told = [entry.details.get(name) for name in ("call_id", "status", "code", "state")]
-    return (entry.action, entry.actor, entry.agent_id, *told)
+    compared = [entry.details.get(name) for name in ("call_id", "status", "code", "state")]
+    return (entry.action, entry.actor, entry.agent_id, *compared)

@@ -1,4 +1,4 @@
-"""A live installation under fire: its clients, its rows, its live streams, and the hands that break it."""
+"""A live installation for tests with faults: its clients, rows, live streams and processes."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from tests.chaos.clients import AGAIN_SECONDS, Browser, Program, Watching
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import LiveKomand, start_komand, wait_for
 
-# Longer than any test keeps a database away.
+# Longer than any test keeps a database unavailable.
 _DATABASE_SECONDS = 40.0
 _ENDED = ("completed", "failed", "cancelled", "timed_out")
 
@@ -32,7 +32,7 @@ class Sent:
     session_id: UUID
 
 
-class Fire:
+class Installation:
     """`send` messages as admin, look at runs, break things. database: the URL of its PostgreSQL, empty for SQLite."""
 
     def __init__(self, komand: LiveKomand, model: ModelServer, database: str) -> None:
@@ -64,7 +64,7 @@ class Fire:
         return self.program("POST", path, seconds, json=body)
 
     def watch(self, session_id: UUID, seen: Callable[[dict[str, Any]], None] = lambda act: None) -> Watching:
-        """A page of admin's that watches the session from its beginning. seen: called with each act as it comes."""
+        """Return a page that watches the session from its beginning. seen: called with each update."""
         if self._browser is None:
             self._browser = Browser(self.komand)
         return Watching(self.komand, session_id, self._browser.cookie, seen).start()
@@ -72,7 +72,7 @@ class Fire:
     # Rows
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """What a query gives, read beside the installation; waits while the database is being broken."""
+        """Return the rows of a query. Retries while the database is unavailable."""
         deadline = time.monotonic() + _DATABASE_SECONDS
         while True:
             try:
@@ -106,7 +106,7 @@ class Fire:
         return self.rows(f"SELECT * FROM komand_turn WHERE is_answer AND run_id = '{self.key(run_id)}'")[0]
 
     def key(self, row_id: UUID) -> str:
-        """How the database writes it."""
+        """Return the id in the database's notation."""
         return str(row_id) if self.database else row_id.hex
 
     def wait_ended(self, run_id: UUID, seconds: float = 60) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Fire:
         return found
 
     def check_invariants(self) -> None:
-        """Fails with the lines of the command."""
+        """Run `check_invariants`. Raises AssertionError with its output if it finds a violation."""
         found = self.komand.manage("check_invariants", "--grace", "6")
         assert found.returncode == 0, found.stdout + found.stderr
 
@@ -131,30 +131,30 @@ class Fire:
             yield client
 
     def entries(self, run_id: UUID) -> list[tuple[int, dict[str, Any]]]:
-        """(fence, entry) of the run's live stream."""
+        """Return the entries of the run's live stream as (fence, entry)."""
         with self.valkey() as client:
             found = client.xrange(f"komand:run:{run_id}")
         return [(int(entry_id.split("-")[0]), json.loads(fields["e"])) for entry_id, fields in found]
 
     def wait_text(self, run_id: UUID, *, fence: int = 1, seconds: float = 30) -> None:
-        """Until this claim, or a later one, has said something."""
+        """Wait until this claim, or a later one, has sent text."""
 
-        def said() -> bool:
+        def has_text() -> bool:
             with suppress(redis.exceptions.RedisError):
                 return any(number >= fence and entry["type"] == "text.delta" for number, entry in self.entries(run_id))
             return False
 
-        wait_for(said, seconds, f"text of claim {fence}")
+        wait_for(has_text, seconds, f"text of claim {fence}")
 
     # Breaking
 
     def parts(self) -> dict[str, dict[str, Any]]:
-        """What the supervisor notes of each process that it started, by name."""
+        """Return the entries of the supervisor's state file by process name."""
         note = json.loads((self.komand.data_dir / "supervisor.json").read_text())
         return {part["name"]: part for part in note["processes"]}
 
     def pids(self, kind: str) -> list[int]:
-        """The processes of a kind: web, runs, tools, tool (a child that runs tools), valkey."""
+        """Return the ids of the processes of a kind: web, runs, tools, tool (a child that runs tools), valkey."""
         parts = {name: part["pid"] for name, part in self.parts().items() if part["pid"]}
         if kind == "tool":
             with suppress(psutil.Error, KeyError):
@@ -163,7 +163,7 @@ class Fire:
         return [pid for name, pid in parts.items() if name.split("-")[0] == kind]
 
     def strike(self, kind: str, number: int = signal.SIGKILL, index: int = 0) -> int:
-        """Send a signal to a process of that kind; returns its id."""
+        """Send a signal to a process of that kind. Return its id."""
         found = wait_for(lambda: self.pids(kind), 30, f"a process {kind}")
         pid = found[index % len(found)]
         with suppress(psutil.NoSuchProcess):
@@ -171,7 +171,7 @@ class Fire:
         return int(pid)
 
     def strike_holder(self, run_id: UUID, number: int = signal.SIGKILL) -> int:
-        """Send a signal to the process that holds the run; returns its id."""
+        """Send a signal to the process that holds the run. Return its id."""
         owner = UUID(str(self.run(run_id)["owner"]))
         if self.database:
             pid = self.rows(f"SELECT pid FROM komand_process_life WHERE id = '{owner}'")[0]["pid"]
@@ -185,14 +185,16 @@ class Fire:
 
 
 @contextmanager
-def open_fire(folder: Path, model: ModelServer, database: str = "", **environment: str) -> Iterator[Fire]:
-    """Start an installation of its own; stop it at the end, which must go well."""
+def open_installation(
+    folder: Path, model: ModelServer, database: str = "", **environment: str
+) -> Iterator[Installation]:
+    """Start an installation; stop it at the end."""
     extra = {"DATABASE_URL": database} if database else {}
     settings = {"OPENAI_BASE_URL": model.base_url, "OPENAI_API_KEY": "nobody", "KOMAND_MODEL": "fake", **extra}
     komand = start_komand(folder, **settings, **environment)
-    fire = Fire(komand, model, database)
+    host = Installation(komand, model, database)
     try:
-        yield fire
+        yield host
     finally:
-        fire.close()
+        host.close()
         komand.stop()

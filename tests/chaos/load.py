@@ -11,11 +11,11 @@ from uuid import UUID
 
 from tests.chaos.breakage import Breakage
 from tests.chaos.clients import Browser, Telegram, Watching
-from tests.chaos.live_faults_support import Fire, Sent
+from tests.chaos.live_faults_support import Installation, Sent
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.support.postgres import PostgresServer
 
-# Programs by what their agent does with a message that comes while it works.
+# Programs, by the busy policy of their agents.
 _PROGRAMS = ("queue", "queue", "interrupt", "steer")
 _BROWSERS = 2
 _CHATS = (501, -100777)
@@ -27,9 +27,12 @@ _SECRET = "telegram-secret-0123456789"
 
 @dataclass
 class Message:
-    """One message: what was said, by which words it is found again, what its answer has to be (None: any).
+    """One message of a client.
 
-    place: who said it; is_taken: the installation said that it has it.
+    key: occurs in its text, to find it again
+    expected: the answer; None for any
+    place: the client that sends it
+    is_taken: whether the installation has acknowledged it
     """
 
     text: str
@@ -40,13 +43,13 @@ class Message:
 
 
 @dataclass
-class Storm:
-    """`rage` for a while, then `calm`; then everything has to be as `tests.chaos.verdict` says.
+class Load:
+    """Clients and faults: `run` for a while, then `settle`; `tests.chaos.verdict` checks the result.
 
-    stopped: places where answers are stopped, by a person or by a newer message.
+    stopped: clients whose answers are stopped, by a request or by a newer message
     """
 
-    fire: Fire
+    host: Installation
     seed: int
     telegram: FakeTelegram
     postgres: PostgresServer | None = None
@@ -59,13 +62,13 @@ class Storm:
     _cookie: str = ""
     _clients: list[Browser | Telegram] = field(default_factory=list)
 
-    def rage(self, seconds: float) -> None:
-        """Let people write and watch, and break something every few seconds."""
-        talkers = [threading.Thread(target=self._talk, args=(say, place), daemon=True) for place, say in self._open()]
+    def run(self, seconds: float) -> None:
+        """Let clients write and watch, and cause a fault every few seconds."""
+        talkers = [threading.Thread(target=self._talk, args=(send, place), daemon=True) for place, send in self._open()]
         for talker in talkers:
             talker.start()
         choose = random.Random(self.seed)
-        breakage = Breakage(self.fire, self.telegram, self.viewers, self.postgres)
+        breakage = Breakage(self.host, self.telegram, self.viewers, self.postgres)
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, choose.uniform(0.5, 3.5)))
@@ -83,55 +86,55 @@ class Storm:
         for client in self._clients:
             client.close()
 
-    def calm(self) -> None:
-        """Nothing is broken any more: everything must come to its end by itself."""
-        self.fire.wait_well()
+    def settle(self) -> None:
+        """Wait, without faults, until no run and no delivery is open."""
+        self.host.wait_well()
         deadline = time.monotonic() + _REST_SECONDS
         while open_work := self._open_work():
             assert time.monotonic() < deadline, f"still open after {_REST_SECONDS} s: {open_work}"
             time.sleep(0.5)
 
     def _open_work(self) -> list[object]:
-        runs = self.fire.rows("SELECT id, status, waiting_on, owner FROM komand_run WHERE ended_at IS NULL")
-        sends = self.fire.rows(
+        runs = self.host.rows("SELECT id, status, waiting_on, owner FROM komand_run WHERE ended_at IS NULL")
+        sends = self.host.rows(
             "SELECT id, status, owner, error FROM komand_delivery WHERE status IN ('pending', 'sending')"
             " OR owner IS NOT NULL"
         )
         return [*runs, *sends]
 
     def _open(self) -> list[tuple[str, Callable[["Message", random.Random], None]]]:
-        """The people of this storm, each with a place of its own."""
+        """Return the clients by their names."""
         self._add_bot()
-        browser = Browser(self.fire.komand)
+        browser = Browser(self.host.komand)
         self._cookie = browser.cookie
         programs = [
             (place, self._program(place, policy))
             for place, policy in ((f"program{number}-{policy}", policy) for number, policy in enumerate(_PROGRAMS))
         ]
         browsers = [(f"browser{number}", self._browser(browser)) for number in range(_BROWSERS)]
-        telegrams = [Telegram(self.fire.komand, _SECRET, chat) for chat in _CHATS]
+        telegrams = [Telegram(self.host.komand, _SECRET, chat) for chat in _CHATS]
         chats = [(f"chat{telegram.chat}", self._chat(telegram)) for telegram in telegrams]
         self._clients = [browser, *telegrams]
         return [*programs, *browsers, *chats]
 
     def _add_bot(self) -> None:
-        folder = self.fire.komand.data_dir.parent
+        folder = self.host.komand.data_dir.parent
         config = {"api_url": self.telegram.url, "bot_username": BOT_NAME, "chat_seconds": 0.2, "read_all_groups": True}
         files = {"config": config, "secrets": {"bot_token": TOKEN, "webhook_secret": _SECRET}}
         for name, content in files.items():
             (folder / f"{name}.json").write_text(json.dumps(content))
         given = [part for name in files for part in (f"--{name}", str(folder / f"{name}.json"))]
-        added = self.fire.komand.manage("channel", "add", "telegram", "main", *given, "--access", "open")
+        added = self.host.komand.manage("channel", "add", "telegram", "main", *given, "--access", "open")
         assert added.returncode == 0, added.stderr
 
-    def _talk(self, say: Callable[["Message", random.Random], None], place: str) -> None:
+    def _talk(self, send: Callable[["Message", random.Random], None], place: str) -> None:
         choose = random.Random(f"{self.seed} {place}")
         count = 0
         try:
             while not self._over.is_set():
                 message = _any_message(choose, place, count)
                 self.messages.append(message)
-                say(message, choose)
+                send(message, choose)
                 message.is_taken = True
                 count += 1
                 self._over.wait(choose.uniform(0.5, 6.0))
@@ -139,17 +142,17 @@ class Storm:
             self.problems.append(f"{place}: {error!r}")
 
     def _program(self, place: str, policy: str) -> Callable[[Message, random.Random], None]:
-        """A program that now and then repeats what it said long ago, or stops what is under way."""
+        """Return a program that sometimes repeats a request under its old key, or cancels its session's work."""
         watched: list[UUID] = []
         agent = {"agentId": place, "name": place, "busyPolicy": policy}
-        self.fire.post("/api/agents", agent)
+        self.host.post("/api/agents", agent)
         if policy == "interrupt":
             self.stopped.add(place)
 
         def send(message: Message) -> Sent:
-            return self.fire.send(message.text, account=place, key=message.key, agent=place, seconds=_PATIENCE_SECONDS)
+            return self.host.send(message.text, account=place, key=message.key, agent=place, seconds=_PATIENCE_SECONDS)
 
-        def say(message: Message, choose: random.Random) -> None:
+        def write(message: Message, choose: random.Random) -> None:
             if policy == "steer":
                 message.expected = None  # it may be answered together with others
             sent = send(message)
@@ -160,36 +163,36 @@ class Storm:
                 assert send(message).run_id == sent.run_id, "the same key made another run"
             if choose.random() < 0.06:
                 self.stopped.add(place)
-                self.fire.post(f"/api/sessions/{sent.session_id}/cancel", {}, _PATIENCE_SECONDS)
+                self.host.post(f"/api/sessions/{sent.session_id}/cancel", {}, _PATIENCE_SECONDS)
 
-        return say
+        return write
 
     def _browser(self, browser: Browser) -> Callable[[Message, random.Random], None]:
-        """A person whose every click is a double click."""
+        """Return a user whose every click is a double click."""
         sessions: list[UUID] = []
 
-        def say(message: Message, choose: random.Random) -> None:
+        def write(message: Message, choose: random.Random) -> None:
             key = UUID(int=choose.getrandbits(128), version=4)
-            session_id = browser.say(sessions[0] if sessions else None, message.text, key, _PATIENCE_SECONDS)
+            session_id = browser.send(sessions[0] if sessions else None, message.text, key, _PATIENCE_SECONDS)
             if not sessions:
                 sessions.append(session_id)
                 self._open_viewers(session_id)
 
-        return say
+        return write
 
     def _chat(self, telegram: Telegram) -> Callable[[Message, random.Random], None]:
-        def say(message: Message, choose: random.Random) -> None:
+        def write(message: Message, choose: random.Random) -> None:
             telegram.bring(message.text, times=choose.choice((1, 1, 3)), seconds=_PATIENCE_SECONDS)
 
-        return say
+        return write
 
     def _open_viewers(self, session_id: UUID) -> None:
         for _ in range(_VIEWERS_A_SESSION):
-            self.viewers.append(Watching(self.fire.komand, session_id, self._cookie).start())
+            self.viewers.append(Watching(self.host.komand, session_id, self._cookie).start())
 
 
 def _any_message(choose: random.Random, place: str, count: int) -> Message:
-    """Mostly answers of some seconds, some of them instant, some with tools."""
+    """Return a message: half of them with an answer that takes seconds, others with an instant answer or with tools."""
     key = _letters(f"{place} {count}.")
     kind = choose.random()
     if kind < 0.5:
@@ -204,5 +207,5 @@ def _any_message(choose: random.Random, place: str, count: int) -> Message:
 
 
 def _letters(text: str) -> str:
-    """A word without digits, which a model might take for a sum, and never the beginning of another."""
+    """Return a word without digits (the demo model adds numbers up) that is no prefix of another."""
     return text.translate(str.maketrans("0123456789 -.", "abcdefghijxyz"))

@@ -1,8 +1,8 @@
-"""How fast answers move again: `python -m tests.chaos.recovery --kills 50 --stops 10 --rolls 3`.
+"""Recovery times of answers: `python -m tests.chaos.recovery --kills 50 --stops 10 --rolls 3`.
 
 For SQLite and for PostgreSQL it prints, in seconds: after a `kill -9` of a runs worker in the middle of an answer, when
 its run was freed (noticed), claimed again, and its text moved again; the same after a SIGSTOP, with what the worker
-wrote when it woke up; and, while web and workers are restarted one after the other under thirty answers, the longest
+wrote after SIGCONT; and, while web and workers are restarted one after the other under thirty answers, the longest
 silence that a viewer of each had.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from uuid import UUID
 
 from tests.chaos import rolling_restart
-from tests.chaos.live_faults_support import Fire, open_fire
+from tests.chaos.live_faults_support import Installation, open_installation
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import wait_for
 from tests.support.postgres import find_install, open_postgres
@@ -30,47 +30,47 @@ ANSWER = "[[tokens=800 rate=40]]"
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds after the blow; zombie_writes: what the struck worker still wrote into the run's stream or row."""
+    """Seconds after the signal; late_writes: what the replaced worker still wrote to the run's stream or row."""
 
     noticed: float
     claimed: float
     moving: float
-    zombie_writes: int = 0
+    late_writes: int = 0
 
 
-def measure_kill(fire: Fire) -> Recovery:
-    """Kill the worker of a run that is in the middle of its answer, and watch; the run is stopped afterwards."""
-    run_id, session_id = _begin(fire)
-    fire.strike_holder(run_id)
-    found = _watch(fire, run_id)
-    fire.post(f"/api/sessions/{session_id}/cancel", {})
-    fire.wait_ended(run_id)
+def measure_kill(host: Installation) -> Recovery:
+    """Kill the worker of a run in the middle of its answer and measure the recovery; cancel the run afterwards."""
+    run_id, session_id = _begin(host)
+    host.strike_holder(run_id)
+    found = _watch(host, run_id)
+    host.post(f"/api/sessions/{session_id}/cancel", {})
+    host.wait_ended(run_id)
     return found
 
 
-def measure_stop(fire: Fire) -> Recovery:
-    """Stop the worker of such a run, and let it go on when another one has taken over."""
-    run_id, session_id = _begin(fire)
-    pid = fire.strike_holder(run_id, signal.SIGSTOP)
-    found = _watch(fire, run_id)
-    written = len(_entries(fire, run_id, 1))
-    with suppress(ProcessLookupError):  # its supervisor has replaced it by now, or it wakes up as a zombie
+def measure_stop(host: Installation) -> Recovery:
+    """Send SIGSTOP to the worker of such a run, and SIGCONT when another worker has taken over."""
+    run_id, session_id = _begin(host)
+    pid = host.strike_holder(run_id, signal.SIGSTOP)
+    found = _watch(host, run_id)
+    written = len(_entries(host, run_id, 1))
+    with suppress(ProcessLookupError):  # its supervisor has replaced it by now, or it continues with a lost claim
         os.kill(pid, signal.SIGCONT)
     time.sleep(1.0)
-    late = len(_entries(fire, run_id, 1)) - written
-    fire.post(f"/api/sessions/{session_id}/cancel", {})
-    run = fire.wait_ended(run_id)
+    late = len(_entries(host, run_id, 1)) - written
+    host.post(f"/api/sessions/{session_id}/cancel", {})
+    run = host.wait_ended(run_id)
     return Recovery(found.noticed, found.claimed, found.moving, late + (run["fence"] != 2))
 
 
-def _begin(fire: Fire) -> tuple[UUID, UUID]:
-    sent = fire.send(ANSWER)
-    fire.wait_text(sent.run_id)
+def _begin(host: Installation) -> tuple[UUID, UUID]:
+    sent = host.send(ANSWER)
+    host.wait_text(sent.run_id)
     time.sleep(0.5)
     return sent.run_id, sent.session_id
 
 
-def _watch(fire: Fire, run_id: UUID) -> Recovery:
+def _watch(host: Installation, run_id: UUID) -> Recovery:
     struck_at = time.monotonic()
 
     def since(reached: Callable[[], object]) -> float:
@@ -78,34 +78,34 @@ def _watch(fire: Fire, run_id: UUID) -> Recovery:
         return time.monotonic() - struck_at
 
     return Recovery(
-        noticed=since(lambda: _is_freed(fire, run_id)),
-        claimed=since(lambda: fire.run(run_id)["fence"] >= 2),
-        moving=since(lambda: _entries(fire, run_id, 2, "text.delta")),
+        noticed=since(lambda: _is_freed(host, run_id)),
+        claimed=since(lambda: host.run(run_id)["fence"] >= 2),
+        moving=since(lambda: _entries(host, run_id, 2, "text.delta")),
     )
 
 
-def _is_freed(fire: Fire, run_id: UUID) -> bool:
-    run = fire.run(run_id)
+def _is_freed(host: Installation, run_id: UUID) -> bool:
+    run = host.run(run_id)
     return run["crashes"] >= 1 or run["fence"] >= 2
 
 
-def _entries(fire: Fire, run_id: UUID, fence: int, event_type: str = "") -> list[object]:
-    """What a claim wrote into the live stream."""
-    return [entry for number, entry in fire.entries(run_id) if number == fence and event_type in ("", entry["type"])]
+def _entries(host: Installation, run_id: UUID, fence: int, event_type: str = "") -> list[object]:
+    """Return the entries that a claim wrote to the live stream."""
+    return [entry for number, entry in host.entries(run_id) if number == fence and event_type in ("", entry["type"])]
 
 
-def measure_many(fire: Fire, measure: Callable[[Fire], Recovery], count: int) -> list[Recovery]:
+def measure_many(host: Installation, measure: Callable[[Installation], Recovery], count: int) -> list[Recovery]:
     found = []
     for _ in range(count):
-        fire.wait_well()
-        found.append(measure(fire))
+        host.wait_well()
+        found.append(measure(host))
     return found
 
 
 def table(name: str, found: Sequence[Recovery]) -> str:
     lines = [f"{name:<44}   p50 s   p95 s   max s"]
     lines += [line(moment, [getattr(one, moment) for one in found]) for moment in ("noticed", "claimed", "moving")]
-    lines.append(f"  {'late writes':<42}{sum(one.zombie_writes for one in found):8}")
+    lines.append(f"  {'late writes':<42}{sum(one.late_writes for one in found):8}")
     return "\n".join(lines)
 
 
@@ -116,19 +116,21 @@ def line(name: str, seconds: Sequence[float]) -> str:
 
 
 @contextmanager
-def installations(folder: Path, model: ModelServer, chosen: Sequence[str]) -> Iterator[Iterator[tuple[str, Fire]]]:
-    """Each chosen database's installation in its turn, with two runs workers."""
+def installations(
+    folder: Path, model: ModelServer, chosen: Sequence[str]
+) -> Iterator[Iterator[tuple[str, Installation]]]:
+    """Yield an installation with two run workers for each chosen database, one after the other."""
 
-    def each() -> Iterator[tuple[str, Fire]]:
+    def each() -> Iterator[tuple[str, Installation]]:
         if "sqlite" in chosen:
-            with open_fire(folder / "sqlite", model, KOMAND_RUN_WORKERS="2") as fire:
-                yield "SQLite", fire
+            with open_installation(folder / "sqlite", model, KOMAND_RUN_WORKERS="2") as host:
+                yield "SQLite", host
         if "postgresql" in chosen and find_install() is not None:
             with (
                 open_postgres() as server,
-                open_fire(folder / "postgresql", model, server.url, KOMAND_RUN_WORKERS="2") as fire,
+                open_installation(folder / "postgresql", model, server.url, KOMAND_RUN_WORKERS="2") as host,
             ):
-                yield "PostgreSQL", fire
+                yield "PostgreSQL", host
 
     found = each()
     try:
@@ -150,28 +152,29 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         installations(Path(folder), model, options.databases) as found,
     ):
-        for name, fire in found:
-            for told in _figures(name, fire, options):
-                sys.stdout.write(told + "\n")
+        for name, host in found:
+            for text in _figures(name, host, options):
+                sys.stdout.write(text + "\n")
                 sys.stdout.flush()
     return 0
 
 
-def _figures(name: str, fire: Fire, options: argparse.Namespace) -> Iterator[str]:
+def _figures(name: str, host: Installation, options: argparse.Namespace) -> Iterator[str]:
     if options.kills:
-        killed = measure_many(fire, measure_kill, options.kills)
+        killed = measure_many(host, measure_kill, options.kills)
         yield table(f"{name}, {options.kills} times kill -9", killed)
     if options.stops:
-        yield table(f"{name}, {options.stops} times SIGSTOP", measure_many(fire, measure_stop, options.stops))
+        yield table(f"{name}, {options.stops} times SIGSTOP", measure_many(host, measure_stop, options.stops))
     if options.rolls:
-        rolls = [rolling_restart.measure(fire) for _ in range(options.rolls)]
+        rolls = [rolling_restart.measure(host) for _ in range(options.rolls)]
         holes = [hole for roll in rolls for hole in roll.holes]
-        yield f"{name + f', {options.rolls} rolling restarts under {rolling_restart.RUNS} answers':<44}   p50 s   p95 s   max s"
+        title = f"{name}, {options.rolls} rolling restarts under {rolling_restart.RUNS} answers"
+        yield f"{title:<44}   p50 s   p95 s   max s"
         yield line("longest silence", holes)
         yield line("silence without a restart", [hole for roll in rolls for hole in roll.quiet_holes])
         yield f"  {'failed answers':<42}{sum(roll.failed for roll in rolls):8}"
         yield f"  {'crashes counted':<42}{sum(roll.crashes for roll in rolls):8}"
-        yield f"  {'answers thought again':<42}{sum(roll.again for roll in rolls):8}"
+        yield f"  {'answers started again':<42}{sum(roll.again for roll in rolls):8}"
 
 
 if __name__ == "__main__":

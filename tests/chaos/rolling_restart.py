@@ -1,4 +1,4 @@
-"""A rolling restart: web and workers are replaced one after the other while people watch their answers come."""
+"""A rolling restart: web and workers are replaced one after the other while viewers watch their answers."""
 
 import time
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.chaos.clients import Watching
-from tests.chaos.live_faults_support import Fire
+from tests.chaos.live_faults_support import Installation
 
 RUNS = 30
 # Long enough to be under way from the first restart to the last.
@@ -16,7 +16,7 @@ _ANSWER = "[[tokens={tokens} rate=10]]"
 @dataclass(frozen=True)
 class Roll:
     """holes: of each answer, the longest time in which its viewer saw nothing new of it; quiet_holes: the same before
-    anything was restarted; again: answers whose open words were begun anew."""
+    anything was restarted; again: answers whose open text was started again."""
 
     holes: list[float]
     quiet_holes: list[float]
@@ -26,7 +26,7 @@ class Roll:
 
 
 class _Witness:
-    """Notes when its viewer saw something of one run."""
+    """Records the times at which its viewer got something of one run."""
 
     def __init__(self, run_id: UUID) -> None:
         self.run_id = str(run_id)
@@ -41,23 +41,23 @@ class _Witness:
         return max(after - before for before, after in zip(times, times[1:], strict=False))
 
 
-def measure(fire: Fire, tokens: int = 250) -> Roll:
-    """Restart everything once under so many answers. Fails when one does not end."""
-    fire.wait_well()
-    sent = [fire.send(_ANSWER.format(tokens=tokens)) for _ in range(RUNS)]
+def measure(host: Installation, tokens: int = 250) -> Roll:
+    """Restart everything once under so many answers. Raises AssertionError if one does not end."""
+    host.wait_well()
+    sent = [host.send(_ANSWER.format(tokens=tokens)) for _ in range(RUNS)]
     witnesses, viewers = [], []
     for one in sent:
         witnesses.append(_Witness(one.run_id))
-        viewers.append(fire.watch(one.session_id, witnesses[-1].see))
+        viewers.append(host.watch(one.session_id, witnesses[-1].see))
     for one in sent:
-        fire.wait_text(one.run_id)
+        host.wait_text(one.run_id)
     time.sleep(0.5)
     quiet_from = time.monotonic()
     time.sleep(3)
     begun = time.monotonic()
-    roll_all(fire)
+    roll_all(host)
     ended = time.monotonic() + 1.0
-    runs = [fire.wait_ended(one.run_id, 120) for one in sent]
+    runs = [host.wait_ended(one.run_id, 120) for one in sent]
     _stop(viewers)
     return Roll(
         holes=[witness.longest(begun, ended) for witness in witnesses],
@@ -68,12 +68,12 @@ def measure(fire: Fire, tokens: int = 250) -> Roll:
     )
 
 
-def roll_all(fire: Fire) -> None:
-    """`manage.py restart`; returns when every process is a new one."""
-    before = {name: part["pid"] for name, part in fire.parts().items() if name != "valkey"}
-    found = fire.komand.manage("restart", seconds=180)
+def roll_all(host: Installation) -> None:
+    """Run `manage.py restart`, and check that every process is a new one."""
+    before = {name: part["pid"] for name, part in host.parts().items() if name != "valkey"}
+    found = host.komand.manage("restart", seconds=180)
     assert found.returncode == 0, found.stderr
-    after = {name: part["pid"] for name, part in fire.parts().items() if name != "valkey"}
+    after = {name: part["pid"] for name, part in host.parts().items() if name != "valkey"}
     assert before.keys() == after.keys() and not set(before.values()) & set(after.values())
 
 

@@ -1,4 +1,4 @@
-"""Plays a scenario in a gateway whose power may go, and judges how it ended."""
+"""Plays a scenario in a gateway that may crash, and compares the final state."""
 
 from dataclasses import replace
 from functools import cache
@@ -36,13 +36,13 @@ class Play:
         )
 
     def run(self, *cuts: int) -> UUID:
-        """Play it to its end with these cuts; returns the session's id."""
+        """Play it to its end with these cuts. Return the session's id."""
         session_id = self.begin(*cuts)
         self.settle(session_id)
         return session_id
 
     def begin(self, *cuts: int) -> UUID:
-        """Take its messages in, with these cuts ahead; returns the session's id."""
+        """Receive its messages, with these cuts ahead. Return the session's id."""
         self._count += 1
         self.ledger.lines.clear()
         self.script = ScriptedProvider.scripts["play"] = StatefulScript(self.scenario)
@@ -59,7 +59,7 @@ class Play:
         return found
 
     def settle(self, session_id: UUID) -> None:
-        """Let everyone work until the session rests."""
+        """Deliver nudges and sweep until the session is idle."""
         turns = 0
         while not self._at_rest(session_id):
             turns += 1
@@ -76,7 +76,7 @@ class Play:
         return not self.gateway.broker and not runs.exclude(ended_at__isnull=False, end_stored=True).exists()
 
     def check(self, session_id: UUID, usual: UUID, usual_calls: int, cuts: int) -> None:
-        """It ended as the usual session did; at most the calls of once-tools may have no known outcome."""
+        """Check that it ended as the usual session did. Only calls with effect `once` may have an unknown outcome."""
         unknown = self._check_effects(session_id)
         assert len(unknown) <= cuts
         assert ending_of(session_id, unknown=unknown, ignored=self.scenario.ignored) == self._usual(

@@ -1,4 +1,4 @@
-"""What happens in a session while the power is cut: the messages, the model's replies, and what a person does.
+"""Scenarios for the crash tests: the messages, the model's replies, and the acts of a user.
 
 A scenario is data, so that a new kind of step is one more entry here and is cut at every point of its own.
 """
@@ -21,14 +21,18 @@ from tools_app.executions.approvals import AlreadyDecided
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.types import AsyncTool, Effect, Risk, Tool, ToolCall, ToolContext, ToolSpec
 
-# What people do before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
+# The acts of a user before a nudge is delivered: (gateway, session id, the nudge's task, empty when there is none).
 Person = Callable[[Gateway, UUID, str], None]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """replies: by how often the model has spoken in what it is shown, the last one for ever; faults: what comes the
-    first time instead; ignored: event types whose number may differ, because a cut comes before or after them."""
+    """A scenario.
+
+    replies: by the number of assistant messages in the request; the last one is repeated
+    faults: replies that come instead at the first attempt
+    ignored: event types whose number may differ, because a cut comes before or after them
+    """
 
     name: str
     replies: tuple[Reply, ...]
@@ -39,7 +43,7 @@ class Scenario:
 
 
 class StatefulScript(Script):
-    """Replies by what the request shows, not by how often it was asked: a call that is made again gets the same."""
+    """A script that replies by the content of the request, so that a repeated model call gets the same reply."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario.replies)
@@ -47,13 +51,13 @@ class StatefulScript(Script):
 
     def take(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
-        said = sum(message.role == "assistant" for message in request.messages)
-        return self._faults.pop(said, None) or self.replies[min(said, len(self.replies) - 1)]
+        turns = sum(message.role == "assistant" for message in request.messages)
+        return self._faults.pop(turns, None) or self.replies[min(turns, len(self.replies) - 1)]
 
 
 @dataclass
 class Ledger:
-    """The outside world: what tools did to it, which no rollback takes back."""
+    """The effects of tools outside the database, which no rollback undoes."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
 
@@ -65,7 +69,7 @@ class Ledger:
 
 
 class Deed(Tool):
-    """Does something that can be counted."""
+    """A tool whose effects are counted."""
 
     def __init__(self, name: str, effect: Effect, risk: Risk, gateway: Gateway, ledger: Ledger) -> None:
         self.spec = ToolSpec(name, f"Does a {name}.", {"type": "object"}, effect, risk)
@@ -80,7 +84,7 @@ class Deed(Tool):
 
 
 class LoopDeed(AsyncTool):
-    """The same on the event loop of a runs worker."""
+    """The same on the event loop of a run worker."""
 
     def __init__(self, name: str, effect: Effect, gateway: Gateway, ledger: Ledger) -> None:
         self._deed = Deed(name, effect, Risk.LOW, gateway, ledger)
@@ -91,7 +95,7 @@ class LoopDeed(AsyncTool):
 
 
 def deeds(gateway: Gateway, ledger: Ledger) -> list[Deed | LoopDeed]:
-    """One tool of each effect class, one that a person has to approve, and two on the loop."""
+    """Return one tool of each effect class, one that needs approval, and two on the loop."""
     loop = [LoopDeed("look", Effect.READ, gateway, ledger), LoopDeed("mail", Effect.ONCE, gateway, ledger)]
     kinds = [
         ("peek", Effect.READ, Risk.LOW),
@@ -107,19 +111,19 @@ def call(name: str, number: int) -> ToolCall:
 
 
 def approve_all(gateway: Gateway, session_id: UUID, task: str) -> None:
-    """A person who approves what is asked."""
+    """Approve every request."""
     asked = Approval.objects.filter(execution__session_id=session_id, status="pending")
     for approval_id in asked.values_list("id", flat=True):
         gateway.run_until_stored("web", lambda found=approval_id: _approve(found))
 
 
 def _approve(approval_id: UUID) -> None:
-    with suppress(AlreadyDecided):  # by the same person, whose connection broke before the answer
+    with suppress(AlreadyDecided):  # by the same user, whose connection broke before the answer
         runs.decide_approval(approval_id, decision="allow_once", actor="user:7")
 
 
 def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
-    """A person who stops the run as soon as tools are about to run."""
+    """Stop the run as soon as tools are about to run."""
     waiting = ToolExecution.objects.filter(session_id=session_id, status="Pending").values_list("run_id", flat=True)
     if task == "tools.execute":
         for run_id in set(waiting):
@@ -127,22 +131,22 @@ def stop_at_the_tools(gateway: Gateway, session_id: UUID, task: str) -> None:
 
 
 def answer_the_question(gateway: Gateway, session_id: UUID, task: str) -> None:
-    """A person who answers what they are asked."""
+    """Answer a question of the agent."""
     if InputRequest.objects.filter(session_id=session_id, status="pending").exists():
-        said = replace(gateway.inbound, text="blue")
-        key = f"{said.thread_id} answered"
-        gateway.run_until_stored("web", lambda: receive(said, owner=person_of(), idempotency_key=key))
+        message = replace(gateway.inbound, text="blue")
+        key = f"{message.thread_id} answered"
+        gateway.run_until_stored("web", lambda: receive(message, owner=person_of(), idempotency_key=key))
 
 
 def add_at_the_tools(busy: str) -> Person:
-    """A person who writes again, once, while tools are about to run."""
+    """Return a user who writes again, once, while tools are about to run."""
 
     def add(gateway: Gateway, session_id: UUID, task: str) -> None:
         if task == "tools.execute":
-            said = replace(gateway.inbound, text="and this")
-            key = f"{said.thread_id} added"
+            message = replace(gateway.inbound, text="and this")
+            key = f"{message.thread_id} added"
             given: dict[str, Any] = {"owner": person_of(), "idempotency_key": key, "options": ReceiveOptions(busy=busy)}
-            gateway.run_until_stored("web", lambda: receive(said, **given))
+            gateway.run_until_stored("web", lambda: receive(message, **given))
 
     return add
 

@@ -1,4 +1,4 @@
-"""The power goes at every point of a run: whatever is left, the sweeper brings it to the same end.
+"""A crash at every point of a run: the sweeper brings it to the same end.
 
 Each scenario is played undisturbed once, which finds its points; then once for each of them with a cut there; then with
 two cuts, the second in the recovery from the first. `make test` takes a share of the points, `make chaos` all of them.
@@ -46,7 +46,7 @@ def main_play(gateway: Gateway, valkey: object) -> Iterator[Play]:
 
 
 def play_all(play: Play, choose: Callable[[int], Iterable[tuple[int, ...]]]) -> None:
-    """Undisturbed once, then with each choice of cuts among so many points; a failure is told with its points."""
+    """Play it once without a cut, then with each choice of cuts. A failure names its points."""
     usual = play.run()
     points, calls = list(play.gateway.points), len(play.script.requests)
     failures, done = [], 0
@@ -62,7 +62,7 @@ def play_all(play: Play, choose: Callable[[int], Iterable[tuple[int, ...]]]) -> 
     assert find_violations() == []
 
 
-def test_a_cut_at_any_point_changes_nothing(play: Play) -> None:
+def test_a_crash_at_any_point_changes_nothing(play: Play) -> None:
     play_all(play, lambda count: [(cut,) for cut in range(count) if _is_cut_here(cut)])
 
 
@@ -72,7 +72,7 @@ def _is_cut_here(cut: int) -> bool:
 
 
 def test_the_points_are_all_kinds_of_acts(main_play: Play) -> None:
-    """Else the test above would be about less than it says."""
+    """Otherwise the test above would prove less than its name claims."""
     main_play.run()
     kinds = {" ".join(point.split()[:3]) for point in main_play.gateway.points}
     assert {point.split(":")[0] for point in main_play.gateway.points} == {"web", "runs", "tools"}
@@ -85,7 +85,7 @@ def test_the_points_are_all_kinds_of_acts(main_play: Play) -> None:
     assert len(main_play.gateway.points) > 100
 
 
-def test_a_second_cut_in_the_recovery_changes_nothing(main_play: Play) -> None:
+def test_a_second_crash_in_the_recovery_changes_nothing(main_play: Play) -> None:
     random_of = random.Random(_SEED)
 
     def pairs(count: int) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Single faults, each caused on purpose in one process: zombies, late and double results, a disk that takes nothing."""
+"""Single faults, each caused on purpose in one process: lost claims, late and double results, a full disk."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ def play(gateway: Gateway, valkey: object) -> Iterator[Play]:
 
 @pytest.fixture
 def zombie(play: Play, gateway: Gateway) -> lease.Claim:
-    """A claim whose process was taken for dead, while the run went on elsewhere and ended."""
+    """A claim whose process was declared dead; another process ended the run."""
     play.begin()
     owner = uuid4()
     claim = lease.claim(owner)
@@ -72,12 +72,12 @@ def zombie(play: Play, gateway: Gateway) -> lease.Claim:
 
 
 def rows() -> list[Any]:
-    """Everything that a zombie could spoil."""
+    """Return all rows that a process with a lost claim could change."""
     tables = (Run, Step, Turn, ToolExecution, Event)
     return [list(table.objects.order_by("pk").values()) for table in tables]
 
 
-def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
+def test_a_process_with_a_lost_claim_writes_nothing(zombie: lease.Claim) -> None:
     before, spent = rows(), Spent(1.0, zombie.run.created_at)
     writes = [
         lambda: writes_module.record_and_decide(zombie, zombie.snapshot, 0, ModelResponse("I live!"), spent),
@@ -97,12 +97,12 @@ def test_a_zombie_writes_nothing(zombie: lease.Claim) -> None:
 
 
 def replace_owner(claim: lease.Claim) -> Run:
-    """The row as a second reaper read it before the first one freed it."""
+    """Return the row as a second reaper read it before the first one freed it."""
     claim.run.owner = claim.owner
     return claim.run
 
 
-def test_a_zombie_adds_nothing_to_the_live_stream(zombie: lease.Claim, valkey: Any) -> None:
+def test_a_process_with_a_lost_claim_adds_nothing_to_the_live_stream(zombie: lease.Claim, valkey: Any) -> None:
     key = stream.run_key(zombie.run.id)
     before = valkey.xrange(key)
     with pytest.raises(Exception, match="equal or smaller"):
@@ -112,14 +112,14 @@ def test_a_zombie_adds_nothing_to_the_live_stream(zombie: lease.Claim, valkey: A
 
 @pytest.fixture
 def begun(play: Play, gateway: Gateway) -> UUID:
-    """The session of a run whose first two calls, a read and a keyed one, are planned and rung for."""
+    """The session of a run whose first two calls, a read and a keyed one, are planned and nudged."""
     session_id = play.begin()
     gateway.deliver()
     return session_id
 
 
 def hold(gateway: Gateway, tool: str) -> ToolExecution:
-    """Begin the call in a process that then says nothing; returns its row as that process has it."""
+    """Start the call in a process that then stops. Return its row as that process has it."""
     row = ToolExecution.objects.get(tool=tool, status="Pending")
     with gateway.inside("tools") as process:
         claimed = runner.claim(row.id, liveness.start("tools"))
@@ -129,7 +129,7 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
 
 
 @pytest.mark.parametrize(
-    ("tool", "status", "attempts", "told"),
+    ("tool", "status", "attempts", "content"),
     [
         ("peek", "Completed", 2, '{"done": "peek"}'),
         ("file", "Completed", 2, '{"done": "file"}'),
@@ -137,8 +137,8 @@ def hold(gateway: Gateway, tool: str) -> ToolExecution:
     ],
     ids=["read", "keyed", "once"],
 )
-def test_a_call_whose_process_dies_in_it_is_made_again_or_told_as_unknown(
-    begun: UUID, play: Play, gateway: Gateway, tool: str, status: str, attempts: int, told: str
+def test_a_call_whose_process_dies_is_repeated_or_marked_unknown(
+    begun: UUID, play: Play, gateway: Gateway, tool: str, status: str, attempts: int, content: str
 ) -> None:
     while not ToolExecution.objects.filter(tool=tool, status="Pending").exists():
         gateway.deliver()
@@ -147,8 +147,8 @@ def test_a_call_whose_process_dies_in_it_is_made_again_or_told_as_unknown(
     play.settle(begun)
     hung.refresh_from_db()
     assert (hung.status, hung.attempts) == (status, attempts)
-    heard = {message.tool_call_id: message.content for message in play.script.requests[-1].messages}
-    assert told in heard[hung.call_id]
+    contents = {message.tool_call_id: message.content for message in play.script.requests[-1].messages}
+    assert content in contents[hung.call_id]
     assert len(play.ledger.keys(tool)) == (0 if status == "Unknown" else 1)
     assert Run.objects.get(conversation_id=begun).status == "completed" and find_violations() == []
 
@@ -159,7 +159,7 @@ def test_of_two_results_for_one_call_the_first_counts(begun: UUID, play: Play, g
     play.settle(begun)
     before = rows()
     assert ToolExecution.objects.get(pk=hung.pk).attempts == 2
-    runner.record(hung, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    runner.record(hung, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     assert rows() == before
     assert find_violations() == []
 
@@ -169,7 +169,7 @@ def test_a_given_up_attempt_cannot_end_the_one_that_replaced_it(begun: UUID, pla
     gateway.dead.add(first.owner)
     gateway.sweep()
     second = hold(gateway, "peek")
-    runner.record(first, Outcome(ExecutionStatus.COMPLETED, output='"from the grave"'))
+    runner.record(first, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     assert ToolExecution.objects.get(pk=first.pk).status == "Running"
     runner.record(second, Outcome(ExecutionStatus.COMPLETED, output='"alive"'))
     play.settle(begun)
@@ -177,7 +177,7 @@ def test_a_given_up_attempt_cannot_end_the_one_that_replaced_it(begun: UUID, pla
     assert without_receipt(Turn.objects.get(tool_call_id="call_1").content) == '"alive"'
 
 
-def test_a_result_after_the_time_limit_is_dropped_and_the_model_told_of_the_limit(
+def test_a_result_after_the_time_limit_is_dropped_and_the_model_sees_the_limit(
     begun: UUID, play: Play, gateway: Gateway
 ) -> None:
     slow = hold(gateway, "file")
@@ -197,15 +197,15 @@ def test_a_result_after_a_cancelled_call_is_dropped_and_the_run_goes_on(
     assert tools.cancel_execution(slow.id)
     runner.record(slow, Outcome(ExecutionStatus.COMPLETED, output='"too late"'))
     play.settle(begun)
-    told = without_receipt(Turn.objects.get(tool_call_id="call_1").content)
-    assert told == "[Cancelled] A user cancelled this call."
+    content = without_receipt(Turn.objects.get(tool_call_id="call_1").content)
+    assert content == "[Cancelled] A user cancelled this call."
     assert Run.objects.get(conversation_id=begun).status == "completed"
     assert find_violations() == []
 
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """SQLite takes no page more than it has, and has none to spare."""
+    """Let SQLite add no page, with no free page left."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM")  # what earlier tests deleted left free pages
         pages = cursor.execute("PRAGMA page_count").fetchone()[0]
@@ -231,7 +231,7 @@ def read_only_file() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("trouble", "code"), [(full_disk, "storage_full"), (read_only_file, "storage_read_only")], ids=["full", "read-only"]
 )
-def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
+def test_a_full_or_read_only_disk_is_a_503_and_stores_nothing_partly(
     play: Play, gateway: Gateway, trouble: Any, code: str
 ) -> None:
     play.run()
@@ -249,7 +249,7 @@ def test_a_disk_that_takes_nothing_is_told_and_leaves_nothing_half_stored(
 
 @pytest.mark.sqlite_only
 @pytest.mark.parametrize("pragma", ["max_page_count", "query_only"], ids=["full", "read-only"])
-def test_a_disk_that_takes_nothing_while_the_model_speaks_costs_no_answer(
+def test_a_disk_that_is_full_during_a_model_call_costs_no_answer(
     play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, pragma: str
 ) -> None:
     """The answer is kept in memory until there is room."""
@@ -267,10 +267,10 @@ def test_a_disk_that_takes_nothing_while_the_model_speaks_costs_no_answer(
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="needs PostgreSQL")
-def test_a_server_that_is_read_only_while_the_model_speaks_costs_no_answer(
+def test_a_server_that_is_read_only_during_a_model_call_costs_no_answer(
     play: Play, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it is while another one takes over."""
+    """As a server is during a failover."""
     is_read_only = "SET default_transaction_read_only = {}".format
     trouble, relief = (partial(connection.connection.execute, is_read_only(value)) for value in ("on", "off"))
     see_an_answer_through(play, gateway, monkeypatch, "It is done.", trouble, relief)
@@ -284,7 +284,7 @@ def see_an_answer_through(
     trouble: Callable[[], object],
     relief: Callable[[], object],
 ) -> None:
-    """The trouble begins with the model call and lasts until the third pause."""
+    """Check that the answer is stored when the fault lasts from the model call to the third pause."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -313,10 +313,10 @@ class AsyncioWith:
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_a_process_whose_clock_is_an_hour_off_changes_nothing_but_what_it_says_of_the_time(
+def test_a_process_whose_clock_is_an_hour_off_changes_only_timestamps(
     play: Play, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    """What is waited for and what expires goes by the clock of the database, which all processes share."""
+    """Waits and expiries use the clock of the database, which all processes share."""
     usual = play.run()
     calls = len(play.script.requests)
     real = timezone.now

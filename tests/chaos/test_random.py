@@ -1,4 +1,4 @@
-"""Random chaos on a whole installation: whatever is broken, every message ends once and every viewer has its end.
+"""Random faults of a whole installation: every message ends once, and every viewer has its end.
 
 KOMAND_CHAOS_SECONDS: how long, all databases together (default 600); KOMAND_CHAOS_SEED: repeats the choices of a run.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import verdict
-from tests.chaos.live_faults_support import open_fire
-from tests.chaos.load import Storm
+from tests.chaos.live_faults_support import open_installation
+from tests.chaos.load import Load
 from tests.fakes.model_server import ModelServer
 from tests.fakes.telegram import FakeTelegram
 from tests.support.postgres import find_install, open_postgres
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(SECONDS + 600)]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_every_message_ends_once_and_everybody_has_its_end(
+def test_every_message_ends_once_and_every_viewer_has_its_end(
     tmp_path: Path, model_server: ModelServer, kind: str
 ) -> None:
     if kind == "postgresql" and find_install() is None:
@@ -34,15 +34,15 @@ def test_every_message_ends_once_and_everybody_has_its_end(
     with (
         open_postgres(synchronous_commit="on") if kind == "postgresql" else nullcontext() as server,
         FakeTelegram() as telegram,
-        open_fire(tmp_path, model_server, server.url if server else "", KOMAND_RUN_WORKERS="2") as fire,
-        closing(Storm(fire, SEED, telegram, server)) as storm,
+        open_installation(tmp_path, model_server, server.url if server else "", KOMAND_RUN_WORKERS="2") as host,
+        closing(Load(host, SEED, telegram, server)) as load,
     ):
         try:
-            storm.rage(SECONDS / 2)
-            storm.calm()
-            sys.stdout.write(f"  {verdict.summary(storm)}\n")
-            verdict.judge(storm)
+            load.run(SECONDS / 2)
+            load.settle()
+            sys.stdout.write(f"  {verdict.summary(load)}\n")
+            verdict.judge(load)
         except BaseException:
-            sys.stdout.write(f"  seed {SEED}, broken: {', '.join(storm.deeds)}\n")
-            sys.stdout.write(fire.komand.log.read_text(errors="replace")[-20_000:])
+            sys.stdout.write(f"  seed {SEED}, broken: {', '.join(load.deeds)}\n")
+            sys.stdout.write(host.komand.log.read_text(errors="replace")[-20_000:])
             raise

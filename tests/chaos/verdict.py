@@ -1,4 +1,4 @@
-"""What has to be true after a storm: each message has one end, and everybody who looks has the same text."""
+"""The checks after random faults: each message has one end, and every viewer has the stored text."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,43 +6,43 @@ from typing import Any
 from uuid import UUID
 
 from tests.chaos.clients import Watching
-from tests.chaos.live_faults_support import Fire
-from tests.chaos.load import Message, Storm
+from tests.chaos.live_faults_support import Installation
+from tests.chaos.load import Load, Message
 from tests.fakes.telegram import FakeTelegram
 from tests.support.live_server import wait_for
 
-# How a message may end that met too many faults: told, stored and open to another try.
+# Error codes of a message that met too many faults: stored, shown, and possible to retry.
 _HONEST_ENDS = ("crashed", "time_limit")
 
 
-def judge(storm: Storm) -> None:
-    """Fails with all that is wrong."""
-    found = [*storm.problems, *(problem for message in storm.messages for problem in _of_message(storm, message))]
-    found += [problem for viewer in storm.viewers for problem in _of_viewer(storm.fire, viewer)]
-    found += _of_platform(storm.fire, storm.telegram)
+def judge(load: Load) -> None:
+    """Check everything. Raises AssertionError with all problems."""
+    found = [*load.problems, *(problem for message in load.messages for problem in _of_message(load, message))]
+    found += [problem for viewer in load.viewers for problem in _of_viewer(load.host, viewer)]
+    found += _of_platform(load.host, load.telegram)
     assert not found, f"{len(found)} problems:\n" + "\n".join(found[:20])
-    storm.fire.check_invariants()
+    load.host.check_invariants()
 
 
-def summary(storm: Storm) -> str:
-    runs = storm.fire.rows("SELECT status, error_code, fence FROM komand_run")
+def summary(load: Load) -> str:
+    runs = load.host.rows("SELECT status, error_code, fence FROM komand_run")
     ends: dict[str, int] = {}
     for run in runs:
         end = run["error_code"] or run["status"]
         ends[end] = ends.get(end, 0) + 1
-    told = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
-    drops = sum(viewer.drops for viewer in storm.viewers)
+    counts = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
+    drops = sum(viewer.drops for viewer in load.viewers)
     return (
-        f"seed {storm.seed}: {len(storm.deeds)} breakages, {len(storm.messages)} messages ({told}), "
-        f"{sum(run['fence'] for run in runs)} claims, {len(storm.viewers)} viewers with {drops} reconnections, "
-        f"{len(storm.telegram.calls)} calls of the platform"
+        f"seed {load.seed}: {len(load.deeds)} breakages, {len(load.messages)} messages ({counts}), "
+        f"{sum(run['fence'] for run in runs)} claims, {len(load.viewers)} viewers with {drops} reconnections, "
+        f"{len(load.telegram.calls)} calls of the platform"
     )
 
 
-def _of_message(storm: Storm, message: Message) -> Iterator[str]:
-    fire = storm.fire
-    turns = fire.rows(f"SELECT run_id FROM komand_turn WHERE role = 'user' AND content LIKE '%{message.key}%'")
-    if not turns and fire.rows(
+def _of_message(load: Load, message: Message) -> Iterator[str]:
+    host = load.host
+    turns = host.rows(f"SELECT run_id FROM komand_turn WHERE role = 'user' AND content LIKE '%{message.key}%'")
+    if not turns and host.rows(
         f"SELECT 1 FROM komand_inbound_message WHERE text LIKE '%{message.key}%' AND reason = 'queue_full'"
     ):
         return
@@ -50,12 +50,12 @@ def _of_message(storm: Storm, message: Message) -> Iterator[str]:
         yield f"{message.key} was taken in {len(turns)} times"
         return
     for turn in turns:
-        run, answer = fire.run(UUID(str(turn["run_id"]))), fire.answer(UUID(str(turn["run_id"])))
+        run, answer = host.run(UUID(str(turn["run_id"]))), host.answer(UUID(str(turn["run_id"])))
         if run["status"] == "completed":
             if message.expected not in (None, answer["content"]):
                 yield f"{message.key} was answered by {answer['content']!r}"
         elif run["status"] == "cancelled":
-            if message.place not in storm.stopped:
+            if message.place not in load.stopped:
                 yield f"{message.key} was stopped, by nobody"
         elif not (run["error_code"].startswith("model_") or run["error_code"] in _HONEST_ENDS):
             yield f"{message.key} ended as {run['status']} ({run['error_code']})"
@@ -63,10 +63,10 @@ def _of_message(storm: Storm, message: Message) -> Iterator[str]:
             yield f"{message.key} has no readable end"
 
 
-def _of_viewer(fire: Fire, viewer: Watching) -> Iterator[str]:
-    """The answers on the page are the stored ones, and so were the words that it saw live."""
-    session = fire.key(viewer.session_id)
-    turns = fire.rows(
+def _of_viewer(host: Installation, viewer: Watching) -> Iterator[str]:
+    """Check that the answers on the page are the stored ones, and so was the text that it got live."""
+    session = host.key(viewer.session_id)
+    turns = host.rows(
         "SELECT run_id, content FROM komand_turn WHERE role = 'assistant'"
         f" AND session_id = '{session}' ORDER BY ordinal, part"
     )
@@ -81,25 +81,25 @@ def _of_viewer(fire: Fire, viewer: Watching) -> Iterator[str]:
         viewer.stop()
     yield from (f"a viewer of {session} met a gap: {gap}" for gap in viewer.gaps)
     for run_id, text in viewer.answers.items():
-        said = "\n\n".join(filter(None, stored.get(run_id, [])))
-        if text.strip("\n") != said.strip("\n"):
-            yield f"run {run_id}: a viewer has {text!r}, stored is {said!r}"
-    yield from _of_live_text(fire, viewer)
+        expected = "\n\n".join(filter(None, stored.get(run_id, [])))
+        if text.strip("\n") != expected.strip("\n"):
+            yield f"run {run_id}: a viewer has {text!r}, stored is {expected!r}"
+    yield from _of_live_text(host, viewer)
 
 
-def _of_live_text(fire: Fire, viewer: Watching) -> Iterator[str]:
+def _of_live_text(host: Installation, viewer: Watching) -> Iterator[str]:
     for run_id, lengths in viewer.lengths.items():
-        run = fire.run(UUID(run_id))
-        steps = fire.rows(f"SELECT \"index\", text FROM komand_step WHERE run_id = '{fire.key(UUID(run_id))}'")
+        run = host.run(UUID(run_id))
+        steps = host.rows(f"SELECT \"index\", text FROM komand_step WHERE run_id = '{host.key(UUID(run_id))}'")
         stored = {step["index"]: len(step["text"]) for step in steps if step["text"]}
         shown = {step: length for step, length in lengths.items() if length}
         if run["status"] == "completed" and shown != stored:
             yield f"run {run_id}: a viewer was shown {shown} characters live, stored are {stored}"
 
 
-def _of_platform(fire: Fire, telegram: FakeTelegram) -> Iterator[str]:
-    """What was sent stands in its chat once, in order; what is in doubt may stand there; nothing else does."""
-    rows = fire.rows("SELECT status, lane, body, provider_message_id FROM komand_delivery ORDER BY id")
+def _of_platform(host: Installation, telegram: FakeTelegram) -> Iterator[str]:
+    """Check that sent deliveries are in their chat once and in order, unknown ones at most once, and no others."""
+    rows = host.rows("SELECT status, lane, body, provider_message_id FROM komand_delivery ORDER BY id")
     by_chat: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_chat.setdefault(int(row["lane"].rpartition(":")[2]), []).append(row)

@@ -1,4 +1,4 @@
-"""The chunks of a chat completion as bytes, as OpenAI's servers word them; and odder ones."""
+"""The chunks of a chat completion as bytes, as OpenAI's servers send them, and deviating ones."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a request asks the fake model server to do: `[[name=value …]]` in the last user message, or a scripted line.
+"""Directives for the fake model server: `[[name=value …]]` in the last user message, or a scripted line.
 
 [[tokens=100 rate=30]]                     that many tokens, that many a second (0: as fast as can be)
 [[text="Hello there"]]                     this text instead of tok0 tok1 …; [[reasoning="Hm."]] before it
@@ -23,7 +23,7 @@ _JSON = json.JSONDecoder()
 
 @dataclass
 class Directives:
-    """How to answer one request. Counts are of chunks, times in seconds; None: never."""
+    """The directives for one answer. Counts are of chunks, times in seconds; None: never."""
 
     tokens: int = 20
     rate: float = 0.0
@@ -77,7 +77,7 @@ _TYPES = get_type_hints(Directives)
 
 
 def read_directives(text: str, defaults: dict[str, Any]) -> Directives:
-    """The directives in a text, over the defaults. An unknown name is an error, so that a typo cannot pass a test."""
+    """Return the directives in a text, with these defaults. An unknown name is an error, so that no typo passes."""
     values = dict(defaults)
     position = text.find("[[")
     while position >= 0:
@@ -87,7 +87,7 @@ def read_directives(text: str, defaults: dict[str, Any]) -> Directives:
 
 
 def _read_block(text: str, position: int, values: dict[str, Any]) -> int:
-    """Read `name=value name …]]` from `position`; returns where it ended."""
+    """Read `name=value name …]]` from `position`; return the position of its end."""
     while not text.startswith("]]", position):
         if text[position] == " ":
             position += 1

@@ -1,4 +1,4 @@
-"""Just enough of an HTTP/1.1 server for a fake: fast, keeps connections open, and can misbehave on purpose."""
+"""A minimal HTTP/1.1 server for fakes: fast, with keep-alive and faults on demand."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ class HttpRequest:
 
 
 class Response:
-    """The answer under way: a head, then pieces; chunked, so that every piece leaves at once."""
+    """A chunked response: a head, then pieces, each of which is sent at once."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
@@ -38,11 +38,11 @@ class Response:
         self._connection.transport.write(body)
 
     def drop(self) -> None:
-        """Break the connection, as a crash does."""
+        """Abort the connection, as a crash does."""
         self._connection.transport.abort()
 
     async def drain(self) -> None:
-        """Wait while the client reads slower than we write."""
+        """Wait while the client reads more slowly than we write."""
         await self._connection.writable.wait()
 
 

@@ -1,4 +1,4 @@
-"""A fake server of ours on 127.0.0.1, in a thread of its own, with faults on demand. Platforms are built on it."""
+"""A fake server on 127.0.0.1, in its own thread, with faults on demand. The fake platforms are built on it."""
 
 import asyncio
 import threading
@@ -12,8 +12,12 @@ from tests.fakes.http_protocol import Connection, HttpRequest, Response
 
 @dataclass
 class Fault:
-    """What happens to one request. what: `status` (refused), `drop` (broken before it was taken), `accept_and_drop`
-    (taken, then broken), `slow` (taken and answered after `seconds`). only: a part of the path that it must have."""
+    """A fault of one request.
+
+    what: `status` (refused), `drop` (connection closed before the request is processed), `accept_and_drop` (closed
+    after that), `slow` (answered after `seconds`)
+    only: a part of the path that the request must have
+    """
 
     what: str
     status: int = 500
@@ -24,7 +28,7 @@ class Fault:
 
 
 class FakeServer:
-    """Serves while it is open. `faults` are used up one a request, in order, by requests that they are for."""
+    """A server. Each request uses up the first of `faults` that applies to it."""
 
     def __init__(self, *, port: int = 0) -> None:
         self.port = port
@@ -53,11 +57,11 @@ class FakeServer:
         self._thread.join()
 
     def take(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes]:
-        """Take a request in: status, headers and body of the answer."""
+        """Process a request. Return status, headers and body of the answer."""
         raise NotImplementedError
 
     def refuse(self, fault: Fault) -> tuple[int, dict[str, str], bytes]:
-        """The answer to a request that is refused on demand."""
+        """Return the answer to a request that is refused on demand."""
         return fault.status, {"retry-after": str(fault.retry_after)} if fault.retry_after else {}, b""
 
     async def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""A model server of our own: OpenAI's protocol over real HTTP, at a set token rate, with faults on demand.
+"""A fake model server: OpenAI's protocol over real HTTP, at a set token rate, with faults on demand.
 
     python -m tests.fakes.model_server --port 9100 --rate 30 --tokens 150
 
@@ -41,7 +41,7 @@ class ModelCall:
 
 
 class ModelServer:
-    """Serves on 127.0.0.1 from a thread of its own while it is open."""
+    """A server on 127.0.0.1, in its own thread."""
 
     def __init__(self, *, port: int = 0, api_key: str = "", **defaults: Any) -> None:
         """port: 0 for a free one; api_key: if set, others get 401; defaults: directives for every request."""
@@ -71,15 +71,15 @@ class ModelServer:
         return messages
 
     def script(self, *lines: str) -> None:
-        """Answer the next requests by these directives, one line each, whatever their messages say."""
+        """Answer the next requests by these directives, one line each, instead of those in their messages."""
         self._script.extend(lines)
 
     def clear_script(self) -> None:
-        """Forget what is left of the script."""
+        """Remove the rest of the script."""
         self._script.clear()
 
     def go_on(self, count: int = 1) -> None:
-        """Let so many answers go on that `hold` keeps waiting, or the next that would."""
+        """Let as many answers continue that wait because of `hold`, or the next ones that would."""
         self._may_go_on.release(count)
 
     def __enter__(self) -> Self:
@@ -156,7 +156,7 @@ class ModelServer:
         else:
             calls = _calls(directives, body, has_directives="[[" in line)
             if not calls and body["messages"][-1]["role"] == "tool" and not directives.text:
-                directives.text = _told_results(body)
+                directives.text = _results_answer(body)
             if directives.json or not body.get("stream"):
                 answer = whole_answer(body["model"], "" if calls else "".join(tokens(directives)), calls)
                 response.whole(200, _JSON, json.dumps(answer).encode())
@@ -176,7 +176,7 @@ def _last_user_text(body: dict[str, Any]) -> str:
 
 
 def _calls(directives: Directives, body: dict[str, Any], *, has_directives: bool) -> list[tuple[str, str]]:
-    """The tool calls of this answer: none once tools have answered, unless it loops."""
+    """Return the tool calls of this answer: none after tool results, unless it loops."""
     if body["messages"][-1]["role"] == "tool" and not directives.loop:
         return []
     if has_directives or not body.get("tools"):
@@ -186,8 +186,8 @@ def _calls(directives: Directives, body: dict[str, Any], *, has_directives: bool
     return [(wish.tool, json.dumps(wish.arguments)) for wish in wanted if wish.tool in offered]
 
 
-def _told_results(body: dict[str, Any]) -> str:
-    """An answer that says what the tools found, in one paragraph."""
+def _results_answer(body: dict[str, Any]) -> str:
+    """Return an answer with the results of the tools in one paragraph."""
     messages = body["messages"]
     called = max(at for at, message in enumerate(messages) if message.get("tool_calls"))
     calls = {call["id"]: call["function"] for call in messages[called]["tool_calls"]}

@@ -15,7 +15,7 @@ _FOR_EVER = 3600.0
 
 
 class PacedAnswer:
-    """One answer of the fake model. may_go_on: each ends the waiting that `hold` asks for once."""
+    """One answer of the fake model. may_go_on: each release ends one wait of `hold`."""
 
     def __init__(self, directives: Directives, response: Response, number: int, may_go_on: threading.Semaphore) -> None:
         self._do = directives
@@ -58,11 +58,11 @@ class PacedAnswer:
         self._response.piece(chunk.replace(b"\n", b"\r\n") if self._do.crlf else chunk)
 
     async def _pace(self) -> bool:
-        """Wait for the next chunk's moment; False when a fault ended the answer instead."""
+        """Wait until the next chunk is due. Return whether to send it: False if a fault ended the answer."""
         do, at = self._do, self._sent
         self._sent += 1
         if at == do.cut:
-            await asyncio.sleep(0.01)  # what was written before has to leave first
+            await asyncio.sleep(0.01)  # earlier chunks must be sent first
             self._response.drop()
             return False
         if at == do.hang:

@@ -1,4 +1,4 @@
-"""Calling a provider in tests."""
+"""Calls of a provider in tests."""
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from agents_app.types import Message, ModelRequest, ModelResponse, ReasoningDelt
 
 @dataclass
 class Streamed:
-    """What a provider yielded, sorted by kind."""
+    """The output of a provider, by kind."""
 
     texts: list[str] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
@@ -22,12 +22,12 @@ class Streamed:
 
 
 def request_of(text: str, **changes: Any) -> ModelRequest:
-    """A request with one user message; changes: fields of ModelRequest."""
+    """Return a request with one user message. changes: fields of ModelRequest."""
     return ModelRequest(**{"model": "", "messages": (Message("user", text),), **changes})
 
 
 async def collect(provider: Provider, request: ModelRequest, into: Streamed | None = None) -> Streamed:
-    """Call the model to its end. into: to see what came before an error."""
+    """Call the model to its end. into: gets the output before an error, too."""
     streamed = Streamed() if into is None else into
     async with aclosing(provider.stream(request)) as chunks:
         async for chunk in chunks:

@@ -1,5 +1,4 @@
-"""What tests with the real parts share: on whichever loop something was followed, it is closed there; and what failed
-in one test is asked again in the next."""
+"""Fixtures of the integration tests: followers are closed on their loop, and circuit breakers are reset."""
 
 import inspect
 from collections.abc import AsyncIterator
@@ -18,14 +17,14 @@ async def _followed() -> AsyncIterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_followed_on(request: pytest.FixtureRequest) -> None:
-    """A loop that ends would leave its connections to the collector, which complains in another test."""
+def _close_follower(request: pytest.FixtureRequest) -> None:
+    """Close the follower on its loop; the garbage collector would complain in another test."""
     if inspect.iscoroutinefunction(getattr(request, "function", None)):
         request.getfixturevalue("_followed")
 
 
 @pytest.fixture(autouse=True)
-def _valkey_is_asked() -> None:
-    """A test in which it was away would have it left alone for seconds: no limit counted, no bell rung."""
+def _reset_breakers() -> None:
+    """Close the circuit breakers of Valkey, which a test with an outage leaves open for seconds."""
     for breaker in (rate_limits._breaker, nudges._breaker, valkey.breaker):
         breaker._open_until = float("-inf")

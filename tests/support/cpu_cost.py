@@ -1,5 +1,4 @@
-"""What a piece of work costs, where a test says that it is little: neither what other threads do meanwhile nor the
-collection of whatever earlier tests have left in this process counts."""
+"""A limit on the CPU time of a block. Other threads and garbage collection do not count."""
 
 import gc
 import time
@@ -9,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def costs_less_than(seconds: float) -> Iterator[None]:
-    """Fails when the body takes more CPU of its thread."""
+    """Raise AssertionError if the block takes more CPU time of its thread."""
     was_enabled = gc.isenabled()
     gc.disable()
     began = time.thread_time()

@@ -1,6 +1,6 @@
 """A whole gateway in one process: the real engine on its own thread, tools run in threads, no Celery worker.
 
-Nudges are carried out directly, and can be dropped, so that a test decides which of them are lost.
+Nudges are executed directly. A test decides which of them are lost.
 """
 
 import threading
@@ -31,7 +31,7 @@ from tools_app.executions import loop_runner
 
 
 class EngineRig:
-    """`send` a message, `wait` for its run, look at the transcript. `drops` decides which nudges get lost."""
+    """A gateway: `send` a message, `wait` for its run. `drops` returns whether the nudge of a task is lost."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.drops: Callable[[str], bool] = lambda task_name: False
@@ -41,10 +41,10 @@ class EngineRig:
         self.engine: EngineThread | None = None
         monkeypatch.setattr(nudges, "send", self._send)
         monkeypatch.setattr(settings, "KOMAND_DRAIN_SECONDS", 0)
-        # Who waits by asking again and again must not be told to wait.
+        # Tests that poll must not reach the rate limit.
         monkeypatch.setattr(settings, "KOMAND_API_LIMIT", 100_000)
-        # What an ending engine abandons would live on in this process, with its connections: on a busy machine it
-        # has longer to end.
+        # Work that a stopping engine abandons would keep running in this process, with its connections: on a busy
+        # machine it gets more time to end.
         monkeypatch.setattr(engine_module, "_STOPPED_SECONDS", 30)
         monkeypatch.setattr(worker, "_CHORES_END_SECONDS", 30)
 
@@ -58,10 +58,10 @@ class EngineRig:
             self.engine.stop()
             self.engine = None
         self._pool.shutdown()
-        close_pool()  # a write that is still under way must not meet the emptying of the tables
+        close_pool()  # a write that still runs must end before the tables are emptied
 
     def agent(self, *replies: Reply, **fields: Any) -> Script:
-        """Let the default agent answer by these replies; returns the script, which remembers what it was asked."""
+        """Let the default agent answer with these replies. Return the script, which records its requests."""
         provider, _ = ModelProvider.objects.get_or_create(name="scripted", defaults={"kind": "scripted"})
         defaults = {"name": "Assistant", "provider": provider, "model_id": "script", "retry_first_seconds": 0.05}
         Agent.objects.update_or_create(agent_id="default", defaults={**defaults, **fields})
@@ -73,7 +73,7 @@ class EngineRig:
         return receive(message, owner=self.owner, options=options, **given)
 
     def wait(self, run_id: UUID, seconds: float = 15) -> RunTranscript:
-        """The transcript once the run has ended and the conversation has stored it."""
+        """Return the transcript once the run has ended and the conversation has stored the end."""
         return until(lambda: self._ended(run_id), seconds)
 
     @staticmethod
@@ -100,8 +100,8 @@ class EngineRig:
             connections.close_all()
 
 
-def until_someone_waits(or_done: Callable[[], bool] = lambda: False) -> None:
-    """For a row that this transaction has locked. On SQLite whoever writes waits before it can read."""
+def until_a_lock_is_awaited(or_done: Callable[[], bool] = lambda: False) -> None:
+    """Wait until a statement waits for a lock. SQLite has no such state: a writer waits before it reads."""
     if connection.vendor == "postgresql":
         until(lambda: or_done() or _waiting())
 
@@ -113,7 +113,7 @@ def _waiting() -> int:
 
 
 def until(look: Callable[[], Any], seconds: float = 30) -> Any:
-    """The first true value of `look`, asked again and again; fails the test when the time is over."""
+    """Poll `look` and return its first true value. Raises AssertionError after the time limit."""
     pause = threading.Event()
     deadline = time.monotonic() + seconds
     while not (value := look()):

@@ -1,28 +1,28 @@
-"""Empties the database after a test whose transactions were real: only tables that hold something, in one transaction.
+"""Empties the database after a test with real transactions: only tables with rows, in one transaction.
 
-Django's own way drops and makes again what `migrate` has filled, which takes ten times as long as most tests.
+Django's flush also deletes and creates again what `migrate` has filled, which takes ten times as long as most tests.
 """
 
 from functools import cache
 
 from django.db import connection, transaction
 
-# The same for every test: made by `migrate`.
+# Filled by `migrate`, the same for every test.
 _KEPT = {"django_content_type", "auth_permission"}
 
 
 @cache
-def _question() -> str:
-    """Which tables hold something, in one query."""
+def _filled_tables_query() -> str:
+    """Return one query for the names of the tables with rows."""
     names = set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - _KEPT
     quote = connection.ops.quote_name
     return " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in sorted(names))
 
 
 def empty_tables() -> None:
-    """Foreign keys are checked at the end of the transaction, so that the order does not matter."""
+    """Delete all rows. Foreign keys are checked at the commit, so the order does not matter."""
     with connection.cursor() as cursor:
-        cursor.execute(_question())
+        cursor.execute(_filled_tables_query())
         filled = [name for (name,) in cursor.fetchall()]
     if filled:
         with transaction.atomic(), connection.cursor() as cursor:

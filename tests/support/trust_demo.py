@@ -57,11 +57,11 @@ T = TypeVar("T")
 
 
 class DemoFailed(Exception):
-    """A step did not show what it should; the message says which."""
+    """A step had an unexpected result; the message names it."""
 
 
 def prepare(person: User) -> Session:
-    """The agent with its skill and its script, and a session of the person with it. Idempotent, but for the session."""
+    """Return a new session of the user with the agent, which is created with its skill and script if needed."""
     provider, _ = ModelProvider.objects.get_or_create(name=AGENT, defaults={"kind": "scripted"})
     registry.register(_SKILL)
     with transaction.atomic(), context.bind(actor=f"user:{person.pk}"):
@@ -76,7 +76,7 @@ def prepare(person: User) -> Session:
 
 
 def ask(person: User, session: Session) -> tuple[Accepted, ApprovalView]:
-    """Send the message, and wait until its call waits for a person."""
+    """Send the message, and wait until its call waits for approval."""
     with context.bind(actor=f"user:{person.pk}"):
         message = NewMessage.into(session, "Read me the launch plan.")
         accepted = receive(message, owner=person, session=session)
@@ -100,7 +100,7 @@ def wait_for_end(run_id: UUID, seconds: float) -> RunTranscript:
 
 
 def check(transcript: RunTranscript) -> list[str]:
-    """What was proved, line by line. Raises DemoFailed at the first thing that is not so."""
+    """Yield what was proved, line by line. Raises DemoFailed at the first check that fails."""
     execution = next(iter(transcript.executions), None)
     if execution is None or execution.status is not ExecutionStatus.COMPLETED:
         raise DemoFailed(f"The call was not made: {execution.error if execution else 'there is none'}")
@@ -134,10 +134,10 @@ def _forgeries(row: ToolExecution) -> dict[str, ToolExecution]:
 
 
 def _script() -> str:
-    """The model's name is its script; each is played once, so it says when it was written."""
+    """Return a model name that contains the script and the current time; each script runs once."""
     call = {"text": "I need the plan. ", "tool_calls": [[f"skill__{_SKILL['skillId']}", {}]]}
-    said = {"text": f"Read, with your leave, at {timezone.now():%H:%M:%S.%f}."}
-    return json.dumps([call, said], separators=(",", ":"))
+    reply = {"text": f"Read, with your leave, at {timezone.now():%H:%M:%S.%f}."}
+    return json.dumps([call, reply], separators=(",", ":"))
 
 
 def _find() -> Agent | None:

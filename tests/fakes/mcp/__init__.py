@@ -1,1 +1,1 @@
-"""MCP servers of ours: a good one written with the SDK, and bad ones written by hand."""
+"""Fake MCP servers: a correct one, written with the SDK, and faulty ones without it."""

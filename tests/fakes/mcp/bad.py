@@ -1,4 +1,4 @@
-"""MCP servers that break their promises: `python bad.py HOW`. By hand, without the SDK: it would not let them."""
+"""MCP servers that violate the protocol: `python bad.py HOW`. Without the SDK, which would prevent that."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def tools(how: str) -> list[dict[str, Any]]:
         tool["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     if how == "silent-lie":
         tool["outputSchema"] = {"type": "object"}
-    if how == "bomb":  # each level looks at the next one twice; and a pattern that takes for ever
+    if how == "bomb":  # each level refers to the next one twice; and a pattern that never ends
         levels = {f"l{n}": {"allOf": [{"$ref": f"#/$defs/l{n + 1}"}] * 2} for n in range(30)}
         slow = {"properties": {"n": {"pattern": "^(a+)+$"}}}
         tool["outputSchema"] = {"type": "object", "$ref": "#/$defs/l0", "$defs": {**levels, "l30": slow}}
@@ -77,7 +77,7 @@ def main(how: str) -> None:
         sys.exit(1)
     if how == "babble":
         sys.stdout.write("Welcome to my server!\n")
-    if how == "child":  # leaves something behind that ignores what it is told
+    if how == "child":  # leaves a process that ignores SIGTERM
         deaf = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(3600)"
         child = subprocess.Popen([sys.executable, "-S", "-c", deaf])
         with open("child.pid", "w") as file:
@@ -89,8 +89,8 @@ def main(how: str) -> None:
         method, number = message.get("method"), message.get("id")
         if method == "initialize":
             info = {"name": how, "version": "1"}
-            said = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
-            send({"id": number, "result": said})
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            send({"id": number, "result": result})
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools(how)}})
         elif method == "tools/call":

@@ -29,7 +29,7 @@ def shout(text: str) -> str:
 
 @server.tool()
 def environment() -> str:
-    """What the process was given."""
+    """Returns the names of the environment variables and the working folder."""
     return " ".join(sorted(os.environ)) + f" in {os.getcwd()}"
 
 
@@ -59,7 +59,7 @@ async def slowly(steps: int, context: Context) -> str:
 
 @server.tool()
 async def hang(ledger: str) -> str:
-    """Never ends by itself; writes down that it was told to."""
+    """Never ends by itself; records the cancellation."""
     with open(ledger, "a") as file:
         file.write("begun\n")
     try:
@@ -79,7 +79,7 @@ async def grow(context: Context) -> str:
         return "grown"
 
     server.add_tool(grown)
-    await context.notify_tools_changed()  # to those who have asked for it
+    await context.notify_tools_changed()  # to subscribers
     await context.session.send_tool_list_changed()  # to clients of older protocols
     return "grown"
 

@@ -19,7 +19,7 @@ from agents_app.runs.reaper import Reaper
 from agents_app.types import RunStatus
 from audit_app.models import AuditEntry, Event
 from tests.support.approvals import Launch
-from tests.support.engine import EngineRig, until, until_someone_waits
+from tests.support.engine import EngineRig, until, until_a_lock_is_awaited
 from tests.support.rest import RestCaller
 from tools_app.executions import approvals
 from tools_app.models import Approval, InputRequest, ToolExecution
@@ -110,7 +110,7 @@ def test_a_request_expires_while_its_call_is_cancelled(rig: EngineRig, monkeypat
 
         def hold_up(*args: Any) -> Any:
             cancelling.append(pool.submit(_cancel, approval.execution_id))
-            until_someone_waits()
+            until_a_lock_is_awaited()
             return carry_out(*args)
 
         cancelling: list[Any] = []

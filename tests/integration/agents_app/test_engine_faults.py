@@ -19,7 +19,7 @@ from agents_app.types import RunStatus
 from audit_app.models import Event
 from sessions_app.integrity_checks import find_violations
 from sessions_app.models import Turn
-from tests.support.engine import EngineRig, until, until_someone_waits
+from tests.support.engine import EngineRig, until, until_a_lock_is_awaited
 from tools_app.models import ToolExecution
 from tools_app.types import ToolCall
 
@@ -113,7 +113,7 @@ def test_a_run_that_parks_while_it_is_being_stopped_ends(rig: EngineRig) -> None
         Run.objects.filter(pk=run.pk).update(status="waiting", waiting_on="approval", owner=None)
         stopper = threading.Thread(target=stop)
         stopper.start()
-        until_someone_waits()
+        until_a_lock_is_awaited()
     stopper.join()
     assert Run.objects.get().status == RunStatus.CANCELLED
 
@@ -161,7 +161,7 @@ def test_a_message_that_comes_as_a_run_ends_is_taken_in(rig: EngineRig, monkeypa
     def send_and_end(*args: Any) -> None:
         if not sent:
             sent.append(pool.submit(send))
-            until_someone_waits(or_done=sent[0].done)
+            until_a_lock_is_awaited(or_done=sent[0].done)
         end_decided(*args)
 
     monkeypatch.setattr(writes, "_end_decided", send_and_end)

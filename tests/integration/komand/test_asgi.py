@@ -29,7 +29,7 @@ async def get(path: str) -> tuple[int, bytes]:
 
 
 async def shown() -> set[str]:
-    """The names of the processes that show that they live."""
+    """Return the names of the processes with a heartbeat."""
     return {process.name for process in await in_db(liveness.list_processes) if process.alive}
 
 
@@ -42,7 +42,7 @@ async def test_an_unknown_path_of_the_api_has_the_api_s_shape() -> None:
     assert status in (401, 404) and body.startswith(b'{"success":false')
 
 
-async def test_the_first_connection_starts_the_sign_of_life_and_the_loops() -> None:
+async def test_the_first_connection_starts_the_heartbeat_and_the_loops() -> None:
     await get("/health/live")
     while "web" not in await shown():
         await asyncio.sleep(0.01)
@@ -59,7 +59,7 @@ async def test_a_page_of_another_origin_gets_no_socket() -> None:
     await socket.wait()
 
 
-async def test_servers_that_tell_when_they_end_end_the_loops() -> None:
+async def test_a_lifespan_shutdown_ends_the_loops() -> None:
     received = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent: list[str] = []
 

@@ -34,7 +34,7 @@ def test_messages_are_json_and_results_are_not_kept() -> None:
     assert celery.app.conf.broker_transport_options["global_keyprefix"] == settings.KOMAND_REDIS_PREFIX
 
 
-def test_bells_that_nobody_hears_do_not_pile_up(valkey, monkeypatch):
+def test_nudges_without_a_worker_do_not_pile_up(valkey, monkeypatch):
     monkeypatch.setattr("audit_app.kernel.nudges._MOST_WAITING", 3)
     for _ in range(3):
         assert not nudges.is_backed_up("runs")
@@ -42,8 +42,8 @@ def test_bells_that_nobody_hears_do_not_pile_up(valkey, monkeypatch):
     assert nudges.is_backed_up("runs")
 
 
-def test_who_has_tasks_killed_waits_for_no_broker_that_hangs(monkeypatch):
-    """Once, for as long as a nudge may take, and then not again for a while; a log line is all that comes of it."""
+def test_killing_tasks_does_not_wait_for_a_broker_that_hangs(monkeypatch):
+    """The first try lasts as long as a nudge may take and is logged; later ones are skipped for a while."""
     patience = []
 
     def hang(task_ids, connection, **options):

@@ -24,13 +24,13 @@ def findings() -> dict[str, doctor.Finding]:
     return {finding.name: finding for finding in doctor.examine()}
 
 
-def test_everything_wrong_comes_with_its_remedy() -> None:
+def test_every_problem_has_a_remedy() -> None:
     found = findings()
     assert not found["process runs"].ok  # nothing runs beside this test
     assert all(finding.mend for finding in found.values() if not finding.ok)
 
 
-def test_a_missing_valkey_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_valkey_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> None:
         raise OSError("no such file")
 
@@ -48,8 +48,8 @@ def test_a_part_that_cannot_be_examined_does_not_hide_the_others(monkeypatch: py
     assert not found["broken"].ok and found["static files"].ok
 
 
-def test_a_database_that_is_away_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at it would wait as long as the first one did."""
+def test_a_database_that_is_away_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further check of it would wait for the time limit again."""
 
     def away() -> Iterator[doctor.Finding]:
         yield doctor.Finding("database", False, "no answer", "start it")
@@ -80,14 +80,14 @@ def test_a_provider_that_answers_is_well() -> None:
         assert findings()["provider mine"].ok
 
 
-def test_a_provider_that_refuses_the_key_is_told() -> None:
+def test_a_provider_that_refuses_the_key_is_reported() -> None:
     with ModelServer(api_key="right") as server:
         provider(server.base_url, "wrong")
         found = findings()["provider mine"]
     assert not found.ok and "refuses the key" in found.detail and "admin" in found.mend and "wrong" not in str(found)
 
 
-def test_a_provider_that_is_not_there_is_told() -> None:
+def test_a_provider_that_cannot_be_reached_is_reported() -> None:
     provider("http://127.0.0.1:9/v1")
     assert "does not answer" in findings()["provider mine"].detail
 
@@ -107,6 +107,6 @@ def test_the_command_shows_a_remedy_below_each_problem() -> None:
     assert "✗ process runs" in out.getvalue() and "    → start it: python manage.py up" in out.getvalue()
 
 
-def test_retired_agents_do_not_matter() -> None:
+def test_retired_agents_are_not_checked() -> None:
     Agent.objects.all().delete()
     assert findings()["provider demo"].detail == "built in"

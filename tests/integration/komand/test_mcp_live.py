@@ -1,4 +1,4 @@
-"""A tool of an MCP server in a whole installation: called by the real worker, and what is left when that is killed."""
+"""A tool of an MCP server in a whole installation: called by the real worker, which ends with its servers when killed."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ CALL = "[[tool=mcp__{}__act args={{}}]]"
 
 @pytest.fixture
 def add(live_komand: LiveKomand) -> Iterator[Callable[[str], None]]:
-    """Adds a server that behaves so, by that name, whose tool agents may use unasked."""
+    """Return a function that adds a server with this behaviour, whose tool needs no approval."""
     added: list[str] = []
 
     def add_server(how: str) -> None:
@@ -33,13 +33,13 @@ def add(live_komand: LiveKomand) -> Iterator[Callable[[str], None]]:
 
 
 def executions(komand: LiveKomand, answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tool executions of an answer's run."""
+    """Return the tool executions of an answer's run."""
     run = komand.get(f"runs/{answer['meta']['runId']}")
     return [komand.get(f"tools/executions/{call}") for call in run["toolCallIds"]]
 
 
 def processes(komand: LiveKomand, how: str) -> list[psutil.Process]:
-    """Those of this installation: other tests have servers of the same kind at the same time."""
+    """Return the server processes of this installation only: other tests run servers of the same kind."""
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line, cwd = process.info["cmdline"] or [], process.info["cwd"]
@@ -57,7 +57,7 @@ def test_a_call_is_made_by_the_runs_worker(live_komand: LiveKomand, add: Any) ->
     assert len(processes(live_komand, "fine")) == 1, "the connection is kept for the next call"
 
 
-def test_a_killed_worker_takes_its_servers_along_and_the_model_is_told(live_komand: LiveKomand, add: Any) -> None:
+def test_a_killed_worker_ends_its_servers_and_the_model_gets_an_error(live_komand: LiveKomand, add: Any) -> None:
     add("hang-call")
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(live_komand.ask, CALL.format("hang-call"), 60)

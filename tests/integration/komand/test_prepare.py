@@ -65,7 +65,7 @@ def test_an_address_alone_is_enough_for_a_server_without_keys(monkeypatch: pytes
     assert seed.seed().agent.provider.api_key_sealed == ""
 
 
-def test_an_address_that_is_none_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_address_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "localhost:11434")
     with pytest.raises(BadSetting, match="OPENAI_BASE_URL"):
         seed.seed()
@@ -79,7 +79,7 @@ def test_a_key_of_a_later_start_changes_nothing(monkeypatch: pytest.MonkeyPatch)
     assert not ModelProvider.objects.filter(kind="openai").exists()
 
 
-def test_what_an_operator_changed_stays() -> None:
+def test_changes_by_an_operator_stay() -> None:
     prepare()
     Agent.objects.filter(agent_id="default").update(name="Mine", system_prompt="Be brief.")
     ModelProvider.objects.filter(name="demo").update(is_enabled=False)
@@ -88,7 +88,7 @@ def test_what_an_operator_changed_stays() -> None:
     assert (agent.name, agent.system_prompt, agent.provider.is_enabled) == ("Mine", "Be brief.", False)
 
 
-def test_settings_that_contradict_each_other_end_it(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_settings_stop_the_start(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
     settings.KOMAND_JWT_KEY = "short"
     with pytest.raises(SystemExit, match="1"):
         prepare()

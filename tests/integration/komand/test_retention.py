@@ -1,4 +1,4 @@
-"""What is kept no longer goes, in small batches; what must stay stays."""
+"""Retention: expired rows are deleted in small batches, all others stay."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ def rule(name: str) -> retention.Rule:
 
 
 def timeline(messages: int, *, days_old: float) -> UUID:
-    """A session's: a question, something in between and an answer, again and again, a second apart."""
+    """Create a session's events: repeatedly a question, a run's start and an answer, with close timestamps."""
     session_id, ts = uuid4(), int(ago(days_old).timestamp() * 1000)
     types = ["message.received", "run.started", "message.completed"] * (messages // 2)
     Event.objects.bulk_create(
@@ -47,7 +47,7 @@ def test_the_timeline_stays_for_ever_by_default() -> None:
     assert rule("events of the timeline").prune(500) == 0
 
 
-def test_old_events_go_but_the_newest_messages_of_a_session_stay(settings) -> None:
+def test_old_events_are_deleted_except_the_newest_messages_of_a_session(settings) -> None:
     settings.KOMAND_TIMELINE_DAYS, settings.KOMAND_TIMELINE_MESSAGES = 90, 1000
     long, short, young = timeline(1200, days_old=100), timeline(800, days_old=100), timeline(1200, days_old=80)
     expected = rule("events of the timeline").count()
@@ -59,7 +59,7 @@ def test_old_events_go_but_the_newest_messages_of_a_session_stay(settings) -> No
     assert Event.objects.filter(session_id=young).count() == 1800
 
 
-def test_audit_entries_go_when_a_setting_says_so(settings) -> None:
+def test_audit_entries_are_deleted_after_the_days_of_the_setting(settings) -> None:
     for days in (100, 80):
         AuditEntry.objects.create(id=first_id_at(ago(days)), action="A", actor="x", at=ago(days))
     call_command("prune")
@@ -98,14 +98,14 @@ def make_step() -> Callable[..., Step]:
     return make
 
 
-def test_steps_go_once_their_run_has_ended_and_is_told(make_step: Callable[..., Step]) -> None:
+def test_steps_are_deleted_once_their_run_has_ended_and_the_end_is_stored(make_step: Callable[..., Step]) -> None:
     make_step(181)
     kept = [make_step(179), make_step(200, status="waiting", ended_at=None), make_step(201, end_stored=False)]
     call_command("prune")
     assert set(Step.objects.all()) == set(kept)
 
 
-def test_what_channels_bring_goes_in_its_time() -> None:
+def test_messages_and_deliveries_of_channels_are_deleted_after_their_times() -> None:
     account = ChannelAccount.objects.create(channel="webhook", account_id="crm")
     for days in (6, 8, 31, 91):
         at = ago(days)
@@ -141,7 +141,7 @@ def test_what_channels_bring_goes_in_its_time() -> None:
     assert set(Delivery.objects.filter(created_at__lt=ago(90)).values_list("status", flat=True)) == {"pending"}
 
 
-def test_logins_that_are_over_go(django_user_model) -> None:
+def test_expired_logins_are_deleted(django_user_model) -> None:
     user = django_user_model.objects.create_user("alice")
     for days in (1, 8):
         RefreshToken.objects.create(family=uuid4(), user=user, digest=f"d{days}", expires_at=ago(days))
@@ -196,21 +196,21 @@ def test_a_hundred_years_are_kept_like_for_ever(settings: Any, days: int) -> Non
     assert find_violations() is not None
 
 
-def test_a_rule_that_fails_keeps_no_other_from_its_work(valkey: object) -> None:
+def test_a_rule_that_fails_does_not_block_the_others(valkey: object) -> None:
     class Broken(Counted):
         def prune(self, limit: int) -> int:
-            raise ValueError("a row that nobody foresaw")
+            raise ValueError("an unforeseen row")
 
     work = Counted(1)
     pruner = retention.Pruner(lambda: [work, Broken(1)])
-    with pytest.raises(ValueError, match="nobody foresaw"):
+    with pytest.raises(ValueError, match="unforeseen row"):
         pruner.step()
     pruner.step()
     assert work.left == 0
 
 
-def test_a_server_that_hangs_is_not_asked_about_each_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chores of every second wait for it, and a dead worker is noticed by looks that are seconds apart."""
+def test_a_valkey_that_hangs_is_not_tried_for_each_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chores of every second would wait, and with them the detection of dead workers."""
     asked = []
 
     class Hanging:

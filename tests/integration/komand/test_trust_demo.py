@@ -7,7 +7,7 @@ from tests.support.live_server import LiveKomand
 pytestmark = pytest.mark.one_database
 
 
-def test_a_call_is_asked_for_approved_made_proved_and_a_forgery_fails(live_komand: LiveKomand) -> None:
+def test_a_call_waits_for_approval_its_receipt_verifies_and_a_forgery_fails(live_komand: LiveKomand) -> None:
     shown = live_komand.run("-m", "tests.support.trust_demo", "--approve")
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "risk high" in shown.stdout and "All of it holds." in shown.stdout

@@ -1,4 +1,4 @@
-"""`manage.py up` for real: starts, shows, restarts, ends. Kills what it started."""
+"""`manage.py up` with real processes: start, status, restart, stop. Kills the processes that it started."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.whole, pytest.mark.one_database]
 
 
 def alive(komand: LiveKomand) -> set[int]:
-    """The processes of its last status that still live, and any other that was started for its folder."""
+    """Return the processes of its last status that still run, and all others of its folder."""
     pids = {pid for pid in komand.seen if psutil.pid_exists(pid)}
     for process in psutil.process_iter():
         try:
@@ -40,7 +40,7 @@ def test_status_lists_every_part_with_its_health(live_komand: LiveKomand) -> Non
     assert all(part["health"] == "ok" and part["memory_bytes"] > 1_000_000 for part in parts.values())
 
 
-def test_doctor_finds_a_running_installation_well(live_komand: LiveKomand) -> None:
+def test_doctor_finds_no_problem_in_a_running_installation(live_komand: LiveKomand) -> None:
     found = live_komand.manage("doctor", "--json")
     report = json.loads(found.stdout)
     assert found.returncode == 0 and report["ok"], report
@@ -63,13 +63,13 @@ def test_a_killed_process_is_started_again(live_komand: LiveKomand, name: str) -
     assert live_komand.ask("what is 17*23?")["success"]
 
 
-def test_a_restart_replaces_every_process_and_refuses_nobody(live_komand: LiveKomand) -> None:
+def test_a_restart_replaces_every_process_and_refuses_no_request(live_komand: LiveKomand) -> None:
     before = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
     answers: set[int] = set()
     over = threading.Event()
 
     def ask() -> None:
-        while not over.wait(0.05):  # as often as tells: each question takes time from those who start
+        while not over.wait(0.05):  # more often would slow the start down
             answers.add(httpx2.get(f"{live_komand.url}/health/ready", timeout=60).status_code)
 
     asking = threading.Thread(target=ask)
@@ -79,12 +79,14 @@ def test_a_restart_replaces_every_process_and_refuses_nobody(live_komand: LiveKo
     asking.join()
     after = {part["name"]: part["pid"] for part in live_komand.status()["processes"]}
     assert restarted.returncode == 0, restarted.stderr
-    kept = {name for name in before if after.get(name) == before[name]}  # a second tools child may have gone for good
+    kept = {
+        name for name in before if after.get(name) == before[name]
+    }  # a second child of the tools worker may have ended
     assert (kept, answers) == ({"supervisor", "valkey"}, {200})
     assert live_komand.ask("what is 17*23?")["success"]
 
 
-def test_a_restart_of_what_does_not_run_says_so(tmp_path: Path) -> None:
+def test_a_restart_without_a_running_installation_fails(tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "manage.py", "restart", "--data-dir", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
@@ -92,7 +94,7 @@ def test_a_restart_of_what_does_not_run_says_so(tmp_path: Path) -> None:
 
 
 def test_a_stopped_process_is_shown_as_hung(live_komand: LiveKomand) -> None:
-    # The supervisor too, which would kill the other one before a slow machine has asked.
+    # The supervisor too, which would kill the other one before a slow machine shows the status.
     stopped = [live_komand.process.pid, live_komand.pid_of("runs-1")]
     try:
         for one in stopped:
@@ -106,7 +108,7 @@ def test_a_stopped_process_is_shown_as_hung(live_komand: LiveKomand) -> None:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[LiveKomand]:
-    """An installation that a test may end; its path is too long for a socket."""
+    """Start an installation that a test may stop; its path is too long for a socket."""
     komand = start_komand(tmp_path / ("a-long-folder-name" * 5))
     komand.status()
     yield komand
@@ -126,8 +128,8 @@ def test_an_idle_installation_is_small_and_ctrl_c_leaves_nothing_within_five_sec
     assert own.manage("status").returncode == 3
 
 
-def test_what_a_killed_supervisor_leaves_ends_or_is_taken_over_also_by_uvicorn(own: LiveKomand) -> None:
-    """Its processes die with it. A Valkey that lived on would be used by the next start, with all data."""
+def test_processes_of_a_killed_supervisor_end_or_are_adopted_also_with_uvicorn(own: LiveKomand) -> None:
+    """Its processes die with it. A Valkey that still runs is adopted by the next start, with its data."""
     own.process.kill()
     own.process.wait()
     wait_for(lambda: not alive(own), 30, "the end of all processes")

@@ -1,4 +1,4 @@
-"""The web server's own promises, on real sockets: slow readers, large bodies, an end in time."""
+"""The web server on real sockets: slow readers, large bodies, a stop in time."""
 
 import json
 import socket
@@ -49,7 +49,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @contextmanager
 def start(folder: Path) -> Iterator[Serving]:
-    """komand.server with an application that sends 40 MB to whoever asks, by HTTP or WebSocket."""
+    """Start komand.server with an application that answers every request with 40 MB, by HTTP or WebSocket."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.integration.komand.flood_app", str(listener.fileno()), str(STALL_SECONDS)],
@@ -178,7 +178,7 @@ def test_a_body_of_unknown_length_is_cut_at_the_cap(serving: Serving) -> None:
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_it_ends_soon_and_tells_sockets_to_come_back(tmp_path: Path) -> None:
+def test_it_stops_soon_and_closes_sockets_with_the_code_to_reconnect(tmp_path: Path) -> None:
     with start(tmp_path) as serving, serving.connect() as client:
         client.sendall(request("/wait", *UPGRADE))
         assert b"101" in client.recv(1000)

@@ -1,4 +1,4 @@
-"""What runs in the web process beside requests."""
+"""The background work of the web process."""
 
 import asyncio
 import errno
@@ -13,9 +13,7 @@ from audit_app import liveness
 from komand import background
 
 
-async def test_a_process_that_cannot_show_its_life_at_first_does_its_work_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_process_without_a_heartbeat_at_first_works_later(monkeypatch: pytest.MonkeyPatch) -> None:
     tries, reaps = 0, asyncio.Event()
 
     def start(name: str) -> UUID:

@@ -1,4 +1,4 @@
-"""A rolling restart: the old process goes when the new one works, and stays when it does not."""
+"""A rolling restart: the old process ends when the new one is ready, and stays otherwise."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ async def never_ready(child: Child) -> bool:
 
 @pytest.fixture
 async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
-    """One that has a process which sleeps."""
+    """Return a supervisor with one process, which sleeps."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         found = Supervisor(parse_up(["--data-dir", str(tmp_path)]), listener, Screen())
@@ -58,6 +58,6 @@ async def test_a_process_stays_when_its_successor_does_not_come_up(
 
 
 def is_sleeping(seconds: str) -> bool:
-    """Whether a process that we started sleeps so long."""
+    """Return whether a process of this test sleeps for that time."""
     found = [process.info for process in psutil.process_iter(["ppid", "cmdline"])]
     return any(one["ppid"] == os.getpid() and seconds in (one["cmdline"] or ()) for one in found)

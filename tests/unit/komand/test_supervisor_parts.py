@@ -1,4 +1,4 @@
-"""The supervisor's small decisions, without processes."""
+"""The functions of the supervisor that need no process."""
 
 import io
 import os
@@ -105,12 +105,14 @@ def test_only_one_supervisor_holds_a_folder(tmp_path: Path) -> None:
     assert not preflight.is_locked(tmp_path)
 
 
-def test_a_missing_package_says_how_to_install_it(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_package_names_the_command_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(preflight.NotReady, match="package hypercorn is not installed; run: .*pip install hypercorn"):
         preflight.check_packages(options(tmp_path, server="hypercorn"))
 
 
-def test_a_platform_without_valkey_is_told_about_redis_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_platform_without_valkey_names_redis_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     monkeypatch.setattr(embedded, "find_binary", lambda: None)
     with pytest.raises(preflight.NotReady, match="set REDIS_URL"):
@@ -183,7 +185,7 @@ def test_a_real_model_is_named_with_its_address(tmp_path: Path) -> None:
     assert "m-1 by openai at http://127.0.0.1:11434/v1" in block(tmp_path, {**PREPARED, "provider": provider})
 
 
-def test_listening_everywhere_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_welcome_warns_of_listening_on_all_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KOMAND_ALLOWED_HOSTS", raising=False)
     assert "KOMAND_ALLOWED_HOSTS" in block(tmp_path, PREPARED, host="0.0.0.0")
 

@@ -1,4 +1,4 @@
-"""What the supervisor goes on through: full disks, no process to be had, hang-ups, traces of one that was killed."""
+"""Faults that the supervisor survives: full disks, no process to be had, hang-ups, traces of one that was killed."""
 
 import asyncio
 import errno
@@ -142,7 +142,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(monkeypatch: pyte
         await child.stop(1)
 
 
-async def test_whoever_asked_for_a_restart_is_told_of_any_failure(
+async def test_the_restart_command_prints_every_failure(
     supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def gone(environment: dict[str, str]) -> Awaitable[Any]:
@@ -243,8 +243,8 @@ def test_what_a_killed_supervisor_noted_is_not_taken_for_the_new_one_s(
 def test_a_file_that_cannot_be_used_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "supervisor.lock").mkdir()
     assert cli.up(options(tmp_path)) == 1
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "supervisor.lock cannot be used (Is a directory)" in told
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and "supervisor.lock cannot be used (Is a directory)" in printed
 
 
 def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A process that hangs is killed and started again; one that merely works, or that never showed life, is left alone."""
+"""The watchdog: a process that hangs is killed and started again, others are left alone."""
 
 import asyncio
 import os
@@ -27,8 +27,8 @@ async def ready(child: Child) -> bool:
 
 
 class Clock:
-    """Time that passes by a little less than a look's pause whenever somebody asks for it, and by nothing else: a busy
-    machine, which looks seldom, is no supervisor that was stopped."""
+    """A clock that advances by a little less than the pause between checks at each call, and only then, so that a busy
+    machine does not look like a supervisor that was stopped."""
 
     time = staticmethod(time.time)
 
@@ -50,7 +50,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 async def child(clock: Clock):
-    """A process that sleeps, watched every hundredth of a second."""
+    """Start a process that sleeps, checked every hundredth of a second."""
     child = Child(Spec("sleeper", ["/bin/sleep", "60"], dict(os.environ), ready), Screen(), lambda: None)
     child.start()
     await child.settled()
@@ -67,31 +67,31 @@ async def ended(child: Child, seconds: float) -> bool:
     return False
 
 
-async def test_a_process_that_falls_silent_is_started_again(child: Child, clock: Clock) -> None:
+async def test_a_process_that_stops_its_messages_is_started_again(child: Child, clock: Clock) -> None:
     child.beat_at = clock.now
     assert await ended(child, 30)
 
 
-async def test_a_process_that_never_showed_life_is_left_alone(child: Child) -> None:
+async def test_a_process_that_never_sent_a_message_is_left_alone(child: Child) -> None:
     assert not await ended(child, 0.6)
 
 
-async def test_a_process_that_shows_life_is_left_alone(child: Child, clock: Clock) -> None:
+async def test_a_process_that_sends_messages_is_left_alone(child: Child, clock: Clock) -> None:
     for _ in range(12):
         child.beat_at = clock.now
         assert not await ended(child, 0.05)
 
 
-async def test_a_supervisor_that_was_stopped_itself_blames_nobody(child: Child, clock: Clock) -> None:
+async def test_a_supervisor_that_was_stopped_itself_restarts_nothing(child: Child, clock: Clock) -> None:
     child.beat_at = clock.now
     clock.now += 0.5
     assert not await ended(child, 0.1)
 
 
-async def test_signs_of_life_come_by_the_notify_socket(tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
+async def test_watchdog_messages_come_by_the_notify_socket(tmp_path: Path) -> None:
+    received: list[tuple[str, int]] = []
     path = tmp_path / "s"
-    messages = await listen(path, told)
+    messages = await listen(path, received)
     program = (
         "from komand import sd_notify as n; n.notify_ready(); n.show_life(lambda: False); import time; time.sleep(30)"
     )
@@ -99,26 +99,26 @@ async def test_signs_of_life_come_by_the_notify_socket(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
     try:
         async with asyncio.timeout(30):
-            while len(told) < 3:
+            while len(received) < 3:
                 await asyncio.sleep(0.01)
     finally:
         process.kill()
         await process.wait()
         messages.close()
-    assert told[:3] == [("ready", process.pid), ("beat", process.pid), ("beat", process.pid)]
+    assert received[:3] == [("ready", process.pid), ("beat", process.pid), ("beat", process.pid)]
 
 
-async def listen(path: Path, told: list[tuple[str, int]]) -> asyncio.DatagramTransport:
+async def listen(path: Path, received: list[tuple[str, int]]) -> asyncio.DatagramTransport:
     def note(what: str) -> Callable[[int], None]:
-        return lambda pid: told.append((what, pid))
+        return lambda pid: received.append((what, pid))
 
     return await LifeMessages.listen(path, note("ready"), note("beat"))
 
 
-async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
+async def test_a_stuck_process_sends_no_watchdog_message(tmp_path: Path) -> None:
+    received: list[tuple[str, int]] = []
     path = tmp_path / "s"
-    messages = await listen(path, told)
+    messages = await listen(path, received)
     program = (
         "from komand import sd_notify as n; import time; n.show_life(lambda: True); time.sleep(0.2); n.notify_ready()"
     )
@@ -127,11 +127,11 @@ async def test_a_process_that_is_stuck_does_not_say_that_it_lives(tmp_path: Path
     assert await process.wait() == 0
     await asyncio.sleep(0)
     messages.close()
-    assert told == [("ready", process.pid)]
+    assert received == [("ready", process.pid)]
 
 
-def test_a_process_that_shows_life_ends_with_whoever_started_it() -> None:
-    """Also where the system does not see to it."""
+def test_a_process_with_a_watchdog_ends_with_its_parent() -> None:
+    """Also on systems without PR_SET_PDEATHSIG."""
     program = "import time; from komand import sd_notify as n; n.show_life(bool); print(1, flush=True); time.sleep(60)"
     starter = (
         "import os, subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-1);"
@@ -155,7 +155,7 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.usefixtures("clock")
-async def test_a_process_that_does_not_speak_is_asked() -> None:
+async def test_a_process_without_messages_is_probed() -> None:
     answers = True
 
     async def shows_life() -> bool:
