@@ -1,4 +1,4 @@
-"""Directives for the fake model server: `[[name=value …]]` in the last user message, or a scripted line.
+"""Directives for the fake model server: `[[name=value …]]` in the last user message, or a line of a script.
 
 [[tokens=100 rate=30]]                     that many tokens, that many a second (0: as fast as can be)
 [[text="Hello there"]]                     this text instead of tok0 tok1 …; [[reasoning="Hm."]] before it

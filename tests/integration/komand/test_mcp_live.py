@@ -1,4 +1,4 @@
-"""A tool of an MCP server in a whole installation: called by the real worker, which ends with its servers when killed."""
+"""A tool of an MCP server in a whole installation: the worker calls it, and a killed worker ends its servers."""
 
 import sys
 from collections.abc import Callable, Iterator
