@@ -1,7 +1,7 @@
 """Writes of runs (start, cancel, retry) and agents (create, update, retire, restore) for other apps."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -32,41 +32,36 @@ from tools_app.types import ApprovalView
 DEFAULT_OPTIONS = RunOptions()
 
 
-def start_run(
-    *,
-    conversation_id: UUID,
-    session_key: str,
-    ordinal: int,
-    agent: Agent,
-    actor: str,
-    user_turn_count: int = 1,
-    session_policy: Mapping[str, Any] | None = None,
-    options: RunOptions = DEFAULT_OPTIONS,
-) -> tuple[Run, list[NewEvent]]:
-    """Store a queued run and nudge a worker after commit, in the caller's transaction, which emits the returned events.
+@dataclass(frozen=True)
+class NewRun:
+    """A run that is to be started.
 
     ordinal: place in the conversation's queue.
     user_turn_count: number of user turns it answers.
     session_policy: restrictions of its session, fixed for this run.
+    """
+
+    conversation_id: UUID
+    session_key: str
+    ordinal: int
+    agent: Agent
+    actor: str
+    user_turn_count: int = 1
+    session_policy: Mapping[str, Any] = field(default_factory=dict)
+    options: RunOptions = DEFAULT_OPTIONS
+
+
+def start_run(new: NewRun) -> tuple[Run, list[NewEvent]]:
+    """Store a queued run and nudge a worker after commit, in the caller's transaction, which emits the returned events.
 
     Raises Stopped if the agent is stopped, IntegrityError if the ordinal is taken.
     """
-    emergency_stop.check_running(agent.agent_id)
-    run = Run(
-        conversation_id=conversation_id,
-        session_key=session_key,
-        ordinal=ordinal,
-        agent=agent,
-        actor=actor,
-        request_id=context.request_id.get(),
-        user_turn_count=user_turn_count,
-        session_policy=dict(session_policy or {}),
-        options=options.to_dict(),
-        created_at=timezone.now(),
-    )
+    emergency_stop.check_running(new.agent.agent_id)
+    values = {**vars(new), "options": new.options.to_dict()}
+    run = Run(**values, request_id=context.request_id.get(), created_at=timezone.now())
     hot_queries.INSERT_RUN.run([run])
     nudge(ADVANCE, str(run.id), queue=QUEUE)
-    return run, [event_of(run, events.RUN_QUEUED, {"ordinal": ordinal, "agent_id": agent.agent_id})]
+    return run, [event_of(run, events.RUN_QUEUED, {"ordinal": run.ordinal, "agent_id": run.agent.agent_id})]
 
 
 def delay_run(run_id: UUID, seconds: float) -> bool:
@@ -181,7 +176,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             return open_retry
         if run.status not in (RunStatus.FAILED, RunStatus.TIMED_OUT, RunStatus.CANCELLED):
             raise Conflict("Only a run that failed or was stopped can be tried again.", code="not_retryable")
-        retry, new_events = start_run(
+        new = NewRun(
             conversation_id=run.conversation_id,
             session_key=run.session_key,
             agent=run.agent,
@@ -191,6 +186,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
             session_policy=run.session_policy,
             options=replace(RunOptions.from_dict(run.options), retry_of=str(run_id)),
         )
+        retry, new_events = start_run(new)
         audit.emit(new_events)
         return retry.id
 

@@ -105,7 +105,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
     session = lock_seen(session)
     _check_queue(session, policy)
     account = arrival.row.account.config if arrival else {}
-    run, queued = runs.start_run(
+    new = runs.NewRun(
         conversation_id=session.id,
         session_key=session.key,
         ordinal=session.next_ordinal,
@@ -114,6 +114,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         options=run_options.granted(options.run, message.owner, session),
         session_policy=run_options.restrictions(session, account, options.denied_tools),
     )
+    run, queued = runs.start_run(new)
     return _store(message, session, run, created, queued), policy
 
 
