@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from sessions_app.surfaces.chat.markdown import render
-from sessions_app.surfaces.chat.markdown_blocks import Block, BlockSplitter
+from sessions_app.surfaces.chat.markdown_blocks import BlockSplitter
 
 _STEPS_KEPT = 500
 
@@ -22,14 +22,9 @@ class RenderedBlock:
 
 @dataclass
 class LiveText:
-    """The text of one step as far as this process has seen it.
-
-    blocks: in order, without gaps, from the start.
-    draft: rendering of the complete lines of the open block, which follows them.
-    """
+    """The text of one step as far as this process has seen it. blocks: in order, without gaps, from the start."""
 
     blocks: list[RenderedBlock] = field(default_factory=list)
-    draft: RenderedBlock | None = None
     _splitter: BlockSplitter = field(default_factory=BlockSplitter)
     # Numbers of citations are known at the end of the run.
     _env: dict[str, Any] = field(default_factory=lambda: {"cited": lambda source_id: "…"})
@@ -43,16 +38,10 @@ class LiveText:
         known = self.text[offset : offset + len(piece)]
         if offset > len(self.text) or not piece.startswith(known):
             return False
-        self.blocks += [self._rendered(block) for block in self._splitter.feed(piece[len(known) :])]
-        draft = self._splitter.draft
-        if draft is None:
-            self.draft = None
-        elif self.draft is None or self.draft.end != draft.end:
-            self.draft = self._rendered(draft)
+        for block in self._splitter.feed(piece[len(known) :]):
+            html = render(block.source, self._env)
+            self.blocks.append(RenderedBlock(block.end - len(block.source), block.end, html))
         return True
-
-    def _rendered(self, block: Block) -> RenderedBlock:
-        return RenderedBlock(block.end - len(block.source), block.end, render(block.source, self._env))
 
 
 class LiveTexts:

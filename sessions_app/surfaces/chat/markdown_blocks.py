@@ -1,7 +1,7 @@
 """Splitting of growing Markdown text into finished top-level blocks, each of which is rendered once.
 
-A block is finished when no further text can change it. The rest is the open block. Of an open list, quotation or table,
-the complete lines are the draft. The cuts depend on the text alone, not on the pieces in which it came.
+A block is finished when no further text can change it. The rest is the open block. The cuts depend on the text alone,
+not on the pieces in which it came.
 """
 
 import re
@@ -17,7 +17,6 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _ENDED_BY_BLANK_LINE = {"paragraph_open", "table_open"}
 _COMPLETE_AT_ONCE = {"heading_open", "hr"}
 _KNOWS_ITS_END = {*_ENDED_BY_BLANK_LINE, *_COMPLETE_AT_ONCE, "fence"}
-_HAS_DRAFT = {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 # A longer open block is parsed again only after it has grown by this fraction, so that the work stays linear.
 _LONG = 1000
 _GROWTH = 16
@@ -32,15 +31,11 @@ class Block:
 
 
 class BlockSplitter:
-    """Splits the text of one step, given piece by piece.
-
-    text: all text so far; done: the end of its last finished block; draft: complete lines of the open block, if any.
-    """
+    """Splits the text of a step, given piece by piece. text: all of it so far; done: end of its last finished block."""
 
     def __init__(self) -> None:
         self.text = ""
         self.done = 0
-        self.draft: Block | None = None
         self._parse_again_at = 0
 
     def feed(self, piece: str) -> list[Block]:
@@ -48,40 +43,32 @@ class BlockSplitter:
         self.text += piece
         if len(self.text) < self._parse_again_at or not _LINE_END.search(piece):
             return []
-        ends, draft_end = _ends(self.text[self.done :])
-        begin = self.done
-        blocks = [self._cut(begin + end) for end in ends]
-        self.draft = Block(self.text[self.done : begin + draft_end], begin + draft_end) if draft_end else None
+        ends = [self.done, *(self.done + end for end in _ends(self.text[self.done :]))]
+        blocks = [Block(self.text[start:end], end) for start, end in pairwise(ends)]
+        self.done = ends[-1]
         open_length = len(self.text) - self.done
         self._parse_again_at = len(self.text) + (open_length // _GROWTH if open_length > _LONG else 0)
         return blocks
 
-    def _cut(self, end: int) -> Block:
-        block = Block(self.text[self.done : end], end)
-        self.done = end
-        return block
 
-
-def _ends(text: str) -> tuple[list[int], int]:
-    """Return the ends of the finished blocks, and of the draft of the open one (0: it has none)."""
+def _ends(text: str) -> list[int]:
+    """Return the ends of the finished blocks."""
     line_ends = _complete_lines(text)
     if not line_ends:
-        return [], 0
+        return []
     tokens: list[Token] = []
     parser.block.parse(_LINE_END.sub("\n", text[: line_ends[-1]]), parser, {}, tokens)
     opening = [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
     if not opening:
-        return [], 0
+        return []
     # Lists and the like end at the start of the next block: the cut is the same whether or not that is there yet.
     cuts = [
         _lines(token)[1] if token.type in _KNOWS_ITS_END else _lines(following)[0]
         for token, following in pairwise(opening)
     ]
-    is_finished = _is_finished(opening[-1], text, line_ends)
-    if is_finished:
+    if _is_finished(opening[-1], text, line_ends):
         cuts.append(_lines(opening[-1])[1])
-    has_draft = not is_finished and opening[-1].type in _HAS_DRAFT
-    return [line_ends[line - 1] for line in cuts], line_ends[-1] if has_draft else 0
+    return [line_ends[line - 1] for line in cuts]
 
 
 def _complete_lines(text: str) -> list[int]:
@@ -93,23 +80,13 @@ def _complete_lines(text: str) -> list[int]:
 
 
 def _is_finished(last: Token, text: str, line_ends: Sequence[int]) -> bool:
-    if last.type in _COMPLETE_AT_ONCE:
-        return True
-    if last.type == "fence":
-        return _is_closed(last, text, line_ends)
-    after = _lines(last)[1]
-    return (
-        last.type in _ENDED_BY_BLANK_LINE
-        and after < len(line_ends)
-        and not _line(text, line_ends, after).strip(" \t\r\n")
-    )
-
-
-def _is_closed(fence: Token, text: str, line_ends: Sequence[int]) -> bool:
-    """Return whether the last line of the fence closes it. An open fence reaches to the end of the text."""
-    first, after = _lines(fence)
-    closing = rf" {{0,3}}{re.escape(fence.markup[0])}{{{len(fence.markup)},}}[ \t\r\n]*"
-    return after - 1 > first and bool(re.fullmatch(closing, _line(text, line_ends, after - 1)))
+    first, after = _lines(last)
+    if last.type == "fence":  # an open one reaches to the end of the text
+        closing = rf" {{0,3}}{re.escape(last.markup[0])}{{{len(last.markup)},}}[ \t\r\n]*"
+        return after - 1 > first and bool(re.fullmatch(closing, _line(text, line_ends, after - 1)))
+    if last.type in _ENDED_BY_BLANK_LINE:
+        return after < len(line_ends) and not _line(text, line_ends, after).strip(" \t\r\n")
+    return last.type in _COMPLETE_AT_ONCE
 
 
 def _lines(token: Token) -> tuple[int, int]:

@@ -40,9 +40,7 @@ class ShowTurn:
 class ShowText:
     """Show a piece of a step's text.
 
-    blocks: finished Markdown blocks, which replace the text up to their ends.
-    draft: rendering of the text after them, until it is finished; None if it has not changed.
-    text: begins at `offset`, in code points.
+    blocks: finished Markdown blocks, which replace the text up to their ends; text: begins at `offset`, in code points.
     """
 
     run_id: UUID
@@ -50,7 +48,6 @@ class ShowText:
     offset: int
     text: str
     blocks: tuple[RenderedBlock, ...] = ()
-    draft: RenderedBlock | None = None
 
 
 @dataclass(frozen=True)
@@ -272,7 +269,6 @@ class _StepShown:
         self.run_id, self.step, self._live = run_id, step, live
         self._sent = 0  # code points of text, or of finished blocks if those reach further
         self._blocks_sent = 0
-        self._draft_sent = 0  # end of the last draft sent
         self._reached = 0
 
     @property
@@ -295,14 +291,7 @@ class _StepShown:
         self._sent = max(begin, self._reached)
         if not blocks and not text:
             return []
-        return [ShowText(self.run_id, self.step, begin, text, blocks, self._new_draft())]
-
-    def _new_draft(self) -> RenderedBlock | None:
-        draft = self._live.draft
-        if draft is None or draft.end > self._reached or draft.end <= self._draft_sent:
-            return None
-        self._draft_sent = draft.end
-        return draft
+        return [ShowText(self.run_id, self.step, begin, text, blocks)]
 
 
 def _once(updates: list[PageUpdate]) -> list[PageUpdate]:

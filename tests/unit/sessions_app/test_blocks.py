@@ -69,14 +69,6 @@ def test_blocks_and_rest_are_the_text(text: str) -> None:
     assert "".join(block.source for block in blocks) + text[splitter.done :] == text == splitter.text
 
 
-def test_a_growing_list_has_its_whole_lines_as_draft() -> None:
-    splitter = BlockSplitter()
-    assert splitter.feed("words\n\n- one\n- tw") == [Block("words\n", 6)]
-    assert splitter.draft == Block("\n- one\n", 13)
-    splitter.feed("o\n\nwords\n")
-    assert splitter.draft is None
-
-
 @pytest.mark.parametrize("line", ["- an item of a list\n", "words of a paragraph\n", "| a | table |\n", "> quoted\n"])
 def test_long_open_blocks_cost_linear_time(line: str) -> None:
     def seconds(lines: int) -> float:

@@ -84,12 +84,6 @@ def test_a_viewer_is_not_sent_more_than_it_has_seen() -> None:
     assert _texts(Projection(texts).updates([_delta(0, "on")])) == [(0, "on", [])]
 
 
-def test_a_draft_is_sent_once(projection: Projection) -> None:
-    first, second = (projection.updates([_delta(at, text)])[0] for at, text in ((0, "- a\n"), (4, "- b")))
-    assert isinstance(first, ShowText) and first.draft and first.draft.html == "<ul>\n<li>a</li>\n</ul>\n"
-    assert isinstance(second, ShowText) and second.draft is None
-
-
 def test_a_newer_claim_begins_the_text_again(projection: Projection) -> None:
     projection.updates([_delta(0, "old\n\n")])
     acts = projection.updates(
