@@ -24,8 +24,7 @@ from sessions_app.identity.principal import Principal, Unauthenticated
 def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: bool = False) -> Principal | None:
     """Return the principal of a request, None if it carries no credential. Synchronous, one to three queries.
 
-    source: a Django request, or the ASGI scope of a consumer.
-    from_query: accept a credential in the query string.
+    source: a Django request, or the ASGI scope of a consumer; from_query: accept a credential in the query string.
     For a browser session (kind `session`) the caller must check CSRF (`check_csrf`) or the Origin.
     Raises Unauthenticated for an invalid credential, RateLimited for too many of those from one address.
     """

@@ -21,6 +21,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import agent_runs, message_types, queries, requests, session_writes
 from sessions_app.surfaces.agent_messages.agent_runs import NAME, AgentRun
+from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app.storage import artifacts
 from tools_app.types import ToolCall
 
@@ -50,20 +51,14 @@ def start(principal: Principal, body: Any, idempotency_key: str = "") -> AgentRu
     }
     try:
         with transaction.atomic():
-            session = services.open_session(
-                owner=principal.user,
-                agent_id=agent.agent_id,
-                title=request.title,
-                thread_id=thread_id,
-                metadata={NAME: metadata},
-            )
+            fields: dict[str, Any] = {"owner": principal.user, "title": request.title, "metadata": {NAME: metadata}}
+            session = services.open_session(agent_id=agent.agent_id, thread_id=thread_id, **fields)
             if request.text:
-                session_writes.send_user_message(principal, session, request.text)
+                session_writes.send_user_message(principal, session, UserMessage(request.text))
             else:
                 session_writes.post_message(session, message_types.idle())
     except IntegrityError:  # a concurrent request with the same key
-        found = _find(principal.user, thread_id, digest) if thread_id else None
-        if found is None:
+        if not (thread_id and (found := _find(principal.user, thread_id, digest))):
             raise
         session = found
     return agent_runs.load(session)
@@ -90,7 +85,8 @@ def fork(principal: Principal, run: AgentRun) -> AgentRun:
     """Return a new run with the history and files of another one, without the turns that are still open there."""
     source = run.session
     seq, ts, ordinal = _settled_position(source)
-    _wait_until_after(ts)
+    # New messages must get a later `ts`, and events of one moment have times ahead of the clock.
+    time.sleep(min(max(ts - time.time() * 1000 + 1, 0) / 1000, _LONGEST_WAIT_SECONDS))
     metadata = {**run.metadata, "interaction": run.interaction, "interactive": True, "status": "", "ended_at": None}
     metadata |= {"forked_from": run.id, "fork": {"id": run.id, "seq": seq}, "files": {}}
     with transaction.atomic():
@@ -164,13 +160,7 @@ def _copy_files(source: Session, session: Session) -> None:
     for file in artifacts.list_artifacts(source.id):
         try:
             _, data = artifacts.read_artifact(source.id, file.path)
-            artifacts.write_artifact(
-                session.id, file.path, data, run_id=file.run_id, agent_id=agent_id, media_type=file.media_type
-            )
+            fields: dict[str, Any] = {"run_id": file.run_id, "agent_id": agent_id, "media_type": file.media_type}
+            artifacts.write_artifact(session.id, file.path, data, **fields)
         except AppError:  # the bytes are missing: the copy goes without the file
             continue
-
-
-def _wait_until_after(ts: int) -> None:
-    """Wait until new messages get a later `ts`. Events of one moment get times ahead of the clock."""
-    time.sleep(min(max(ts - time.time() * 1000 + 1, 0) / 1000, _LONGEST_WAIT_SECONDS))

@@ -71,7 +71,7 @@ class MessageStreamConsumer(_StreamConsumer):
         await self.send_text(": connected\n\n")
         await self._send_messages(messages)
         if not (messages and await self._is_over(stream, messages)):
-            async for frame in self.watch(stream.session_id, stream.cursor):
+            async for frame in self.watch(stream.session.id, stream.cursor):
                 messages = await stream.messages(frame)
                 await self._send_messages(messages)
                 if messages and await self._is_over(stream, messages):
@@ -79,9 +79,8 @@ class MessageStreamConsumer(_StreamConsumer):
         await self.close_stream()
 
     def _open(self, since: float, skips_history: bool) -> tuple[MessageStream, list[Compact]]:
-        return open_message_stream(
-            self.principal, self.agent_run(), since, with_history=bool(since) or not skips_history
-        )
+        with_history = bool(since) or not skips_history
+        return open_message_stream(self.principal, self.agent_run(), since, with_history=with_history)
 
     async def _send_messages(self, messages: Iterable[Compact]) -> None:
         """Send all messages in one write."""
@@ -121,7 +120,8 @@ class MessageSocket(AsyncWebsocketConsumer):
         kwargs = self.scope["url_route"]["kwargs"]
         try:
             query = parse_qs(self.scope["query_string"].decode("latin-1"))
-            self._principal = await in_db(_principal_of, self.scope)
+            request = request_from_scope({**self.scope, "method": "GET"})
+            self._principal = await in_db(_admit, request, rate_limits.api_limit())
             context.actor.set(self._principal.actor)
             self._ids = kwargs["run_id"], kwargs.get("workflow_id", "")
             since = requests.read_since(query.get("since", [""])[0])
@@ -142,7 +142,9 @@ class MessageSocket(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         request_id: Any = None
         try:
-            frame = _read_frame(text_data)
+            if text_data is None or len(text_data) > _LONGEST_FRAME:
+                raise InvalidInput("A frame must be a text of at most 256 KB.", code="invalid_frame")
+            frame = requests.as_object(parse_json(text_data.encode()))
             request_id = frame.get("requestId")
             answer = await self._handle(frame, request_id)
         except Exception as error:
@@ -193,7 +195,7 @@ class MessageSocket(AsyncWebsocketConsumer):
         await self._send(*messages)
         cursor = stream.cursor
         while True:
-            async with Viewer(stream.session_id, cursor) as viewer:
+            async with Viewer(stream.session.id, cursor) as viewer:
                 async for frame in viewer.frames():
                     cursor = frame[-1].cursor
                     await self._send(*await stream.messages(frame))
@@ -222,16 +224,6 @@ def open_message_stream(
 
 def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _principal_of(scope: Mapping[str, Any]) -> Principal:
-    return _admit(request_from_scope({**scope, "method": "GET"}), rate_limits.api_limit())
-
-
-def _read_frame(text: str | None) -> dict[str, Any]:
-    if text is None or len(text) > _LONGEST_FRAME:
-        raise InvalidInput("A frame must be a text of at most 256 KB.", code="invalid_frame")
-    return requests.as_object(parse_json(text.encode()))
 
 
 _RUN = "api/v1/agents/<str:run_id>"

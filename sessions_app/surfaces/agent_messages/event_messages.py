@@ -21,47 +21,35 @@ def tool_started(event: SessionEvent) -> Compact:
     payload = tools.TOOL_REQUESTED.payload(event)
     arguments = payload["arguments"]
     line = f": {one_line(json.dumps(arguments, ensure_ascii=False), _LONGEST_LINE)}" if arguments else ""
-    return _tool("started", event, payload, f"Using {payload['tool']}{line}", input=arguments)
+    return _tool("started", event, payload, f"Using {payload['tool']}{line}", {"input": arguments})
 
 
 def tool_progress(event: SessionEvent, requested: SessionEvent) -> Compact:
     """Return the progress of a running call, which is not stored. requested: the event with which the call began."""
     payload, call = tools.TOOL_PROGRESS.payload(event), tools.TOOL_REQUESTED.payload(requested)
     percent = None if payload["fraction"] is None else round(payload["fraction"] * 100)
-    return _tool("progress", requested, call, payload["text"] or "Working", percent=percent)
+    return _tool("progress", requested, call, payload["text"] or "Working", {"percent": percent})
 
 
 def _tool_completed(event: SessionEvent) -> Compact:
     payload = tools.TOOL_COMPLETED.payload(event)
-    return _tool(
-        "completed",
-        event,
-        payload,
-        f"{payload['tool']} is done",
-        output=payload["output"],
-        duration_ms=payload["duration_ms"],
-        outputFiles=_written_files(payload["tool"], payload["output"]) or None,
-    )
+    files = _written_files(payload["tool"], payload["output"]) or None
+    details = {"output": payload["output"], "duration_ms": payload["duration_ms"], "outputFiles": files}
+    return _tool("completed", event, payload, f"{payload['tool']} is done", details)
 
 
 def _tool_failed(event: SessionEvent) -> Compact:
     payload = tools.TOOL_FAILED.payload(event)
     text = f"{payload['tool']}: {one_line(payload['error'] or payload['status'], _LONGEST_LINE)}"
     details = {"error": payload["error"], "status": payload["status"], "duration_ms": payload["duration_ms"]}
-    return _tool("failed", event, payload, text, **details)
+    return _tool("failed", event, payload, text, details)
 
 
-def _tool(phase: str, event: SessionEvent, payload: tools.ExecutionPayload, text: str, **details: Any) -> Compact:
-    return message_types.tool(
-        phase,
-        payload["tool"],
-        text,
-        tool_run_id=payload["execution_id"],
-        tool_use_id=payload["call_id"] or payload["execution_id"],
-        tool_iteration=event.step or 0,
-        activity_group_id=activity_of(event.run_id, event.step),
-        **details,
-    )
+def _tool(phase: str, event: SessionEvent, payload: tools.ExecutionPayload, text: str, details: Compact) -> Compact:
+    execution_id, call_id, step = payload["execution_id"], payload["call_id"], event.step or 0
+    ids = {"tool_run_id": execution_id, "tool_use_id": call_id or execution_id, "tool_iteration": step}
+    group = {"activity_group_id": activity_of(event.run_id, event.step)}
+    return message_types.tool(phase, payload["tool"], text, {**ids, **group, **details})
 
 
 def _warning(event: SessionEvent) -> Compact:
@@ -70,39 +58,23 @@ def _warning(event: SessionEvent) -> Compact:
     return message_types.warning(text, kind=payload["kind"], tool=payload["tool"], action=payload["action"])
 
 
-def _plan(event: SessionEvent) -> Compact:
-    return message_types.plan(event.payload.get("tasks", []), event.payload.get("comment", ""))
-
-
 def _batch_progress(event: SessionEvent) -> Compact:
-    payload = event.payload
+    payload, started_at = event.payload, event.payload.get("started_at", 0)
     return message_types.batch_progress(
-        payload["batch_id"], payload.get("tool", ""), payload.get("items", []), payload.get("started_at", 0)
+        payload["batch_id"], payload.get("tool", ""), payload.get("items", []), started_at
     )
 
 
-def _workstream_launched(event: SessionEvent) -> Compact:
-    return _workstream("launched", event, f"Started {event.payload['workstream_id']}", "running")
-
-
-def _workstream_ended(event: SessionEvent) -> Compact:
-    status = str(event.payload.get("status", "completed"))
-    return _workstream("completed", event, event.payload.get("summary") or f"Ended: {status}", status)
-
-
-def _workstream(phase: str, event: SessionEvent, text: str, status: str) -> Compact:
-    payload, child = event.payload, event.payload.get("run_id")
-    return message_types.workstream(
-        phase,
-        text,
-        payload["workstream_id"],
-        launch_id=payload.get("launch_id", payload["workstream_id"]),
-        status=status,
-        kind="agent",
-        interaction=payload.get("agent_id"),
-        child_workflow_run_id=child,
-        child_workflow_id=f"agent-{child}" if child else None,
-    )
+def _workstream(event: SessionEvent) -> Compact:
+    payload, workstream, child = event.payload, event.payload["workstream_id"], event.payload.get("run_id")
+    phase, status, text = "launched", "running", f"Started {workstream}"
+    if event.type == ENDED:
+        phase, status = "completed", str(payload.get("status", "completed"))
+        text = payload.get("summary") or f"Ended: {status}"
+    details = {"launch_id": payload.get("launch_id", workstream), "status": status, "kind": "agent"}
+    details |= {"interaction": payload.get("agent_id"), "child_workflow_run_id": child}
+    details |= {"child_workflow_id": f"agent-{child}" if child else None}
+    return message_types.workstream(phase, text, workstream, details)
 
 
 def _citations(event: SessionEvent) -> Compact:
@@ -111,9 +83,8 @@ def _citations(event: SessionEvent) -> Compact:
 
 
 def _posted(event: SessionEvent) -> Compact:
-    payload = sessions.UPDATE_POSTED.payload(event)
-    text, workstream = payload["text"], payload["workstream"]
-    return create(payload["kind"], message=text, workstream=workstream, details=payload["details"])
+    posted = sessions.UPDATE_POSTED.payload(event)
+    return create(posted["kind"], posted["text"], workstream=posted["workstream"], details=posted["details"])
 
 
 # Events whose message depends on nothing else.
@@ -124,10 +95,10 @@ MESSAGES: dict[str, Callable[[SessionEvent], Compact]] = {
     tools.APPROVAL_DECIDED.name: lambda event: input_requests.approval_outcome(tools.APPROVAL_DECIDED.payload(event)),
     tools.INPUT_REQUESTED.name: lambda event: input_requests.question(tools.INPUT_REQUESTED.payload(event)),
     sessions.UPDATE_POSTED.name: _posted,
-    PLANNED: _plan,
+    PLANNED: lambda event: message_types.plan(event.payload.get("tasks", []), event.payload.get("comment", "")),
     BATCH: _batch_progress,
-    LAUNCHED: _workstream_launched,
-    ENDED: _workstream_ended,
+    LAUNCHED: _workstream,
+    ENDED: _workstream,
     sessions.CITATIONS_ADDED.name: _citations,
 }
 

@@ -1,7 +1,6 @@
 """The messages of one client's stream: stored ones, and live text in between."""
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from audit_app.kernel.database import in_db
 from sessions_app.events import STEP_CLOSING
@@ -30,10 +29,6 @@ class MessageStream:
         self._transient_count = 0  # of messages without storage since the last stored event
         self._live = LiveText(reader.received, has_resumed=has_resumed)
 
-    @property
-    def session_id(self) -> UUID:
-        return self.session.id
-
     async def messages(self, frame: Sequence[SessionEvent]) -> list[Compact]:
         """Return the messages of a frame."""
         kept = [event for event in frame if event.ts is not None]
@@ -58,6 +53,5 @@ class MessageStream:
 
 def is_closing(message: Compact) -> bool:
     """Return whether clients end their stream with this message, provided that the run has ended."""
-    if message["t"] == AgentMessageType.TERMINATED:
-        return True
-    return message["t"] == AgentMessageType.COMPLETE and "w" not in message
+    kind = message["t"]
+    return kind == AgentMessageType.TERMINATED or (kind == AgentMessageType.COMPLETE and "w" not in message)

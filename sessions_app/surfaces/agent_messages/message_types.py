@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact, create, without_none
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, Compact, Details, create, without_none
 
 CONTENT, ACTIVITY = "user_content", "activity"
 
@@ -14,9 +14,7 @@ def question(
 ) -> Compact:
     """Return a message of the user.
 
-    ack: the client's id of the message.
-    request_id: the input request that the message answers.
-    more: additional details.
+    ack: the client's id of the message; request_id: the input request that it answers; more: additional details.
     """
     details = {
         "event_class": CONTENT,
@@ -28,10 +26,8 @@ def question(
 
 
 def answer(text: str, activity: str, *, is_partial: bool = False) -> Compact:
-    details: dict[str, Any] = {"event_class": CONTENT, "activity_id": activity, "streamed": True}
-    if is_partial:
-        details["partial"] = True
-    return create(AgentMessageType.ANSWER, message=text, details=details)
+    details = {"event_class": CONTENT, "activity_id": activity, "streamed": True, "partial": is_partial or None}
+    return create(AgentMessageType.ANSWER, text, details=without_none(details))
 
 
 def thinking(text: str, activity: str) -> Compact:
@@ -45,7 +41,7 @@ def preamble(text: str, activity: str, tools: Sequence[str]) -> Compact:
     return create(AgentMessageType.THOUGHT, message=text, details=details)
 
 
-def tool(phase: str, tool_name: str, text: str, **details: Any) -> Compact:
+def tool(phase: str, tool_name: str, text: str, details: Details) -> Compact:
     """Return one phase of a tool call. phase: started | progress | completed | failed."""
     status = {"started": "running", "progress": "running", "completed": "completed"}.get(phase, "error")
     shown = {"event_class": ACTIVITY, "tool": tool_name, "tool_event": phase, "tool_status": status, **details}
@@ -63,8 +59,7 @@ def request_input(
 ) -> Compact:
     """Return a question to the user.
 
-    options: {id, label, description?}.
-    free_response: the field for a text answer, None for no such field.
+    options: {id, label, description?}; free_response: the field for a text answer, None for no such field.
     """
     ux = {"variant": variant, "options": [dict(option) for option in options] or None, "free_response": free_response}
     details = {"request_id": request_id, "ux": without_none(ux), **more}
@@ -122,10 +117,9 @@ def plan(tasks: Sequence[Mapping[str, Any]], comment: str = "") -> Compact:
 
 
 def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, Any]], started_at: int) -> Compact:
-    """Return the state of a batch.
+    """Return the state of a batch. started_at: milliseconds since 1970.
 
     items: {id, status: pending | running | success | error, message?, duration_ms?}.
-    started_at: milliseconds since 1970.
     """
     count = Counter(item.get("status") for item in items)
     details = {
@@ -141,11 +135,9 @@ def batch_progress(batch_id: str, tool_name: str, items: Sequence[Mapping[str, A
     return create(AgentMessageType.BATCH_PROGRESS, message=tool_name, details=details)
 
 
-def workstream(phase: str, text: str, workstream_id: str, **details: Any) -> Compact:
-    """Return the start or end of a workstream. phase: launched | completed.
-
-    An UPDATE and never TERMINATED, which would close the streams of the whole run.
-    """
+def workstream(phase: str, text: str, workstream_id: str, details: Details) -> Compact:
+    """Return the start or end of a workstream. phase: launched | completed."""
+    # An UPDATE and never TERMINATED, which would close the streams of the whole run.
     shown = without_none({"workstream_event": phase, "workstream_id": workstream_id, **details})
     return update(text, ACTIVITY, workstream_id, **shown)
 

@@ -34,11 +34,9 @@ _DEEPEST = 20  # generations of forks whose messages are read
 
 @dataclass
 class TimelineReader:
-    """A projection and its position in a session's timeline.
+    """A projection and its position in a session's timeline. seq, ts: of the last event read.
 
-    seq, ts: of the last event read.
-    after: messages up to this time are omitted.
-    received: the part of the open step's text that the client has.
+    after: messages up to this time are omitted; received: the part of the open step's text that the client has.
     """
 
     projection: Projection
@@ -135,15 +133,10 @@ def _load_turns(turn_ids: list[str], ended: set[UUID]) -> tuple[dict[str, TurnTe
     rows = list(Turn.objects.filter(Q(pk__in=turn_ids) | Q(run_id__in=ended, is_answer=True)))
     call_ids = [row.tool_call_ids[0] for row in rows if row.role == "user" and row.tool_call_ids]
     questions = tools.find_question_ids(call_ids) if call_ids else {}
-    turns = {
-        str(row.pk): TurnText(
-            row.content,
-            row.error_message,
-            row.error_code,
-            questions.get((row.tool_call_ids or [""])[0], "") if row.role == "user" else "",
-        )
-        for row in rows
-    }
+    turns = {}
+    for row in rows:
+        answers = questions.get((row.tool_call_ids or [""])[0], "") if row.role == "user" else ""
+        turns[str(row.pk)] = TurnText(row.content, row.error_message, row.error_code, answers)
     return turns, {row.run_id: row.content for row in rows if row.is_answer and row.run_id}
 
 

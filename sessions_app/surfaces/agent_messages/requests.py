@@ -17,33 +17,15 @@ _LONGEST_LINE = 200
 _TEXT_KEYS = ("task", "user_prompt", "prompt", "message", "question", "query", "text", "input", "instruction")
 _TOOL_NAME = re.compile(r"[\w.:*?-]{1,120}", re.ASCII)
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "number": (int, float),
-    "object": (dict,),
-    "array": (list,),
-}
+_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "boolean": (bool,), "object": (dict,), "array": (list,)}
+_TYPES["number"] = (int, float)
 # Fields of a start request, with their JSON types: those that the run repeats, and the others.
+_TOOL_LISTS = ("tool_names", "initial_skills", "excluded_tools", "disabled_mcp_collections")
 _SHOWN = {
-    "data": "object",
-    "config": "object",
-    "tool_approval_mode": "string",
-    "tool_names": "array",
-    "initial_skills": "array",
-    "excluded_tools": "array",
-    "collection_id": "string",
-    "disabled_mcp_collections": "array",
-    "visibility": "string",
-    "tags": "array",
-    "categories": "array",
-    "properties": "object",
-    "source": "object",
-    "source_type": "string",
-    "type": "string",
-    "topic": "string",
-    "generate_topic": "boolean",
-    "generate_lessons": "boolean",
+    **dict.fromkeys(("data", "config", "properties", "source"), "object"),
+    **dict.fromkeys(("tool_approval_mode", "collection_id", "visibility", "source_type", "type", "topic"), "string"),
+    **dict.fromkeys((*_TOOL_LISTS, "tags", "categories"), "array"),
+    **dict.fromkeys(("generate_topic", "generate_lessons"), "boolean"),
 }
 _OTHERS = {
     **dict.fromkeys(("interaction", "title", "search_scope", "started_by", "schedule_id"), "string"),
@@ -70,11 +52,9 @@ class UnknownKey(InvalidInput):
 
 @dataclass(frozen=True)
 class Start:
-    """A request to start an agent run.
+    """A request to start an agent run. interaction: the agent's name as the client gave it.
 
-    interaction: the agent's name as the client gave it.
-    text: the first message, empty for none.
-    shown: the fields of the request that the run repeats.
+    text: the first message, empty for none; shown: the fields of the request that the run repeats.
     """
 
     interaction: str
@@ -86,11 +66,9 @@ class Start:
 
 @dataclass(frozen=True)
 class UserInput:
-    """The signal of that name.
+    """The signal of that name. ack: the client's id of the message.
 
-    ack: the client's id of the message.
-    request_id: the input request that it answers.
-    decision: on an approval request.
+    request_id: the input request that it answers; decision: on an approval request.
     """
 
     text: str
@@ -160,11 +138,9 @@ def read_user_input(body: Any) -> UserInput:
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("`message` must be a non-empty string.", code="text_required", param="message")
     if not isinstance(ack, str) or len(ack) > _LONGEST_LINE:
-        raise InvalidInput(
-            f"`client_message_id` must be a string of at most {_LONGEST_LINE} characters.", param="client_message_id"
-        )
-    metadata = body.get("metadata")
-    metadata = {} if metadata is None else metadata
+        message = f"`client_message_id` must be a string of at most {_LONGEST_LINE} characters."
+        raise InvalidInput(message, param="client_message_id")
+    metadata = {} if body.get("metadata") is None else body["metadata"]
     if not isinstance(metadata, dict):
         raise InvalidInput("`metadata` must be an object.", param="metadata")
     metadata = clean(metadata)

@@ -15,6 +15,7 @@ from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.agent_messages import agent_runs, artifact_names, message_types, requests, session_writes
 from sessions_app.surfaces.agent_messages.agent_runs import NAME
+from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app.storage import artifacts
 
 MOST_FILES = 200
@@ -32,16 +33,9 @@ def file_uploaded(principal: Principal, session: Session, body: Any) -> str:
     if fields["id"] not in files and len(files) >= MOST_FILES:
         raise InvalidInput(f"A run can have at most {MOST_FILES} files.", code="too_many_files")
     path = fields.get("artifact_path") or fields.get("reference", "").removeprefix(_REFERENCE)
-    now = _now_ms()
-    file: dict[str, Any] = {
-        "id": fields["id"],
-        "name": fields["name"],
-        "content_type": fields.get("content_type", "application/octet-stream"),
-        "size": 0,
-        "status": "ready",
-        "started_at": now,
-        "completed_at": now,
-    }
+    media_type, now = fields.get("content_type", "application/octet-stream"), _now_ms()
+    file: dict[str, Any] = {"id": fields["id"], "name": fields["name"], "content_type": media_type, "size": 0}
+    file |= {"status": "ready", "started_at": now, "completed_at": now}
     try:
         view = artifacts.find_artifact(session.id, artifact_names.own_path(session.id, path))
         file |= {"size": view.size_bytes, "artifact_path": view.path, "reference": f"{_REFERENCE}{view.path}"}
@@ -76,8 +70,8 @@ def batch_closed(principal: Principal, session: Session, body: Any) -> str:
     if not lines:
         return "The batch has no files."
     text = "\n".join(["[Files Ready]", *lines])
-    act = partial(mark_consumed, session, file_ids, batch_id)
-    session_writes.send_user_message(principal, session, text, key=f"batch:{batch_id}", act=act)
+    message = UserMessage(text, key=f"batch:{batch_id}", act=partial(mark_consumed, session, file_ids, batch_id))
+    session_writes.send_user_message(principal, session, message)
     return "The agent has the list of files."
 
 

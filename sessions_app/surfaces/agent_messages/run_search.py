@@ -37,7 +37,10 @@ def list_runs(user: User, query: Mapping[str, str]) -> tuple[list[AgentRun], int
         rows = rows.filter(_after(cursor, column, order))
     offset = _number(query, "offset", 0, _MOST_OFFSET, least=0)
     found = list(rows[offset : offset + limit + 1])
-    following = _cursor(found[limit - 1], column) if len(found) > limit else None
+    following = None
+    if len(found) > limit:
+        position = json.dumps([getattr(found[limit - 1], column).isoformat(), str(found[limit - 1].pk)])
+        following = base64.urlsafe_b64encode(position.encode()).decode()
     return [agent_runs.from_row(row) for row in found[:limit]], total, following
 
 
@@ -46,7 +49,10 @@ def search_runs(user: User, query: Mapping[str, str]) -> tuple[list[tuple[AgentR
     rows, text = _filtered(user, query), query.get("query", "").replace("\0", "").strip()
     for name in ("tags", "categories"):
         if labels := set(filter(None, query.get(name, "").split(","))):
-            rows = rows.filter(pk__in=_labelled(rows, name, labels))
+            # In Python, because not every database can search arrays in JSON.
+            stored = rows.values_list("pk", f"metadata__{NAME}__request__{name}")
+            matching = (pk for pk, found in stored if isinstance(found, list) and labels & set(map(str, found)))
+            rows = rows.filter(pk__in=list(matching))
     if text:
         turns = Turn.objects.filter(session_id=OuterRef("pk"), content__icontains=text)
         in_topic = Q(**{f"metadata__{NAME}__topic__icontains": text})
@@ -79,21 +85,9 @@ def _filtered(user: User, query: Mapping[str, str]) -> QuerySet[Session]:
         rows = rows.filter(created_at__lte=until)
     kinds = [name for name in query.get("run_type", "").split(",") if name]
     # Runs of other kinds, schedules and content types do not exist on this server.
-    if (
-        query.get("run_kind", "agent") != "agent"
-        or query.get("schedule_id")
-        or query.get("content_type_name")
-        or (kinds and "autonomous" not in kinds)
-        or query.get("type", "api") != "api"
-    ):
-        return rows.none()
-    return rows
-
-
-def _labelled(rows: QuerySet[Session], name: str, labels: set[str]) -> list[Any]:
-    """Return the ids of rows with one of the labels. In Python: not every database can search arrays in JSON."""
-    stored = rows.values_list("pk", f"metadata__{NAME}__request__{name}")
-    return [pk for pk, found in stored if isinstance(found, list) and labels & set(map(str, found))]
+    is_other = query.get("run_kind", "agent") != "agent" or query.get("type", "api") != "api"
+    is_other = is_other or (bool(kinds) and "autonomous" not in kinds)
+    return rows.none() if is_other or query.get("schedule_id") or query.get("content_type_name") else rows
 
 
 def _orders(text: str) -> list[str]:
@@ -101,10 +95,8 @@ def _orders(text: str) -> list[str]:
     for item in filter(None, text.split(",")):
         name, _, order = item.partition(":")
         if name not in _COLUMNS or order not in ("", "asc", "desc"):
-            raise InvalidInput(
-                "`sort` must be a list of started_at or updated_at, each with an optional :asc or :desc.",
-                code="invalid_sort",
-            )
+            message = "`sort` must be a list of started_at or updated_at, each with an optional :asc or :desc."
+            raise InvalidInput(message, code="invalid_sort")
         orders.append(f"{'' if order == 'asc' else '-'}{_COLUMNS[name]}")
     return [*orders, "-created_at", "-id"]
 
@@ -133,11 +125,6 @@ def _moment(query: Mapping[str, str], name: str) -> datetime | None:
     raise InvalidInput(f"`{name}` must be a time in ISO 8601.", code=f"invalid_{name}", param=name)
 
 
-def _cursor(row: Session, column: str) -> str:
-    position = json.dumps([getattr(row, column).isoformat(), str(row.pk)])
-    return base64.urlsafe_b64encode(position.encode()).decode()
-
-
 def _after(cursor: str, column: str, order: str) -> Q:
     try:
         moment, run_id = json.loads(base64.urlsafe_b64decode(cursor))
@@ -145,9 +132,8 @@ def _after(cursor: str, column: str, order: str) -> Q:
         if not _is_uuid(run_id) or at.tzinfo is None or abs(at - timezone.now()) > timedelta(days=36500):
             raise ValueError
     except (ValueError, TypeError, OverflowError, binascii.Error):
-        raise InvalidInput(
-            "`cursor` is invalid: use a `next_cursor` of this server.", code="invalid_cursor", param="cursor"
-        ) from None
+        message = "`cursor` is invalid: use a `next_cursor` of this server."
+        raise InvalidInput(message, code="invalid_cursor", param="cursor") from None
     beyond = "gt" if order == "asc" else "lt"
     return Q(**{f"{column}__{beyond}": at}) | Q(**{column: at, f"id__{beyond}": run_id})
 

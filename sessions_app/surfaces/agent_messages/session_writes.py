@@ -1,6 +1,7 @@
 """Writes of this surface to a session: messages of its own, notes of signals, and messages of the user."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -50,39 +51,36 @@ def is_signalled(session: Session, ack: str) -> bool:
     return Event.objects.filter(session_id=session.id, type=events.SIGNAL_RECEIVED.name, payload__ack=ack).exists()
 
 
-def send_user_message(
-    principal: Principal,
-    session: Session,
-    text: str,
-    *,
-    ack: str = "",
-    key: str = "",
-    note: Mapping[str, Any] | None = None,
-    act: Callable[[], None] | None = None,
-) -> Accepted:
-    """Store a message of the user. It interrupts what runs, unless it answers an input request of the run.
+@dataclass(frozen=True)
+class UserMessage:
+    """A message of the user. ack: the client's id of it; key: makes its storage idempotent for the session.
 
-    ack: the client's id of the message.
-    key: makes the call idempotent for this session.
-    note: stored beside the message, for its viewers.
-    act: called in the transaction that stores the message.
-
-    Raises what `receive` raises.
+    note: stored beside the message, for its viewers; act: called in the transaction that stores the message.
     """
+
+    text: str
+    ack: str = ""
+    key: str = ""
+    note: Mapping[str, Any] | None = None
+    act: Callable[[], None] | None = None
+
+
+def send_user_message(principal: Principal, session: Session, message: UserMessage) -> Accepted:
+    """Store a message. It interrupts what runs, unless it answers an input request. Raises what `receive` raises."""
     rate_limits.take(rate_limits.chat_limit(), principal.actor)
     request = (session.metadata.get(agent_runs.NAME) or {}).get("request", {})
     policy = policy_of_agent(session.agent)
     offered = [spec.name for spec in tools.specs_for(policy)] if request.get("tool_names") else []
     return services.receive(
-        NewMessage.into(session, text, message_id=ack, note=note),
+        NewMessage.into(session, message.text, message_id=message.ack, note=message.note),
         owner=principal.user,
         session=session,
-        idempotency_key=f"{session.id}:{key}" if key else "",
+        idempotency_key=f"{session.id}:{message.key}" if message.key else "",
         options=services.ReceiveOptions(
             busy="interrupt",
             run=requests.options_of(request),
             longest_text=requests.LONGEST_TEXT,
             denied_tools=requests.denied_tools(request, offered),
-            act=act,
+            act=message.act,
         ),
     )

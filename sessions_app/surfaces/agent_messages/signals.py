@@ -27,6 +27,7 @@ from sessions_app.surfaces.agent_messages import (
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.projection import COMPLETE, TERMINATE
 from sessions_app.surfaces.agent_messages.requests import UserInput
+from sessions_app.surfaces.agent_messages.session_writes import UserMessage
 from tools_app import selectors as tools
 from tools_app.types import ApprovalStatus, ApprovalView
 
@@ -98,16 +99,9 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
         return _decide(principal, session, approval, sent)
     if run.metadata.get("status"):
         agent_runs.update_metadata(session, status="")
-    note = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
-    session_writes.send_user_message(
-        principal,
-        session,
-        sent.text,
-        ack=sent.ack,
-        key=sent.ack,
-        note={key: value for key, value in note.items() if value},
-        act=partial(run_files.mark_consumed, session),
-    )
+    given = {"metadata": dict(sent.metadata), "tool_approval_response": sent.metadata.get("tool_approval_response")}
+    note, act = {key: value for key, value in given.items() if value}, partial(run_files.mark_consumed, session)
+    session_writes.send_user_message(principal, session, UserMessage(sent.text, sent.ack, sent.ack, note, act))
     return SignalResult("The agent has the message.")
 
 
@@ -134,14 +128,10 @@ def _decide(principal: Principal, session: Session, approval: ApprovalView, sent
         known = ", ".join(input_requests.DECISIONS)
         raise InvalidInput(f"Unknown decision {choice!r}. Available: {known}.", code="unknown_decision")
     note = text if choice == input_requests.WITH_FEEDBACK and text not in input_requests.DECISIONS else ""
-    key = input_requests.approval_key(approval.tool, str(approval.id))
-    question = message_types.question(
-        text,
-        ack=sent.ack,
-        metadata=sent.metadata,
-        request_id=str(approval.id),
-        more={"tool_approval_response": {"decision": choice, "approval_key": key}},
-    )
+    request_id = str(approval.id)
+    response = {"decision": choice, "approval_key": input_requests.approval_key(approval.tool, request_id)}
+    more = {"tool_approval_response": response}
+    question = message_types.question(text, ack=sent.ack, metadata=sent.metadata, request_id=request_id, more=more)
     with transaction.atomic():
         decisions.decide(approval.id, decision=decision.value, actor=principal.actor, note=note)
         session_writes.post_message(session, question)
@@ -161,16 +151,15 @@ def _stop(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     return SignalResult("The agent was not working.")
 
 
-def _file_signal(work: Callable[[Principal, Session, Any], str]) -> "_Signal":
-    return lambda principal, run, body: SignalResult(work(principal, run.session, body))
+def _file(
+    work: Callable[[Principal, Session, Any], str], principal: Principal, run: AgentRun, body: Any
+) -> SignalResult:
+    return SignalResult(work(principal, run.session, body))
 
 
-def _ignored(why: str) -> "_Signal":
-    def ignore(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
-        requests.as_object(body)
-        return SignalResult(why, "ignored")
-
-    return ignore
+def _ignore(why: str, principal: Principal, run: AgentRun, body: Any) -> SignalResult:
+    requests.as_object(body)
+    return SignalResult(why, "ignored")
 
 
 def _disable_servers(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
@@ -181,15 +170,14 @@ def _disable_servers(principal: Principal, run: AgentRun, body: Any) -> SignalRe
     return SignalResult("The change applies from the next turn on.")
 
 
-_Signal = Callable[[Principal, AgentRun, Any], SignalResult]
-_SIGNALS: dict[str, _Signal] = {
+_SIGNALS: dict[str, Callable[[Principal, AgentRun, Any], SignalResult]] = {
     "UserInput": _user_input,
     "Stop": _stop,
-    "FileUploaded": _file_signal(run_files.file_uploaded),
-    "FileRemoved": _file_signal(run_files.file_removed),
-    "FileBatchClosed": _file_signal(run_files.batch_closed),
+    "FileUploaded": partial(_file, run_files.file_uploaded),
+    "FileRemoved": partial(_file, run_files.file_removed),
+    "FileBatchClosed": partial(_file, run_files.batch_closed),
     "McpConfigChanged": _disable_servers,
-    "ModelConfigChanged": _ignored("The model is configured with the agent."),
-    "ToolApprovalModeChanged": _ignored("Approval rules are configured with the agent."),
-    "TriggerCheckpoint": _ignored("The agent compacts its context by itself."),
+    "ModelConfigChanged": partial(_ignore, "The model is configured with the agent."),
+    "ToolApprovalModeChanged": partial(_ignore, "Approval rules are configured with the agent."),
+    "TriggerCheckpoint": partial(_ignore, "The agent compacts its context by itself."),
 }

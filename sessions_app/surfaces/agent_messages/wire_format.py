@@ -7,33 +7,16 @@ from typing import Any
 MAIN = "main"  # workstream of the main agent, omitted on the wire
 
 Compact = dict[str, Any]  # keys: t, m, w, d, f, ts, i
+Details = Mapping[str, Any]
 
 
 class AgentMessageType(IntEnum):
-    SYSTEM = 0
-    THOUGHT = 1
-    PLAN = 2
-    UPDATE = 3
-    COMPLETE = 4
-    WARNING = 5
-    ERROR = 6
-    ANSWER = 7
-    QUESTION = 8
-    REQUEST_INPUT = 9
-    IDLE = 10
-    TERMINATED = 11
-    STREAMING_CHUNK = 12
-    BATCH_PROGRESS = 13
-    RESTARTING = 14
+    SYSTEM, THOUGHT, PLAN, UPDATE, COMPLETE, WARNING, ERROR, ANSWER = range(8)
+    QUESTION, REQUEST_INPUT, IDLE, TERMINATED, STREAMING_CHUNK, BATCH_PROGRESS, RESTARTING = range(8, 15)
 
 
 def create(
-    kind: int,
-    *,
-    message: str = "",
-    workstream: str = "",
-    details: Mapping[str, Any] | None = None,
-    timestamp: float = 0,
+    kind: int, message: str = "", *, workstream: str = "", details: Details | None = None, timestamp: float = 0
 ) -> Compact:
     """Return a message in the wire form, without empty fields. timestamp: milliseconds since 1970."""
     return without_none(

@@ -30,11 +30,7 @@ CHANNEL = "Api"
 
 @dataclass(frozen=True)
 class AcceptedRequest:
-    """A request that is stored.
-
-    cursor: where to watch the session from.
-    created: seconds since 1970.
-    """
+    """A request that is stored. cursor: where to watch the session from; created: seconds since 1970."""
 
     accepted: Accepted
     cursor: str

@@ -13,10 +13,7 @@ from sessions_app.surfaces.openai.annotations import completion_annotations
 
 
 class Completion:
-    """Encodes one run. The texts of all its steps are one content.
-
-    created: seconds since 1970.
-    """
+    """Encodes one run. The texts of all its steps are one content. created: seconds since 1970."""
 
     def __init__(self, run_id: UUID, model: str, created: int) -> None:
         self._head = {"id": f"chatcmpl-{run_id.hex}", "created": created, "model": model}

@@ -16,11 +16,7 @@ STATUSES = ("running", "success", "error", "canceled")
 
 @dataclass(frozen=True)
 class EventKind:
-    """An event name with the schema of its data.
-
-    fields: properties of the data.
-    optional: those that may be absent.
-    """
+    """An event name with the schema of its data. fields: properties of the data; optional: those that may be absent."""
 
     name: str
     description: str
