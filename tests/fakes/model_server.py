@@ -4,8 +4,8 @@
 
 In tests: `with ModelServer() as server:`, then `server.base_url`, `server.requests` (the last thousand),
 `server.count`, `.connections`, `.disconnects`, `server.script("status=500")`.
-The directives in the last user message of a request, or the script, determine its answer: see `directives`. Without any,
-it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
+The directives in the last user message of a request, or the script, determine its answer: see `directives`. Without
+any, it calls the tools that the message obviously asks for, if they are offered, and otherwise answers `tok0 tok1 …`.
 """
 
 import argparse
