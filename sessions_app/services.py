@@ -14,7 +14,6 @@ from django.utils import timezone
 from agents_app import selectors as agents
 from agents_app import services as runs
 from agents_app.models import Run
-from agents_app.types import Message
 from audit_app import services as audit
 from audit_app.kernel.errors import InvalidInput, NotFound
 from audit_app.kernel.ids import new_id
@@ -36,6 +35,7 @@ __all__ = [
     "bind_session",
     "cancel_session_runs",
     "delete_session",
+    "import_history",
     "limit_session",
     "open_session",
     "receive",
@@ -55,22 +55,18 @@ def open_session(
     channel: str = WEB_CHAT,
     thread_id: str = "",
     metadata: Mapping[str, Any] | None = None,
-    history: Sequence[Message] = (),
 ) -> Session:
     """Create a session of the user. The user may have others on the same channel.
 
     thread_id: the last part of the session's public id; empty: a new one.
     metadata: data of the surface that opens the session, under the surface's name.
-    history: earlier turns from another system. They are context for the agent; no run answers them.
 
     Raises NotFound if there is no such agent, IntegrityError if the thread id is taken.
     """
     key = SessionKey(channel, "default", str(owner.pk), thread_id or str(new_id()))
     with transaction.atomic():
-        session, created = open_new(
-            key, owner, display_name(owner), agents.get_agent(agent_id), title, metadata=metadata
-        )
-        import_history(session, history)
+        agent = agents.get_agent(agent_id)
+        session, created = open_new(key, owner, display_name(owner), agent, title, metadata=metadata)
         audit.emit(created)
     return session
 

@@ -67,7 +67,10 @@ def open_new(
 
 
 def import_history(session: Session, messages: Sequence[Message]) -> None:
-    """Store the messages of another conversation as the first turns of a new session."""
+    """Store the messages of another conversation as the first turns of a new session. No run answers them.
+
+    The caller's transaction contains the creation of the session.
+    """
     if not messages:
         return
     Turn.objects.bulk_create(

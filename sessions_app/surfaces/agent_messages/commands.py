@@ -91,12 +91,9 @@ def fork(principal: Principal, run: AgentRun) -> AgentRun:
     metadata |= {"forked_from": run.id, "fork": {"id": run.id, "seq": seq}, "files": {}}
     with transaction.atomic():
         session = services.open_session(
-            owner=principal.user,
-            agent_id=source.agent.agent_id,
-            title=source.title,
-            metadata={NAME: metadata},
-            history=_history(source, before=ordinal),
+            owner=principal.user, agent_id=source.agent.agent_id, title=source.title, metadata={NAME: metadata}
         )
+        services.import_history(session, _history(source, before=ordinal))
         session_writes.post_message(session, message_types.idle())
     _copy_files(source, session)
     return agent_runs.load(session)

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from agents_app.types import Message
@@ -117,7 +117,10 @@ def _own_session(user: User, parsed: ParsedRequest, history: list[Message], idem
     if thread_id and (found := _find_session(user, thread_id)):
         return found
     try:
-        return services.open_session(**fields, metadata={NAME: {}}, history=history)
+        with transaction.atomic():
+            session = services.open_session(**fields, metadata={NAME: {}})
+            services.import_history(session, history)
+            return session
     except IntegrityError:  # the same request, sent concurrently
         found = _find_session(user, thread_id)
         if found is None:

@@ -20,7 +20,7 @@ from audit_app import liveness
 from audit_app.models import AuditEntry, Event, TimelineHead
 from sessions_app.integrity_checks import INVARIANTS, find_violations
 from sessions_app.models import ChannelAccount, Delivery, InboundMessage, Turn
-from sessions_app.services import open_session
+from sessions_app.services import import_history, open_session
 from tests.chaos.crash_gateway import Gateway
 from tests.chaos.scenario_player import Play
 from tests.chaos.scenarios import SCENARIOS
@@ -159,7 +159,7 @@ def test_intact_rows_break_no_rule(whole: UUID) -> None:
 
 def test_an_imported_history_needs_no_run(whole: UUID) -> None:
     before = [Message("user", "hi"), Message("assistant", "Hello!")]
-    open_session(owner=User.objects.create_user("bob"), history=before)
+    import_history(open_session(owner=User.objects.create_user("bob")), before)
     assert find_violations() == []
 
 
