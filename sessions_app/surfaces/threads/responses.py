@@ -1,16 +1,18 @@
-"""Our objects as JSON objects of this protocol."""
+"""The objects of this protocol: their fields in answers and in the OpenAPI document."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from rest_framework.serializers import BooleanField, CharField, ChoiceField, DictField, Field, JSONField, UUIDField
 
 from agents_app.types import RunStatus, RunView
 from audit_app.models import AuditEntry
-from sessions_app.models import ApiKey, Feedback, Session
+from sessions_app.models import Session
+from sessions_app.surfaces.base.serializers import Count, NullableText, SnakeCaseObject, Timestamp
 from sessions_app.surfaces.base.timestamps import iso
-from sessions_app.surfaces.threads import commands
+from sessions_app.surfaces.threads import commands, requests
 from sessions_app.surfaces.threads.foreign_ids import TENANT, threads_path, user_uuid, workflow_id
 from sessions_app.surfaces.threads.queries import ThreadMessage
 
@@ -20,135 +22,213 @@ NEW_THREAD = "New Thread"
 _TASK_QUEUE = "runs"
 _WORKFLOW = {status: status.name if status.is_terminal else "RUNNING" for status in RunStatus}
 _WORKFLOW[RunStatus.CANCELLED] = "CANCELED"
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
 
 
 def page(items: Sequence[Shape], total: int, query: dict[str, Any]) -> Shape:
     return {"items": list(items), "total": total, "limit": query["limit"], "offset": query["offset"]}
 
 
-def person(user: User) -> Shape:
-    return {
-        "user_id": str(user_uuid(user.pk)),
-        "first_name": user.first_name or None,
-        "last_name": user.last_name or None,
+class UserId(UUIDField):
+    """Our id of a user, as a UUID."""
+
+    def to_representation(self, value: Any) -> str:
+        return str(user_uuid(value))
+
+
+class ContentField(JSONField):
+    json_schema: ClassVar = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "is_error": {"type": "boolean"},
+            "citations": _OBJECTS,
+            "references": _OBJECTS,
+        },
+        "required": ["text", "is_error", "citations", "references"],
     }
 
 
-def thread(session: Session, owner: User, *, is_busy: bool) -> Shape:
-    """Return a thread. `agent_id` and `is_busy` (a message would be refused now) are fields of ours."""
-    return {
-        "id": str(session.id),
-        "path_part_id": str(session.id),
-        "title": session.title or NEW_THREAD,
-        "parent_thread_id": commands.parent_of(session),
-        "materialized_path": path_of(session, owner),
-        "tenant_id": str(TENANT),
-        "owner": person(owner),
-        "created_at": iso(session.created_at),
-        "updated_at": iso(session.last_active_at),
-        "agent_id": session.agent.agent_id,
-        "is_busy": is_busy,
-    }
+class NullField(Field[Any, Any, Any, Any]):
+    """A field that is always null."""
+
+    json_schema: ClassVar = {"type": "null"}
+
+
+class ThreadPersonOut(SnakeCaseObject):
+    user_id = UserId(source="pk")
+    first_name = NullableText()
+    last_name = NullableText()
+
+
+class ThreadOut(SnakeCaseObject):
+    """`agent_id` and `is_busy` (a message would be refused now) are fields of ours."""
+
+    id = UUIDField()
+    path_part_id = UUIDField(source="id")
+    title = CharField()
+    parent_thread_id = UUIDField(allow_null=True)
+    materialized_path = CharField()
+    tenant_id = UUIDField()
+    owner = ThreadPersonOut()
+    created_at = Timestamp()
+    updated_at = Timestamp(source="last_active_at")
+    agent_id = CharField(source="agent.agent_id")
+    is_busy = BooleanField()
+
+
+class ThreadMessageOut(SnakeCaseObject):
+    id = UUIDField()
+    path_part_id = UUIDField(source="id")
+    sequence = Count()
+    role = ChoiceField(choices=requests.ROLES)
+    content = ContentField()
+    details = DictField(allow_null=True)
+    parent_path_id = UUIDField()
+    materialized_path = CharField()
+    tenant_id = UUIDField()
+    author_tenant_user_id = UserId(allow_null=True)
+    created_at = Timestamp()
+    updated_at = Timestamp(source="created_at")
+
+
+class ThreadMessageTakenOut(SnakeCaseObject):
+    workflow_id = CharField()
+    user_message_id = UUIDField()
+    message_id = UUIDField()
+
+
+class ThreadJobOut(SnakeCaseObject):
+    workflow_id = CharField()
+    temporal_status = CharField()
+    workflow_type = CharField()
+    task_queue = CharField()
+    start_time = Timestamp()
+    close_time = Timestamp(source="ended_at", allow_null=True)
+    run_id = UUIDField(source="id")
+    status = CharField()
+    waiting_on = CharField(allow_null=True)
+
+
+class ThreadFeedbackOut(SnakeCaseObject):
+    id = UUIDField()
+    target_type = ChoiceField(choices=requests.TARGETS)
+    target_id = UUIDField()
+    user_id = UserId()
+    rating = CharField()
+    reason = NullableText()
+    comment = NullableText()
+    extra_metadata = DictField(allow_null=True)
+    created_at = Timestamp()
+    updated_at = Timestamp()
+
+
+class ThreadApiKeyOut(SnakeCaseObject):
+    id = UUIDField()
+    name = CharField()
+    key_suffix = CharField(source="suffix")
+    created_at = Timestamp()
+    expires_at = Timestamp(allow_null=True)
+    last_used_at = Timestamp(allow_null=True)
+
+
+class ThreadNewApiKeyOut(ThreadApiKeyOut):
+    key = CharField()
+
+
+class ThreadUserOut(SnakeCaseObject):
+    """The current user. Operators are the tenant's admins, superusers its owners."""
+
+    id = UserId()
+    email = NullableText()
+    phone_number = NullField()
+    first_name = NullableText()
+    last_name = NullableText()
+    idp_type = CharField()
+    current_tenant_id = UUIDField()
+    current_tenant_role = CharField()
+    default_tenant_id = UUIDField()
+    language_preference = CharField()
+    join_method = CharField()
+    onboarding_completed_at = Timestamp(source="date_joined", allow_null=True)
+
+
+class ThreadAuditEventOut(SnakeCaseObject):
+    """An audit entry. Its subject is its session, or the tenant."""
+
+    id = CharField()
+    subject_path_part_id = UUIDField()
+    kind = CharField(source="action")
+    ts = Timestamp(source="at")
+    actor_user_id = UserId(allow_null=True)
+    payload = DictField(source="details")
+    actor = ThreadPersonOut(allow_null=True)
+    subject_name = NullableText(source="session_key")
+    subject_object_id = UUIDField(source="session_id", allow_null=True)
+    subject_part_type = CharField(allow_null=True)
 
 
 def path_of(session: Session, owner: User) -> str:
     return f"{threads_path(owner.pk)}/{commands.path_name_of(session)}"
 
 
+def thread(session: Session, owner: User, *, is_busy: bool) -> Shape:
+    return ThreadOut.of(
+        session,
+        title=session.title or NEW_THREAD,
+        parent_thread_id=commands.parent_of(session),
+        materialized_path=path_of(session, owner),
+        tenant_id=TENANT,
+        owner=owner,
+        is_busy=is_busy,
+    )
+
+
 def message(stored: ThreadMessage, session: Session, owner: User) -> Shape:
-    content = {"text": stored.text, "is_error": stored.is_error, "citations": [], "references": [], **stored.extras}
-    at = iso(stored.created_at)
-    return {
-        "id": str(stored.id),
-        "path_part_id": str(stored.id),
-        "sequence": stored.sequence,
-        "role": stored.role,
-        "content": content,
-        "details": stored.details,
-        "parent_path_id": str(session.id),
-        "materialized_path": f"{path_of(session, owner)}/{stored.sequence}",
-        "tenant_id": str(TENANT),
-        "author_tenant_user_id": str(user_uuid(owner.pk)) if stored.role == "USER" else None,
-        "created_at": at,
-        "updated_at": at,
-    }
+    return ThreadMessageOut.of(
+        stored,
+        content={"text": stored.text, "is_error": stored.is_error, "citations": [], "references": [], **stored.extras},
+        parent_path_id=session.id,
+        materialized_path=f"{path_of(session, owner)}/{stored.sequence}",
+        tenant_id=TENANT,
+        author_tenant_user_id=owner.pk if stored.role == "USER" else None,
+    )
 
 
 def job(thread_id: UUID, run: RunView) -> Shape:
-    return {
-        "workflow_id": workflow_id(thread_id),
-        "temporal_status": _WORKFLOW[run.status],
-        "workflow_type": f"agent:{run.agent_id}",
-        "task_queue": _TASK_QUEUE,
-        "start_time": iso(run.started_at or run.created_at),
-        "close_time": iso(run.ended_at),
-        "run_id": str(run.id),
-        "status": run.status.value,
-        "waiting_on": run.waiting_on.value if run.waiting_on else None,
-    }
-
-
-def feedback(row: Feedback) -> Shape:
-    return {
-        "id": str(row.pk),
-        "target_type": row.target_type,
-        "target_id": str(row.target_id),
-        "user_id": str(user_uuid(row.user_id)),
-        "rating": row.rating,
-        "reason": row.reason or None,
-        "comment": row.comment or None,
-        "extra_metadata": row.extra_metadata,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
-
-
-def api_key(row: ApiKey) -> Shape:
-    return {
-        "id": str(row.pk),
-        "name": row.name,
-        "key_suffix": row.suffix,
-        "created_at": iso(row.created_at),
-        "expires_at": iso(row.expires_at),
-        "last_used_at": iso(row.last_used_at),
-    }
+    return ThreadJobOut.of(
+        run,
+        workflow_id=workflow_id(thread_id),
+        temporal_status=_WORKFLOW[run.status],
+        workflow_type=f"agent:{run.agent_id}",
+        task_queue=_TASK_QUEUE,
+        start_time=run.started_at or run.created_at,
+    )
 
 
 def user(row: User) -> Shape:
-    """Return the current user. Operators are the tenant's admins, superusers its owners."""
-    role = "OWNER" if row.is_superuser else "ADMIN" if row.is_staff else "USER"
-    return {
-        "id": str(user_uuid(row.pk)),
-        "email": row.email or None,
-        "phone_number": None,
-        "first_name": row.first_name or None,
-        "last_name": row.last_name or None,
-        "idp_type": "PASSWORD",
-        "current_tenant_id": str(TENANT),
-        "current_tenant_role": role,
-        "default_tenant_id": str(TENANT),
-        "language_preference": "en",
-        "join_method": "CREATOR" if row.is_superuser else "ADDED",
-        "onboarding_completed_at": iso(row.date_joined),
-    }
+    return ThreadUserOut.of(
+        row,
+        phone_number=None,
+        idp_type="PASSWORD",
+        current_tenant_id=TENANT,
+        current_tenant_role="OWNER" if row.is_superuser else "ADMIN" if row.is_staff else "USER",
+        default_tenant_id=TENANT,
+        language_preference="en",
+        join_method="CREATOR" if row.is_superuser else "ADDED",
+    )
 
 
 def audit_event(row: AuditEntry, users: dict[int, User]) -> Shape:
-    """Return an audit entry. Its subject is its session, or the tenant."""
     number = row.actor.removeprefix("user:")
     actor = users.get(int(number)) if row.actor.startswith("user:") and number.isdecimal() else None
-    return {
-        "id": str(row.pk),
-        "subject_path_part_id": str(row.session_id or TENANT),
-        "kind": row.action,
-        "ts": iso(row.at),
-        "actor_user_id": str(user_uuid(actor.pk)) if actor else None,
-        "payload": row.details,
-        "actor": person(actor) if actor else None,
-        "subject_name": row.session_key or None,
-        "subject_object_id": str(row.session_id) if row.session_id else None,
-        "subject_part_type": "THREAD" if row.session_id else None,
-    }
+    return ThreadAuditEventOut.of(
+        row,
+        subject_path_part_id=row.session_id or TENANT,
+        actor_user_id=actor.pk if actor else None,
+        actor=actor,
+        subject_part_type="THREAD" if row.session_id else None,
+    )
 
 
 def trace(run: RunView, owner: User, calls: int, generations: int, model: str) -> Shape:

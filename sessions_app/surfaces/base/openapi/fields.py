@@ -6,7 +6,7 @@ from typing import Any
 from rest_framework import serializers
 
 from sessions_app.surfaces.base.openapi.schemas import NULL, Schema, nullable, record, ref
-from sessions_app.surfaces.base.serializers import ObjectSerializer
+from sessions_app.surfaces.base.serializers import ObjectSerializer, SnakeCaseObject
 
 _PLAIN: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], dict[str, Any]], ...] = (
     (serializers.SlugField, {"type": "string", "pattern": "^[-a-zA-Z0-9_]+$"}),
@@ -48,7 +48,7 @@ def object_schema(serializer_class: type[serializers.Serializer[Any]]) -> Schema
     )
 
 
-def answer_schema(given: Schema | type[ObjectSerializer]) -> Schema:
+def answer_schema(given: Schema | type[SnakeCaseObject]) -> Schema:
     """Return a schema as it is, and a serializer as the reference to its component."""
     return ref(component_name(given)) if isinstance(given, type) else given
 
@@ -100,7 +100,7 @@ def _shape_of(one: Any, *, is_input: bool) -> Schema:
 
 
 def _is_component(one: Any) -> bool:
-    return isinstance(one, type) and issubclass(one, ObjectSerializer) and one is not ObjectSerializer
+    return isinstance(one, type) and issubclass(one, SnakeCaseObject) and one not in (SnakeCaseObject, ObjectSerializer)
 
 
 def _item(child: Any, *, is_input: bool) -> Schema:

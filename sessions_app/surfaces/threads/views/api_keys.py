@@ -31,18 +31,18 @@ class _ApiKeyView(ThreadsView):
 
 class ApiKeyList(_ApiKeyView):
     def get(self, request: Request) -> Response:
-        return Response([responses.api_key(key) for key in self.keys()])
+        return Response([responses.ThreadApiKeyOut.of(key) for key in self.keys()])
 
     def post(self, request: Request) -> Response:
         """Create a key. Only this response contains the key itself."""
         fields = self.body(ApiKeyBody)
         created = api_keys.create_api_key(self.principal.user, fields["name"], expires_at=fields["expires_at"])
-        return Response({**responses.api_key(created.row), "key": created.key}, status=201)
+        return Response(responses.ThreadNewApiKeyOut.of(created.row, key=created.key), status=201)
 
 
 class ApiKeyDetail(_ApiKeyView):
     def get(self, request: Request, key_id: UUID) -> Response:
-        return Response(responses.api_key(self.key(key_id)))
+        return Response(responses.ThreadApiKeyOut.of(self.key(key_id)))
 
     def delete(self, request: Request, key_id: UUID) -> Response:
         api_keys.revoke_api_key(self.principal.user, self.key(key_id).pk)

@@ -20,12 +20,12 @@ class FeedbackList(ThreadsView):
         for name in ("target_type", "rating"):
             if fields[name]:
                 rows = rows.filter(**{name: fields[name]})
-        items = [responses.feedback(row) for row in query.page_of(rows, "created_at")]
+        items = [responses.ThreadFeedbackOut.of(row) for row in query.page_of(rows, "created_at")]
         return Response(responses.page(items, rows.count(), fields))
 
     def post(self, request: Request) -> Response:
         row, is_new = feedback.submit(self.principal.user, self.body(FeedbackBody))
-        return Response(responses.feedback(row), status=201 if is_new else 200)
+        return Response(responses.ThreadFeedbackOut.of(row), status=201 if is_new else 200)
 
 
 class FeedbackDetail(ThreadsView):
