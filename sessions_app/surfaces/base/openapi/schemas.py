@@ -16,6 +16,7 @@ UUID: Schema = {"type": "string", "format": "uuid"}
 TIME: Schema = {"type": "string", "format": "date-time", "description": "UTC, with milliseconds and Z."}
 SECONDS: Schema = {"type": "integer", "description": "Seconds since 1970."}
 OBJECT: Schema = {"type": "object"}
+BINARY: Schema = {"type": "string", "format": "binary"}
 
 
 def ref(name: str) -> Schema:
