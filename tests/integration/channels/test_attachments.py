@@ -50,8 +50,8 @@ def test_the_text_of_a_file_reaches_the_model(rig: EngineRig, platform: FakeTele
     add_telegram(platform)
     telegram(document(1, "notes", caption="What does it say?"))
     assert settle(rig) == ["sent"]
-    said = script.requests[0].messages[-1].content
-    assert said.startswith("What does it say?") and "Grüße aus der Datei" in said and "notes.txt" in said
+    content = script.requests[0].messages[-1].content
+    assert content.startswith("What does it say?") and "Grüße aus der Datei" in content and "notes.txt" in content
     row = Attachment.objects.get()
     assert (row.status, row.mime_type, row.size_bytes) == ("stored", "text/plain", 21)
     assert (storage.folder() / row.path).read_bytes() == platform.files["notes"]
@@ -73,8 +73,13 @@ def test_files_of_one_name_are_both_stored_and_numbered(rig: EngineRig, platform
     assert [row.filename for row in Attachment.objects.order_by("id")] == ["notes.txt", "notes (2).txt"]
     stored = [(storage.folder() / row.path).read_bytes() for row in Attachment.objects.order_by("id")]
     assert stored == [b"the old one", b"the new one"]
-    said = "".join(message.content for message in script.requests[1].messages)
-    assert said.index("notes.txt") < said.index("the old one") < said.index("notes (2).txt") < said.index("the new one")
+    content = "".join(message.content for message in script.requests[1].messages)
+    assert (
+        content.index("notes.txt")
+        < content.index("the old one")
+        < content.index("notes (2).txt")
+        < content.index("the new one")
+    )
 
 
 def test_an_image_is_described_by_a_note(rig: EngineRig, platform: FakeTelegram) -> None:
@@ -83,12 +88,12 @@ def test_an_image_is_described_by_a_note(rig: EngineRig, platform: FakeTelegram)
     add_telegram(platform)
     telegram(photo(1, "cat"))
     assert settle(rig) == ["sent"]
-    said = script.requests[0].messages[-1].content
-    assert said.startswith("📎 image\n") and "image/png" in said and "cannot be shown" in said
+    content = script.requests[0].messages[-1].content
+    assert content.startswith("📎 image\n") and "image/png" in content and "cannot be shown" in content
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "described"),
     [
         (Fault("status", 400, only="getFile", description="Bad Request: file is too big"), "file is too big"),
         (Fault("status", 404, only="/file/"), "status 404"),
@@ -96,7 +101,7 @@ def test_an_image_is_described_by_a_note(rig: EngineRig, platform: FakeTelegram)
     ],
 )
 def test_a_file_that_cannot_be_fetched_is_reported(
-    rig: EngineRig, platform: FakeTelegram, fault: Fault, told: str
+    rig: EngineRig, platform: FakeTelegram, fault: Fault, described: str
 ) -> None:
     script = rig.agent(Reply(("pity",)))
     platform.files["notes"] = b"text"
@@ -104,7 +109,7 @@ def test_a_file_that_cannot_be_fetched_is_reported(
     add_telegram(platform)
     telegram(document(1, "notes", caption="look"))
     assert settle(rig) == ["sent"]
-    assert "could not be fetched" in (said := script.requests[0].messages[-1].content) and told in said
+    assert "could not be fetched" in (content := script.requests[0].messages[-1].content) and described in content
     assert Attachment.objects.get().status == "failed"
 
 
@@ -169,8 +174,8 @@ def test_an_album_is_one_message(rig: EngineRig, platform: FakeTelegram) -> None
             assert telegram(update) == telegram(update) == 200, "and repeated"
     assert settle(rig) == ["sent"]
     assert Run.objects.count() == 1 and Attachment.objects.filter(status="stored").count() == 3
-    said = script.requests[0].messages[-1].content
-    assert said.startswith("Which is best?") and said.count("[Attached image") == 3
+    content = script.requests[0].messages[-1].content
+    assert content.startswith("Which is best?") and content.count("[Attached image") == 3
     assert InboundMessage.objects.filter(run__isnull=False, reason="").count() == 3
 
 
@@ -184,8 +189,8 @@ def test_an_album_in_a_group_is_ours_when_any_part_of_it_is(rig: EngineRig, plat
             extra = {"photo": [{"file_id": name}], "media_group_id": "5", **(mention if name == "b" else {})}
             telegram(group_update(number, "", **extra))
     assert settle(rig) == ["sent"]
-    said = script.requests[0].messages[-1].content
-    assert said.startswith("look") and said.count("[Attached image") == 3 and Run.objects.count() == 1
+    content = script.requests[0].messages[-1].content
+    assert content.startswith("look") and content.count("[Attached image") == 3 and Run.objects.count() == 1
 
 
 def misses_the_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,8 +262,8 @@ def test_a_callback_channel_fetches_by_guarded_urls(rig: EngineRig, receiver: We
     ]
     assert webhook("look", "m1", attachments=files)[0] == 202
     assert settle(rig) == ["sent"]
-    said = script.requests[0].messages[-1].content
-    assert "from the web" in said and "file notes.txt" in said and said.count("may not be reached") == 2
+    content = script.requests[0].messages[-1].content
+    assert "from the web" in content and "file notes.txt" in content and content.count("may not be reached") == 2
 
 
 def test_without_anybody_to_fetch_the_run_starts_when_its_time_is_over(

@@ -33,13 +33,13 @@ def test_a_bot_is_added_tried_and_registered(
 ) -> None:
     given = files(tmp_path, {"api_url": platform.url}, {"bot_token": TOKEN})
     with override_settings(KOMAND_PUBLIC_URL="https://komand.example.org"):
-        told = channel(capsys, "add", "telegram", "main", *given)
-        assert "https://komand.example.org/channels/telegram/main/webhook" in told
+        printed = channel(capsys, "add", "telegram", "main", *given)
+        assert "https://komand.example.org/channels/telegram/main/webhook" in printed
         assert f"@{BOT_NAME}" in channel(capsys, "test", "telegram", "main")
     account = ChannelAccount.objects.get()
     assert account.config["bot_username"] == BOT_NAME and account.access == "paired"
     assert platform.webhook["url"].endswith("/channels/telegram/main/webhook")
-    assert platform.webhook["secret_token"] in told
+    assert platform.webhook["secret_token"] in printed
     assert TOKEN not in account.secrets_sealed
 
 
@@ -90,7 +90,7 @@ def test_a_wrong_token_is_reported_and_stored_for_the_operator(
     channel(capsys, "add", "telegram", "main", *given)
     with pytest.raises(CommandError, match="Unauthorized.*@BotFather"):
         channel(capsys, "test", "telegram", "main")
-    assert "Unauthorized" in (told := channel(capsys, "list")) and wrong not in told
+    assert "Unauthorized" in (printed := channel(capsys, "list")) and wrong not in printed
     channel(capsys, "add", "telegram", "main", *files(tmp_path, {"api_url": platform.url}, {"bot_token": TOKEN}))
     channel(capsys, "test", "telegram", "main")
     assert "Unauthorized" not in channel(capsys, "list")

@@ -377,8 +377,8 @@ def test_help_and_status_answer_without_a_run(idle: EngineRig, platform: FakeTel
     add_telegram(platform)
     telegram(private_update(1, "/help"))
     telegram(private_update(2, "/status"))
-    told = list(Delivery.objects.order_by("id").values_list("text", flat=True))
-    assert "/new" in told[0] and "no conversation" in told[1] and not Run.objects.exists()
+    replies = list(Delivery.objects.order_by("id").values_list("text", flat=True))
+    assert "/new" in replies[0] and "no conversation" in replies[1] and not Run.objects.exists()
 
 
 def test_a_group_that_moves_keeps_its_session(idle: EngineRig, platform: FakeTelegram) -> None:

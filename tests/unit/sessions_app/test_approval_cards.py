@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from sessions_app.surfaces.chat.approval_cards import card_of
 from sessions_app.surfaces.chat.fragments import approval_frame, approval_html
 from sessions_app.surfaces.chat.tool_cards import waiting_state
-from tests.unit.sessions_app.test_asking import APPROVAL
+from tests.unit.sessions_app.test_prompt_text import APPROVAL
 from tools_app.types import ApprovalStatus, Change, Decision
 
 

@@ -63,8 +63,8 @@ def test_what_is_no_marker_is_none(text: str) -> None:
 def test_people_get_numbers_and_a_list_of_plain_titles() -> None:
     odd = Source(IDS[0], "https://s.example/", "*Free* [click](http://evil.example)\nnow", "", None)
     texts = [f" see [{A}] ", f"and [{A}]"]
-    said = for_people(zip(texts, resolve(texts, {odd.id: odd}), strict=True))
-    assert said == (
+    text = for_people(zip(texts, resolve(texts, {odd.id: odd}), strict=True))
+    assert text == (
         "see [1]\n\nand [1]\n\n"
         r"[1] \*Free\* \[click\]\(http://evil.example\) now: https://s.example/"
     )

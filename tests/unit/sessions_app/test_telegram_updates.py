@@ -31,7 +31,7 @@ def test_a_private_message():
 
 
 @pytest.mark.parametrize(
-    ("text", "extra", "said", "addressed"),
+    ("text", "extra", "cleaned", "addressed"),
     [
         ("hello all", {}, "hello all", False),
         ("👍 @komand_test_bot hi", entity("mention", 3, 16), "👍  hi", True),
@@ -51,9 +51,9 @@ def test_a_private_message():
         ),
     ],
 )
-def test_in_a_group_it_must_be_meant_for_us(text, extra, said, addressed):
+def test_in_a_group_it_must_be_meant_for_us(text, extra, cleaned, addressed):
     found = read(group_update(7, text, **extra))
-    assert isinstance(found, ChannelMessage) and (found.text, found.is_addressed) == (said, addressed)
+    assert isinstance(found, ChannelMessage) and (found.text, found.is_addressed) == (cleaned, addressed)
 
 
 def test_a_group_can_be_read_whole():

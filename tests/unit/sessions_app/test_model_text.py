@@ -56,7 +56,7 @@ def test_a_file_name_is_its_last_part_as_people_see_it(given, clean):
 
 
 def test_each_file_is_described():
-    told = describe(
+    parts = describe(
         [
             Described("file", "a.txt", "text/plain", 1200, "stored", "hello", 5),
             Described("file", "b.txt", "text/plain", 9, "stored", "he", 5),
@@ -66,7 +66,7 @@ def test_each_file_is_described():
             Described("file", "d.txt", "", None, "waiting"),
         ]
     ).split("\n\n")
-    assert told == [
+    assert parts == [
         "[Attached file a.txt (text/plain, 1.2 kB)]\n<<<\nhello\n>>>",
         "[Attached file b.txt (text/plain, 9 bytes); the first 2 of 5 characters]\n<<<\nhe\n>>>",
         "[Attached image (image/png, 0.2 MB): its content cannot be shown here]",
