@@ -5,7 +5,6 @@ The signatures follow the Standard Webhooks specification, https://github.com/st
 
 import base64
 import binascii
-import hashlib
 import hmac
 import secrets
 from collections.abc import Iterable
@@ -71,13 +70,12 @@ def is_signed(
 
 def _matches(key: str, version: str, signature: bytes, content: bytes) -> bool:
     try:
-        if key.startswith(_PUBLIC):
-            if version == "v1a":
-                _public_key(key).verify(signature, content)
-                return True
-            return False
-        expected = hmac.new(_secret_bytes(key), content, hashlib.sha256).digest()
-        return version == "v1" and hmac.compare_digest(signature, expected)
+        if not key.startswith(_PUBLIC):
+            expected = hmac.digest(_secret_bytes(key), content, "sha256")
+            return version == "v1" and hmac.compare_digest(signature, expected)
+        if version == "v1a":
+            _public_key(key).verify(signature, content)
+        return version == "v1a"
     except (InvalidSignature, BadKeyError):
         return False
 

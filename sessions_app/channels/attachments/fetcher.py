@@ -106,9 +106,8 @@ class Fetcher:
             await retry_until_stored(records.mark_failed, row, self._owner, error.message)
         except Exception as error:
             logger.exception("fetching attachment %s failed", row.pk)
-            await retry_until_stored(
-                records.mark_failed, row, self._owner, f"fetching it failed ({type(error).__name__})"
-            )
+            problem = f"fetching it failed ({type(error).__name__})"
+            await retry_until_stored(records.mark_failed, row, self._owner, problem)
         else:
             await retry_until_stored(records.mark_stored, row, self._owner, storage.path_of(row.id), size, content)
 

@@ -61,18 +61,15 @@ def read(data: bytes) -> Content:
         return Content("image/webp" if data[8:12] == b"WEBP" else "audio/wav")
     if data[4:8] == b"ftyp":
         return Content("video/mp4")
-    text = _as_text(data)
-    return (
-        Content("application/octet-stream") if text is None else Content("text/plain", text[:LONGEST_TEXT], len(text))
-    )
+    if (text := _as_text(data)) is None:
+        return Content("application/octet-stream")
+    return Content("text/plain", text[:LONGEST_TEXT], len(text))
 
 
 def clean_filename(name: str) -> str:
     """Return the last part of a path without invisible and direction-changing characters."""
     last = name.replace("\\", "/").rpartition("/")[2]
-    seen = "".join(
-        character for character in last if unicodedata.category(character)[0] not in "CZ" or character == " "
-    )
+    seen = "".join(sign for sign in last if unicodedata.category(sign)[0] not in "CZ" or sign == " ")
     return seen.strip(" .")[:_LONGEST_NAME]
 
 
@@ -121,8 +118,6 @@ def _as_text(data: bytes) -> str | None:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         return None
-    if any(
-        unicodedata.category(character) == "Cc" and character not in "\n\r\t\f" for character in text[:LONGEST_TEXT]
-    ):
+    if any(unicodedata.category(sign) == "Cc" and sign not in "\n\r\t\f" for sign in text[:LONGEST_TEXT]):
         return None
     return text.replace("\r\n", "\n").replace("\0", "")

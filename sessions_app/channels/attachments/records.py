@@ -1,6 +1,7 @@
 """The only writer of attachments: added with their turn, fetched once, described in the turn for the model."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from functools import reduce
 from operator import or_
@@ -61,16 +62,7 @@ def unclaim(row: Attachment) -> None:
 
 
 def mark_stored(row: Attachment, owner: UUID, path: str, size_bytes: int, content: Content) -> None:
-    _end(
-        row,
-        owner,
-        status="stored",
-        path=path,
-        size_bytes=size_bytes,
-        mime_type=content.mime_type,
-        text=content.text,
-        characters=content.characters,
-    )
+    _end(row, owner, status="stored", path=path, size_bytes=size_bytes, **asdict(content))
 
 
 def mark_failed(row: Attachment, owner: UUID | None, error: str) -> bool:
@@ -145,14 +137,5 @@ def _number_names(turn: Turn, rows: Sequence[Attachment]) -> None:
 
 
 def _described(row: Attachment) -> Described:
-    return Described(
-        row.kind,
-        row.filename,
-        row.mime_type,
-        row.size_bytes,
-        row.status,
-        row.text,
-        row.characters,
-        row.error,
-        str(row.pk),
-    )
+    shown = (row.text, row.characters, row.error, str(row.pk))
+    return Described(row.kind, row.filename, row.mime_type, row.size_bytes, row.status, *shown)

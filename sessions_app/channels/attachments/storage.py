@@ -31,15 +31,14 @@ async def store(attachment_id: UUID, pieces: AsyncGenerator[bytes, None]) -> tup
     """Write a file from its pieces; return its size in bytes and its content. Idempotent. Raises FetchError."""
     target, size = folder() / path_of(attachment_id), 0
     await sync_to_async(_prepare, thread_sensitive=False)(target)
-    partial = target.with_name(
-        f"{target.name}.{new_id().hex}.part"
-    )  # a process that was taken for dead may be writing it, too
+    # A process that was taken for dead may be writing the file, too.
+    partial = target.with_name(f"{target.name}.{new_id().hex}.part")
     try:
         with partial.open("wb") as file:
             async with aclosing(pieces):
                 async for piece in pieces:
                     size += await sync_to_async(file.write, thread_sensitive=False)(piece)
-        content = await sync_to_async(_read, thread_sensitive=False)(partial)
+        content = await sync_to_async(lambda: model_text.read(partial.read_bytes()), thread_sensitive=False)()
         partial.replace(target)
         return size, content
     finally:
@@ -58,7 +57,3 @@ def _prepare(target: Path) -> None:
     target.parent.mkdir(mode=0o700, exist_ok=True)
     if shutil.disk_usage(target.parent).free < _LEAST_FREE_BYTES:
         raise FetchError("the disk is full", is_final=True)
-
-
-def _read(path: Path) -> Content:
-    return model_text.read(path.read_bytes())

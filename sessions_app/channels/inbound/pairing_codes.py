@@ -47,7 +47,8 @@ def use_code(account: ChannelAccount, code: str, sender_id: str, sender_name: st
 
     For a sender who is paired already, the code links the local user that it was created for.
     """
-    digest, now = _digest(account, _normal(code)), timezone.now()
+    normal = "".join(sign for sign in code.upper() if sign in _ALPHABET)  # without spaces and invisible characters
+    digest, now = _digest(account, normal), timezone.now()
     rows = Pairing.objects.filter(account=account, sender_id="", code_digest=digest, expires_at__gt=now)
     try:
         with transaction.atomic():
@@ -69,11 +70,6 @@ def _link_user(account: ChannelAccount, codes: QuerySet[Pairing], sender_id: str
             details = {"account": str(account), "sender_id": sender_id, "user": user_id}
             audit.record("SenderPaired", details=details)
     return True
-
-
-def _normal(code: str) -> str:
-    """Return the code as created, from any case and with spaces or invisible characters anywhere."""
-    return "".join(character for character in code.upper() if character in _ALPHABET)
 
 
 def _digest(account: ChannelAccount, code: str) -> str:

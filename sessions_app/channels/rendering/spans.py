@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
@@ -16,6 +17,7 @@ _SCHEMES = ("http", "https", "mailto", "tel")
 # A longer info string is not a language but text, which must not be repeated in each part.
 _LONGEST_INFO = 100
 _TASK = re.compile(r"\[([ xX])\] ")
+_INLINE_MARKS = {"strong": "bold", "em": "italic", "s": "strike"}
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,9 @@ class _Reader:
                 return [span for child in node.children for span in self._inline(child, marks)]
 
     def _list(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
-        number = int(node.attrs.get("start", 1)) if node.type == "ordered_list" else None
         spans: list[Span] = []
-        for item in node.children:
-            sign = self._signs.bullet if number is None else f"{number}. "
-            number = None if number is None else number + 1
+        for number, item in enumerate(node.children, start=int(node.attrs.get("start", 1))):
+            sign = f"{number}. " if node.type == "ordered_list" else self._signs.bullet
             inner = list(self.blocks(item.children, marks, gap="\n"))
             if inner and (task := _TASK.match(inner[0].text)):
                 sign = "☐ " if task[1] == " " else "☑ "
@@ -140,14 +140,10 @@ class _Reader:
         ]
         if not self._signs.aligned_tables:
             names, *body = rows
-            lines = [
-                "\n".join(f"{name}: {value}" for name, value in zip(names, row, strict=False)) for row in body or [[]]
-            ]
-            return [Span("\n\n".join(lines), marks)]
+            named = (zip(names, row, strict=False) for row in body)
+            return [Span("\n\n".join("\n".join(map(": ".join, row)) for row in named), marks)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        drawn = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows
-        ]
+        drawn = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         drawn.insert(1, "  ".join("─" * width for width in widths))
         return [Span("\n".join(drawn), (*marks, Mark("pre")))]
 
@@ -156,12 +152,8 @@ class _Reader:
 
     def _piece(self, node: SyntaxTreeNode, marks: tuple[Mark, ...]) -> list[Span]:
         match node.type:
-            case "strong":
-                return self._inline(node, (*marks, Mark("bold")))
-            case "em":
-                return self._inline(node, (*marks, Mark("italic")))
-            case "s":
-                return self._inline(node, (*marks, Mark("strike")))
+            case "strong" | "em" | "s":
+                return self._inline(node, (*marks, Mark(_INLINE_MARKS[node.type])))
             case "code_inline":
                 return [Span(node.content, (*marks, Mark("code")))]
             case "softbreak" | "hardbreak":
@@ -211,15 +203,5 @@ def _indented(spans: Sequence[Span], indent: str) -> Iterator[Span]:
 
 def _merged(spans: Sequence[Span]) -> Iterator[Span]:
     """Yield the spans without empty ones, with neighbours of equal marks joined."""
-    last: Span | None = None
-    for span in spans:
-        if not span.text:
-            continue
-        if last is not None and last.marks == span.marks:
-            last = Span(last.text + span.text, last.marks)
-        else:
-            if last is not None:
-                yield last
-            last = span
-    if last is not None:
-        yield last
+    for marks, group in groupby((span for span in spans if span.text), key=lambda span: span.marks):
+        yield Span(plain_text(tuple(group)), marks)

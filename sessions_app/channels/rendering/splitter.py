@@ -6,8 +6,9 @@ longer than a part. The dialect closes and reopens marks that cross a split.
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 from sessions_app.channels.rendering.spans import Span, address_of, plain_text
 
@@ -18,7 +19,10 @@ FILL = 0.9
 # A better cut is preferred to a later one only in this last share of a part.
 _LATEST = 0.5
 _CUTS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?…。！？])[)\]\"'”’]*\s+"), re.compile(r"\s+"))
-_JOINER, _KEYCAP = "\u200d", "\u20e3"
+_JOINER = "\u200d"
+# The joiner, the keycap, skin tones, tags, and letters of a Korean syllable spelled in parts.
+_EXTENDING = re.compile("[\u200d\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u1160-\u11ff]")
+_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def utf16_length(text: str) -> int:
@@ -58,44 +62,25 @@ def is_grapheme_border(text: str, index: int) -> bool:
     if index <= 0 or index >= len(text):
         return True
     before, after = text[index - 1], text[index]
-    if after in (_JOINER, _KEYCAP) or before == _JOINER or unicodedata.category(after) in ("Mn", "Me", "Mc"):
+    if _EXTENDING.match(after) or unicodedata.category(after) in ("Mn", "Me", "Mc"):
         return False
-    if (
-        "\U0001f3fb" <= after <= "\U0001f3ff"
-        or "\U000e0020" <= after <= "\U000e007f"
-        or (before, after) == ("\r", "\n")
-    ):
+    if before == _JOINER or (before, after) == ("\r", "\n"):
         return False
-    if "\u1160" <= after <= "\u11ff":  # a Korean syllable spelled in parts
-        return False
-    if _is_flag_letter(before) and _is_flag_letter(after):
-        letters = 0
-        while index - letters > 0 and _is_flag_letter(text[index - letters - 1]):
-            letters += 1
-        return letters % 2 == 0
+    if after in _FLAG_LETTERS:  # two of them are a flag
+        return (index - len(text[:index].rstrip(_FLAG_LETTERS))) % 2 == 0
     return True
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
 def _find_cut(spans: Sequence[Span], most: int, measure: Measure) -> int:
     """Return the best index to split at. spans: as many as may fit, and one character more if there are more."""
     text = plain_text(spans)
-    fits, too_long = 0, len(text)
-    while too_long - fits > 1:
-        middle = (fits + too_long) // 2
-        if measure(_slice(spans, 0, middle)) <= most:
-            fits = middle
-        else:
-            too_long = middle
+    fits = bisect_right(range(1, len(text)), most, key=lambda end: measure(_slice(spans, 0, end)))
     links = _link_ranges(spans)
     for pattern in _CUTS:
         found = [
             match.end()
             for match in pattern.finditer(text, int(fits * _LATEST), min(fits + 1, len(text)))
-            if match.start() <= fits and not _is_inside(match.start(), links)
+            if match.start() <= fits and not any(start < match.start() < end for start, end in links)
         ]
         if found:
             return found[-1]
@@ -116,19 +101,12 @@ def _link_ranges(spans: Sequence[Span]) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
     position = 0
     for address, group in groupby(spans, address_of):
-        start = position
-        for span in group:
-            end = position + len(span.text)
-            if address:
-                pieces.append((position, end))
-            position = end
+        borders = list(accumulate((len(span.text) for span in group), initial=position))
+        position = borders[-1]
         if address:
-            links.append((start, position))
+            links.append((borders[0], position))
+            pieces += pairwise(borders)
     return [*links, *pieces]
-
-
-def _is_inside(index: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    return any(start < index < end for start, end in ranges)
 
 
 def _slice(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
