@@ -213,20 +213,16 @@ class ChannelAdapter(ABC):
     coroutines that send, and `fetch`, are called on one event loop, to which the adapter's connections belong.
     """
 
-    slug: ClassVar[str]
-    """In URLs and commands: `telegram`."""
-    name: ClassVar[str]
-    """In session ids: `Telegram`."""
-    summary: ClassVar[str]
-    """One line for the documentation."""
+    slug: ClassVar[str]  # in URLs and commands: `telegram`
+    name: ClassVar[str]  # in session ids: `Telegram`
+    summary: ClassVar[str]  # one line for the documentation
+    # HTTP methods of the webhook. Add GET if the platform first checks the address with it.
     methods: ClassVar[Sequence[str]] = ("POST",)
-    """HTTP methods of the webhook. Add GET if the platform first checks the address with it."""
-    max_body_bytes: ClassVar[int] = MIB
-    """Longer requests are refused with status 413."""
+    max_body_bytes: ClassVar[int] = MIB  # longer requests are refused with status 413
+    # The settings of an account, beside SHARED_SETTINGS, and its secrets, each with a phrase for operators. Others are
+    # refused.
     config_fields: ClassVar[Mapping[str, Setting]] = {}
-    """The settings of an account, beside SHARED_SETTINGS. Others are refused."""
     secret_fields: ClassVar[Mapping[str, str]] = {}
-    """The secrets of an account, each with a phrase for operators. Others are refused."""
     required_secrets: ClassVar[Sequence[str]] = ()
 
     def __init__(self, account: AccountSettings, *, clock: Callable[[], datetime] = utc_now) -> None:

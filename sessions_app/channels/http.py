@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from sessions_app.channels.base import MIB, FetchError, SendCertainty, SendError
+from sessions_app.channels.base import MIB, ChannelAdapter, FetchError, SendCertainty, SendError
 from tools_app.network import ssrf_guard
 from tools_app.network.async_transport import AsyncGuardedTransport, ssl_context
 from tools_app.types import ToolError
@@ -36,6 +36,26 @@ def open_guarded_client(reachable: Collection[str]) -> httpx2.AsyncClient:
     """Return a client for untrusted URLs: it connects to public addresses, and to `host:port` pairs in `reachable`."""
     transport = AsyncGuardedTransport(reachable)
     return httpx2.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=transport, max_redirects=_MOST_REDIRECTS)
+
+
+class HttpAdapter(ChannelAdapter):
+    """An adapter with one HTTP client, opened when it is first used."""
+
+    _opened: httpx2.AsyncClient | None = None
+
+    @property
+    def client(self) -> httpx2.AsyncClient:
+        if self._opened is None:
+            self._opened = self.open_client()
+        return self._opened
+
+    def open_client(self) -> httpx2.AsyncClient:
+        return open_client()
+
+    async def aclose(self) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()
+            self._opened = None
 
 
 async def post(client: httpx2.AsyncClient, url: str, **content: Any) -> tuple[httpx2.Response, bytes]:

@@ -13,7 +13,6 @@ from sessions_app.channels.base import (
     MIB,
     AccountSettings,
     Acknowledgement,
-    ChannelAdapter,
     Checked,
     SendError,
     Setting,
@@ -22,7 +21,14 @@ from sessions_app.channels.base import (
     WebhookRequest,
     WrongShape,
 )
-from sessions_app.channels.http import certainty_of, download, open_guarded_client, post, retry_after_seconds
+from sessions_app.channels.http import (
+    HttpAdapter,
+    certainty_of,
+    download,
+    open_guarded_client,
+    post,
+    retry_after_seconds,
+)
 from sessions_app.channels.messages import (
     Attachment,
     ButtonPress,
@@ -52,7 +58,7 @@ _LARGEST_SIZE = 2**53  # every JSON parser reads integers up to this exactly
 _TYPES = {"failure": "run.failed"}
 
 
-class Webhook(ChannelAdapter):
+class Webhook(HttpAdapter):
     slug = "webhook"
     name = "Webhook"
     summary = "Standard Webhooks, both ways"
@@ -75,7 +81,6 @@ class Webhook(ChannelAdapter):
             ssrf_guard.check_url(str(account.config["callback_url"]), allowed_private=account.reachable)
         except (BadKeyError, ssrf_guard.RefusedTargetError) as error:
             raise InvalidInput(f"Webhook: {error}", code="bad_account") from None
-        self._client: httpx2.AsyncClient | None = None
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -138,17 +143,12 @@ class Webhook(ChannelAdapter):
         await self._post("message.delta", message, f"{message.key}-{int(now.timestamp() * 1000)}")
 
     def fetch(self, file: Attachment, most_bytes: int) -> AsyncGenerator[bytes, None]:
-        return download(self._open(), file.url or "", most_bytes, follow_redirects=True)
+        return download(self.client, file.url or "", most_bytes, follow_redirects=True)
 
     async def check(self) -> Checked:
         body = {"type": "account.tested", "timestamp": self.clock().isoformat(), "data": {}}
         await self._deliver(f"test-{int(self.clock().timestamp() * 1000)}", body)
         return Checked((f"{self.account.config['callback_url']} accepted a signed test.",))
-
-    async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
 
     async def _post(self, kind: str, message: Outgoing, message_id: str) -> None:
         chat = message.target.chat
@@ -179,7 +179,7 @@ class Webhook(ChannelAdapter):
             "webhook-signature": " ".join(sign(key, message_id, now, body) for key in keys),
         }
         url = str(self.account.config["callback_url"])
-        response, _ = await post(self._open(), url, content=body, headers=headers)
+        response, _ = await post(self.client, url, content=body, headers=headers)
         if response.is_success:
             return
         status = response.status_code
@@ -191,10 +191,8 @@ class Webhook(ChannelAdapter):
             ends_account=status == 410,
         )
 
-    def _open(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            self._client = open_guarded_client(self.account.reachable)
-        return self._client
+    def open_client(self) -> httpx2.AsyncClient:
+        return open_guarded_client(self.account.reachable)
 
 
 class _Fields:
@@ -241,17 +239,14 @@ class _Fields:
             self.problems[f"data.attachments.{number}"] = "filename and mimeType must be text"
         if not (size is None or (type(size) is int and 0 <= size <= _LARGEST_SIZE)):
             self.problems[f"data.attachments.{number}.sizeBytes"] = "must be a whole number, the file's size"
-        return Attachment(str(url), _kind_of(str(kind)), name, kind, size, str(url))
+        family = str(kind).partition("/")[0]
+        shown_as = family if family in ("image", "audio", "video") else "file"
+        return Attachment(str(url), shown_as, name, kind, size, str(url))
 
     def check(self) -> None:
         """Raise WrongShape with all problems, if there are any."""
         if self.problems:
             raise WrongShape("Some fields are missing or wrong.", fields=self.problems)
-
-
-def _kind_of(mime_type: str) -> str:
-    family = mime_type.partition("/")[0]
-    return family if family in ("image", "audio", "video") else "file"
 
 
 def _read_message(fields: _Fields, webhook_id: str, sent_at: datetime) -> ChannelEvent:

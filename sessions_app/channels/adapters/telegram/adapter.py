@@ -16,7 +16,6 @@ from sessions_app.channels.adapters.telegram.updates import Bot, read_update
 from sessions_app.channels.base import (
     MIB,
     AccountSettings,
-    ChannelAdapter,
     Checked,
     FetchError,
     SendCertainty,
@@ -25,7 +24,7 @@ from sessions_app.channels.base import (
     VerificationFailed,
     WebhookRequest,
 )
-from sessions_app.channels.http import certainty_of, download, open_client, post, retry_after_seconds
+from sessions_app.channels.http import HttpAdapter, certainty_of, download, post, retry_after_seconds
 from sessions_app.channels.messages import Attachment, Capabilities, ChannelEvent, Chat, Outgoing, Rendered, Target
 from sessions_app.channels.rendering.renderer import render
 from sessions_app.channels.signatures import same_secret
@@ -43,7 +42,7 @@ _DRAFT_SECONDS = 0.6
 _DIALECT = TelegramHtml()
 
 
-class Telegram(ChannelAdapter):
+class Telegram(HttpAdapter):
     slug = "telegram"
     name = "Telegram"
     summary = "Bot API by webhook"
@@ -76,7 +75,6 @@ class Telegram(ChannelAdapter):
             frozenset(str(known) for known in config.get("known_bots", ())),
         )
         self._base = str(config.get("api_url") or API).rstrip("/")
-        self._client: httpx2.AsyncClient | None = None
 
     @classmethod
     def make_secrets(cls) -> dict[str, str]:
@@ -122,7 +120,8 @@ class Telegram(ChannelAdapter):
 
     async def send(self, message: Outgoing) -> str:
         if message.kind == "press":
-            await self._call("answerCallbackQuery", _press_answer(message))
+            answer = {"callback_query_id": message.target.press_id, "text": message.rendered.text[:200]}
+            await self._call("answerCallbackQuery", answer)
             return ""
         if message.rendered.filename:
             return str((await self._send_file(message))["message_id"])
@@ -154,7 +153,7 @@ class Telegram(ChannelAdapter):
         if not _FILE_PATH.fullmatch(path):
             raise FetchError("Telegram returned no usable file path", is_final=True)
         url = f"{self._base}/file/bot{self.account.secrets['bot_token']}/{path}"
-        async with aclosing(download(self._open(), url, most_bytes)) as pieces:
+        async with aclosing(download(self.client, url, most_bytes)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -184,16 +183,11 @@ class Telegram(ChannelAdapter):
             problem = f"{error.message}. The bot_token is not valid: copy it again from @BotFather."
             raise SendError(problem, SendCertainty.REFUSED) from None
 
-    async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
-
     async def _call_with_text(self, method: str, fields: Mapping[str, Any], rendered: Rendered) -> Any:
         """Call a method with HTML; if Telegram cannot parse it, once more with plain text."""
-        common = {**fields, "link_preview_options": {"is_disabled": True}}
-        if method == "sendMessageDraft":
-            del common["link_preview_options"]
+        common = dict(fields)
+        if method != "sendMessageDraft":
+            common["link_preview_options"] = {"is_disabled": True}
         try:
             return await self._call(method, {**common, "text": rendered.body, "parse_mode": "HTML"})
         except SendError as error:
@@ -212,13 +206,8 @@ class Telegram(ChannelAdapter):
 
     async def _request(self, method: str, **content: Any) -> Any:
         url = f"{self._base}/bot{self.account.secrets['bot_token']}/{method}"
-        response, body = await post(self._open(), url, **content)
+        response, body = await post(self.client, url, **content)
         return _result(response, body, self.clock())
-
-    def _open(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            self._client = open_client()
-        return self._client
 
 
 def _result(response: httpx2.Response, body: bytes, now: datetime) -> Any:
@@ -266,7 +255,3 @@ def _keyboard(message: Outgoing) -> dict[str, Any]:
     ]
     rows = [keys[first : first + 2] for first in range(0, len(keys), 2)]
     return {"reply_markup": {"inline_keyboard": rows}} if rows else {}
-
-
-def _press_answer(message: Outgoing) -> dict[str, Any]:
-    return {"callback_query_id": message.target.press_id, "text": message.rendered.text[:200]}

@@ -77,14 +77,10 @@ def read_update(update: Any, bot: Bot) -> ChannelEvent:
     try:
         for kind, read in _READERS.items():
             if kind in update:
-                return read(update[kind], _key(update), bot)
+                return read(update[kind], f"update:{int(update['update_id'])}", bot)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, OSError):
         return Ignored("odd_shape")
     return Ignored("unwanted_kind")
-
-
-def _key(update: Json) -> str:
-    return f"update:{int(update['update_id'])}"
 
 
 def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
@@ -122,7 +118,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
         event_id=key.removeprefix("update:"),
         attachments=_attachments(message),
-        album_id=_album(message, chat),
+        album_id=f"{chat.id}:{message['media_group_id']}" if message.get("media_group_id") else "",
         unreadable=next((kind for kind in _UNREADABLE if kind in message), ""),
         metadata={
             "telegramChatId": chat.id,
@@ -156,21 +152,12 @@ def _read_membership(change: Json, key: str, bot: Bot) -> ChannelEvent:
     return ChatEvent(note, _chat(change), str(who["id"]), _person(who), (key,), _moment(change["date"]))
 
 
-def _read_stop(stop: Json, key: str, bot: Bot) -> ChannelEvent:
-    return StopRequest(_chat(stop), int(stop["draft_id"]))
-
-
 _READERS: dict[str, Callable[[Json, str, Bot], ChannelEvent]] = {
     "message": _read_message,
     "callback_query": _read_press,
     "my_chat_member": _read_membership,
-    "stopped_message_generation": _read_stop,
+    "stopped_message_generation": lambda stop, key, bot: StopRequest(_chat(stop), int(stop["draft_id"])),
 }
-
-
-def _album(message: Json, chat: Chat) -> str:
-    group = message.get("media_group_id")
-    return f"{chat.id}:{group}" if group else ""
 
 
 def _reply(message: Json) -> Json:
