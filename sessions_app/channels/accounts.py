@@ -12,13 +12,14 @@ from uuid import UUID
 from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.utils import timezone
 
 from agents_app import selectors as agents
 from audit_app import services as audit
 from audit_app.kernel.errors import AppError, Conflict, InvalidInput, NotFound
 from sessions_app.channels.base import AccountSettings, ChannelAdapter, Checked
+from sessions_app.channels.messages import Capabilities, Chat
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
 from tools_app.secrets import credentials, vault
@@ -44,6 +45,15 @@ class Adapters:
             self._made[account.pk] = (account.updated_at, adapter := made)
         return adapter
 
+    def capabilities(self, account: ChannelAccount, chat: Chat) -> Capabilities | None:
+        """Return the capabilities in a chat, None if the account or its adapter is broken. Raises database errors."""
+        try:
+            return self.get(account).capabilities(chat)
+        except (DatabaseError, InterfaceError):
+            raise
+        except Exception:  # it must not hold up others; the sender reports the error
+            return None
+
     async def close_replaced(self, after_seconds: float) -> None:
         """Close adapters that were replaced that long ago: none of their sends is still under way."""
         edge = time.monotonic() - after_seconds
@@ -67,8 +77,16 @@ def make_adapter(account: ChannelAccount) -> ChannelAdapter:
     Raises InvalidInput (bad_account), SealError, NotFound (unknown channel, or a credential that a secret refers to is
     missing).
     """
-    secrets = _resolved(str(account), _secrets_of(account))
-    return channels.get(account.channel)(settings_for(account.channel, account.account_id, account.config, secrets))
+    return _make_adapter(account, _secrets_of(account))
+
+
+def _make_adapter(account: ChannelAccount, secrets: Mapping[str, str]) -> ChannelAdapter:
+    resolved = _resolved(str(account), secrets)
+    public_url = webhook_url(account.channel, account.account_id)
+    reachable = frozenset(target.lower() for target in settings.KOMAND_CALLBACK_ALLOW_PRIVATE)
+    return channels.get(account.channel)(
+        AccountSettings(account.account_id, account.config, resolved, public_url, reachable)
+    )
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:
@@ -87,8 +105,7 @@ def _credentials_of(account: ChannelAccount) -> set[str]:
 
 
 def _secrets_of(account: ChannelAccount) -> dict[str, str]:
-    stored: dict[str, str] = json.loads(vault.unseal(account.secrets_sealed)) if account.secrets_sealed else {}
-    return stored
+    return dict(json.loads(vault.unseal(account.secrets_sealed))) if account.secrets_sealed else {}
 
 
 def _resolved(account: str, secrets: Mapping[str, str]) -> Mapping[str, str]:
@@ -114,18 +131,6 @@ def _look_up_apart(account: str, secrets: Mapping[str, str]) -> dict[str, str]:
 def _look_up(account: str, secrets: Mapping[str, str]) -> dict[str, str]:
     resolve = credentials.resolve_references
     return {name: resolve(secret, owner_id=None, purpose=f"channel {account}") for name, secret in secrets.items()}
-
-
-def settings_for(
-    channel: str, account_id: str, config: Mapping[str, Any], secrets: Mapping[str, str]
-) -> AccountSettings:
-    return AccountSettings(
-        account_id,
-        config,
-        secrets,
-        public_url=webhook_url(channel, account_id),
-        reachable=frozenset(target.lower() for target in settings.KOMAND_CALLBACK_ALLOW_PRIVATE),
-    )
 
 
 def webhook_url(channel: str, account_id: str) -> str:
@@ -154,22 +159,16 @@ def add_account(
     config: Mapping[str, Any],
     secrets: Mapping[str, str],
     agent_id: str = "",
-    access: str = "paired",
-    allowed_senders: Sequence[str] = (),
+    **fields: Any,
 ) -> tuple[ChannelAccount, Mapping[str, str]]:
     """Add an account. Owns its transaction. Returns it with the secrets that were generated, to be shown once.
 
+    fields: `access` (default: paired), `allowed_senders`.
     Raises NotFound (unknown channel or agent), InvalidInput (bad_account), Conflict (account_exists).
     """
     made = missing_secrets(channel, secrets)
-    account = ChannelAccount(
-        channel=channel,
-        account_id=account_id,
-        config=dict(config),
-        agent=agents.get_agent(agent_id) if agent_id else None,
-        access=access,
-        allowed_senders=[str(sender) for sender in allowed_senders],
-    )
+    agent = agents.get_agent(agent_id) if agent_id else None
+    account = ChannelAccount(channel=channel, account_id=account_id, config=dict(config), agent=agent, **fields)
     account.secrets_sealed = sealed_secrets(account, {**secrets, **made})
     try:
         account.full_clean(validate_unique=False, validate_constraints=False)
@@ -179,7 +178,7 @@ def add_account(
     try:
         with transaction.atomic():
             account.save(force_insert=True)
-            audit.record("ChannelAccountCreated", details={"account": str(account), "access": access})
+            audit.record("ChannelAccountCreated", details={"account": str(account), "access": account.access})
     except IntegrityError:
         raise Conflict(f"The account {account} already exists.", code="account_exists") from None
     return account, made
@@ -246,8 +245,7 @@ def sealed_secrets(account: ChannelAccount, new: Mapping[str, str]) -> str:
     Raises InvalidInput if they and the configuration do not make an adapter, and what `kept_secrets` raises.
     """
     whole = {name: str(secret) for name, secret in {**kept_secrets(account, new), **new}.items() if secret}
-    usable = _resolved(str(account), whole)
-    channels.get(account.channel)(settings_for(account.channel, account.account_id, account.config, usable))
+    _make_adapter(account, whole)
     return vault.seal(json.dumps(whole))
 
 

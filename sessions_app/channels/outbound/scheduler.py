@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from time import monotonic
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError
-
 from audit_app.kernel.database import in_db
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.messages import Target
@@ -31,10 +29,7 @@ class Scheduler:
         *,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._adapters = adapters
-        self._limiter = limiter
-        self._notify = notify
-        self._clock = clock
+        self._adapters, self._limiter, self._notify, self._clock = adapters, limiter, notify, clock
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[ChatKey, float] = {}  # until when each chat has to wait
 
@@ -67,14 +62,10 @@ class Scheduler:
     def _may_send(self, row: Delivery, full: set[UUID]) -> bool:
         """Return whether a delivery may be sent now. Adds its account to `full` if the whole account has to wait."""
         target = Target.from_json(row.target)
-        try:
-            capabilities = self._adapters.get(row.account).capabilities(target.chat)
-        except (DatabaseError, InterfaceError):
-            raise
-        except Exception:  # a broken account or adapter must not keep the others from sending
-            return True  # the sender postpones it and reports the error
-        if target.press_id:
-            return True  # replies to button presses do not count against the platforms' limits
+        capabilities = self._adapters.capabilities(row.account, target.chat)
+        # The sender postpones what cannot be sent, and the platforms' limits do not count replies to button presses.
+        if capabilities is None or target.press_id:
+            return True
         chat = (row.account_id, target.chat.id)
         if chat in self._waiting:
             return False

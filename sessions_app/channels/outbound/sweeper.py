@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -37,8 +37,7 @@ def _free_dead(observer: Observer) -> None:
         if row.owner not in dead and not is_stale:
             continue
         if row.status == "sending" and not _may_repeat(row):
-            error = "The process that was sending it died."
-            transitions.give_up(row, row.owner, "unknown", error)
+            transitions.give_up(row, row.owner, "unknown", "The process that was sending it died.")
         else:
             with transaction.atomic():
                 freed = transitions.free(row) or freed
@@ -47,13 +46,10 @@ def _free_dead(observer: Observer) -> None:
 
 
 def _may_repeat(row: Delivery) -> bool:
-    try:
-        capabilities = accounts.pure.get(row.account).capabilities(Target.from_json(row.target).chat)
-    except (DatabaseError, InterfaceError):
-        raise
-    except Exception:  # a broken account or adapter must not keep the others from being swept
-        return False
-    return may_repeat(capabilities, shown_id=row.provider_message_id, filename=row.filename)
+    capabilities = accounts.pure.capabilities(row.account, Target.from_json(row.target).chat)
+    return capabilities is not None and may_repeat(
+        capabilities, shown_id=row.provider_message_id, filename=row.filename
+    )
 
 
 def _expire() -> None:
