@@ -3,6 +3,8 @@
 The sender must be allowed to decide, and a request can be decided only in a chat to which its prompt was sent.
 """
 
+from functools import partial
+
 from audit_app.kernel.errors import AppError, Forbidden, NotFound
 from sessions_app.approvals import decisions, prompt_text
 from sessions_app.approvals.permissions import find_decider
@@ -29,13 +31,13 @@ def take_press(account: ChannelAccount, press: ButtonPress, raw: bytes) -> None:
     target = Target(press.chat, press_id=press.press_id, reference=press.reference)
     arrival, destination = InboundRecord(row, press.keys), Destination(account, target)
     if not prompt_text.is_ours(press.action_id):
-        record(arrival, "unknown_action", destination, _NOT_OURS, kind="press")
+        record(arrival, "unknown_action", destination, _NOT_OURS)
         return
     try:
         approval, decision = _requested(account, press)
         _decide(arrival, destination, approval, decision, "", f"{prompt_text.OUTCOMES[decision]}.")
     except AppError as error:
-        record(arrival, error.code, destination, error.message, kind="press")
+        record(arrival, error.code, destination, error.message)
 
 
 def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:
@@ -69,15 +71,8 @@ def _decide(
     actor = find_decider(destination.account, arrival.row.sender_id, session, is_alone=is_alone)
     if actor is None:
         raise Forbidden(_NOT_YOU, code="not_entitled")
-    record(
-        arrival,
-        f"approval_{decision}",
-        destination,
-        reply,
-        kind="press" if destination.target.press_id else "notice",
-        session=session,
-        act=lambda: decisions.decide(approval.id, decision=decision, actor=actor, note=note),
-    )
+    act = partial(decisions.decide, approval.id, decision=decision, actor=actor, note=note)
+    record(arrival, f"approval_{decision}", destination, reply, session=session, act=act)
 
 
 def _find(session: Session | None, name: str) -> ApprovalView:

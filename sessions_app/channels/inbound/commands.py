@@ -27,13 +27,12 @@ def record(
     destination: Destination,
     notice: str,
     *,
-    kind: str = "notice",
     session: Session | None = None,
     act: Callable[[], object] | None = None,
-) -> bool:
+) -> None:
     """Store a message that gets no run, with the reason, and reply with the notice unless it is empty.
 
-    act: called in the same transaction. Owns its transaction. Returns False, and does nothing, for a duplicate.
+    act: called in the same transaction. Owns its transaction. Does nothing for a duplicate.
     """
     try:
         with transaction.atomic():
@@ -43,12 +42,10 @@ def record(
             if act:
                 act()
             if notice:
-                plan_notice(destination, f"inbound:{arrival.row.pk}", notice, session=session, kind=kind)
-        return True
+                plan_notice(destination, f"inbound:{arrival.row.pk}", notice, session=session)
     except IntegrityError:
         if arrival.find_earlier() is None:
             raise
-        return False
 
 
 def handle_command(arrival: InboundRecord, destination: Destination, key: SessionKey, text: str) -> None:

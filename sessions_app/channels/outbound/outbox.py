@@ -2,9 +2,10 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError
@@ -16,7 +17,9 @@ from sessions_app.channels.messages import Button, Capabilities, Chat, Rendered,
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import IS_OPEN, ChannelAccount, Delivery, InboundMessage, Session
+from tools_app.types import ApprovalView, InputView
 
+R = TypeVar("R", ApprovalView, InputView)
 logger = logging.getLogger(__name__)
 
 _LONGEST_ORDERING_KEY = 200
@@ -105,10 +108,16 @@ def may_be_reached(session_id: str) -> Exists:
     return Exists(messages.order_by())
 
 
-def sessions_of_channels(session_ids: Iterable[UUID]) -> dict[UUID, Session]:
-    """Return those of the sessions that belong to channels, with their agents."""
+def with_destinations(requests: Iterable[R]) -> Iterator[tuple[R, Session, Destination]]:
+    """Yield the requests of runs whose answers go to an enabled channel account, with session and destination."""
+    known = list(requests)
     rows = Session.objects.select_related("agent").exclude(channel__in=STORED_CHANNELS)
-    return rows.in_bulk(set(session_ids))
+    sessions = rows.in_bulk({request.session_id for request in known})
+    for request in known:
+        session = sessions.get(request.session_id)
+        destination = find_destination(session, request.run_id) if session else None
+        if session and destination and destination.account.is_enabled:
+            yield request, session, destination
 
 
 def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str = "") -> int:
@@ -136,10 +145,9 @@ def plan_answer(session: Session, run_id: UUID, markdown: str, *, failure: str =
     return len(rows)
 
 
-def plan_notice(
-    destination: Destination, key: str, markdown: str, *, session: Session | None = None, kind: str = "notice"
-) -> None:
+def plan_notice(destination: Destination, key: str, markdown: str, *, session: Session | None = None) -> None:
     """Store the deliveries of a notice of our own, in the caller's transaction. key: a second call does nothing."""
+    kind = "press" if destination.target.press_id else "notice"
     _store(_Message(destination, kind, session, key=key).deliveries(markdown)[0])
 
 

@@ -6,7 +6,7 @@ were decided elsewhere.
 
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from audit_app.kernel.errors import NotFound
@@ -32,11 +32,9 @@ def sweep() -> None:
     unsent = waiting.filter(
         outbox.may_be_reached("execution__session_id"), ~Exists(Delivery.objects.filter(approval_id=OuterRef("pk")))
     )
-    fresh = [tools.approval_view(row) for row in unsent.select_related("execution").order_by("expires_at")]
-    sessions = outbox.sessions_of_channels(approval.session_id for approval in fresh)
-    for approval in fresh:
-        if session := sessions.get(approval.session_id):
-            _send(approval, session)
+    fresh = map(tools.approval_view, unsent.select_related("execution").order_by("expires_at"))
+    for approval, session, destination in outbox.with_destinations(fresh):
+        _send(approval, session, destination)
     over = _open_prompts().exclude(Exists(waiting.filter(pk=OuterRef("approval_id"))))
     for approval_id in {shown for shown in over.values_list("approval_id", flat=True) if shown}:
         try:
@@ -72,11 +70,8 @@ def was_sent_to(approval_id: UUID, account_id: UUID, chat_id: str) -> bool:
     return prompt is not None and prompt.target["chat"] == chat_id
 
 
-def _send(approval: ApprovalView, session: Session) -> None:
-    destination = outbox.find_destination(session, approval.run_id)
-    if destination is None or not destination.account.is_enabled:
-        return
-    capabilities = _capabilities_of(destination)
+def _send(approval: ApprovalView, session: Session, destination: Destination) -> None:
+    capabilities = accounts.pure.capabilities(destination.account, destination.target.chat) or Capabilities()
     is_alone = destination.target.chat.type == "direct"
     put = prompt_text.narrowed(approval, allowed_decisions_in_chat(destination.account, session, is_alone=is_alone))
     may_decide = bool(put.choices)
@@ -91,15 +86,6 @@ def _send(approval: ApprovalView, session: Session) -> None:
     )
     with transaction.atomic():
         outbox.plan_prompt(destination, session, approval.id, markdown, buttons, approval.expires_at)
-
-
-def _capabilities_of(destination: Destination) -> Capabilities:
-    try:
-        return accounts.pure.get(destination.account).capabilities(destination.target.chat)
-    except (DatabaseError, InterfaceError):
-        raise
-    except Exception:  # the sender reports a broken account or adapter
-        return Capabilities()
 
 
 def _open_prompts() -> QuerySet[Delivery]:

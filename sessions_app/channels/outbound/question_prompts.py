@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 
 from sessions_app.channels.outbound import outbox
-from sessions_app.models import Delivery, Session
+from sessions_app.models import Delivery
 from tools_app import selectors as tools
 from tools_app.types import InputView
 
@@ -21,27 +21,16 @@ def sweep() -> None:
         return
     sent = Delivery.objects.filter(dedupe_key__in=[f"{key}:0" for key in keys]).values_list("dedupe_key", flat=True)
     unsent = keys.keys() - {key.removesuffix(":0") for key in sent}
-    fresh = [
-        tools.input_view(row) for row in waiting.filter(pk__in=[keys[key] for key in unsent]).order_by("expires_at")
-    ]
-    sessions = outbox.sessions_of_channels(question.session_id for question in fresh)
-    for question in fresh:
-        if session := sessions.get(question.session_id):
-            _send(_key(question.id), question, session)
+    fresh = waiting.filter(pk__in=[keys[key] for key in unsent]).order_by("expires_at")
+    for question, session, destination in outbox.with_destinations(map(tools.input_view, fresh)):
+        with transaction.atomic():
+            outbox.plan_notice(destination, _key(question.id), text_of(question), session=session)
 
 
 def text_of(request: InputView) -> str:
     """Return the question as Markdown. Its options are numbered, so that a number can be the answer."""
     options = [f"{number}. {option.strip()}" for number, option in enumerate(request.question.options, start=1)]
     return "\n\n".join(part for part in (request.question.text.strip(), "\n".join(options)) if part)
-
-
-def _send(key: str, request: InputView, session: Session) -> None:
-    destination = outbox.find_destination(session, request.run_id)
-    if destination is None or not destination.account.is_enabled:
-        return
-    with transaction.atomic():
-        outbox.plan_notice(destination, key, text_of(request), session=session)
 
 
 def _key(request_id: UUID) -> str:

@@ -326,7 +326,7 @@ def test_what_answers_a_press_waits_for_no_message(rig: EngineRig, platform: Fak
     account = add_telegram(platform, config={**QUIET, "chat_seconds": 60})
     for number in range(2):
         outbox.plan_notice(Destination(account, Target(Chat("501"))), f"n{number}", "message")
-    outbox.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done", kind="press")
+    outbox.plan_notice(Destination(account, Target(Chat("501"), press_id="9")), "p", "done")
     until(lambda: platform.toasts == {"9": "done"})
     assert platform.chat(501) == ["message"]
 
