@@ -45,12 +45,10 @@ class Citation:
         return self.offset + self.length
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the citation as JSON."""
         return {**asdict(self), "id": str(self.id)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Citation":
-        """Return the citation of a stored `to_dict`."""
         return cls(**{**stored, "id": UUID(stored["id"])})
 
 

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from django.utils import timezone
 
 from agents_app.types import Message, RunStatus, RunTranscript, RunView
 from audit_app import services as audit
-from audit_app.event_types import EventType, NewEvent, P
+from audit_app.event_types import NewEvent
 from sessions_app import events, hot_queries
 from sessions_app.channels.outbound.outbox import plan_answer
 from sessions_app.conversation import citations
 from sessions_app.conversation.citation_lookup import cite
+from sessions_app.conversation.sessions import event_about
 from sessions_app.models import Session, Turn
 from tools_app.types import ToolCall
 
@@ -61,40 +63,22 @@ class StoredConversations:
                 session_id=session.id,
                 session_key=session.key,
             )
-        completed: events.MessageCompleted = {
-            "turn_id": str(answer.id),
-            "state": answer.state,
-            "text_length": len(answer.content),
-        }
-        return [
-            *(
-                _event(
-                    events.CITATIONS_ADDED, session, run, step, {"turn_id": str(turn.id), "citations": turn.citations}
-                )
-                for step, turn in enumerate(texts)
-                if turn.citations
-            ),
-            _event(events.MESSAGE_COMPLETED, session, run, transcript.answering_step, completed),
-        ]
+        length = len(answer.content)
+        completed: events.MessageCompleted = {"turn_id": str(answer.id), "state": answer.state, "text_length": length}
+        by_agent = {"run_id": run.id, "actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
+        emitted = []
+        for step, turn in enumerate(texts):
+            if turn.citations:
+                added: events.CitationsAdded = {"turn_id": str(turn.id), "citations": turn.citations}
+                emitted.append(event_about(session, events.CITATIONS_ADDED, added, step=step, **by_agent))
+        step = transcript.answering_step
+        return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **by_agent)]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""
         session = Session.objects.select_for_update().get(pk=conversation_id)
         Session.objects.filter(pk=conversation_id).update(next_ordinal=session.next_ordinal + 1)
         return session.next_ordinal
-
-
-def _event(event_type: EventType[P], session: Session, run: RunView, step: int, payload: P) -> NewEvent:
-    return NewEvent(
-        event_type,
-        session.id,
-        payload,
-        run_id=run.id,
-        step=step,
-        actor=f"agent:{run.agent_id}",
-        agent_id=run.agent_id,
-        session_key=session.key,
-    )
 
 
 def _message(turn: Turn) -> Message:
@@ -109,12 +93,10 @@ def _with_files(content: str, attached: str) -> str:
 def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterator[Turn]:
     """Yield the turns of a run: each step that called tools, the results of its tools, and last the answer."""
     run = transcript.run
+    of_run = partial(Turn, session=session, run_id=run.id, ordinal=run.ordinal)
     for step in transcript.steps[: transcript.answering_step]:
         executions = [execution for execution in transcript.executions if execution.step == step.index]
-        yield Turn(
-            session=session,
-            run_id=run.id,
-            ordinal=run.ordinal,
+        yield of_run(
             role="assistant",
             content=step.text,
             tool_calls=[{"id": call.id, "name": call.name, "arguments": call.arguments} for call in step.tool_calls],
@@ -122,20 +104,14 @@ def _turns(transcript: RunTranscript, session: Session, now: datetime) -> Iterat
             created_at=now,
         )
         for execution in executions:
-            yield Turn(
-                session=session,
-                run_id=run.id,
-                ordinal=run.ordinal,
+            yield of_run(
                 role="tool",
                 content=execution.text_for_model,
                 tool_call_id=execution.call_id,
                 tool_call_ids=[str(execution.id)],
                 created_at=execution.completed_at or now,
             )
-    yield Turn(
-        session=session,
-        run_id=run.id,
-        ordinal=run.ordinal,
+    yield of_run(
         role="assistant",
         content=transcript.answer,
         state=_state_of(run),

@@ -158,10 +158,8 @@ def _store(
         now=now,
         title=shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH),
     )
-    received: events.MessageReceived = {
-        "turn_id": str(turn.id),
-        "message_id": message.inbound.message_id or str(turn.id),
-    }
+    message_id = message.inbound.message_id or str(turn.id)
+    received: events.MessageReceived = {"turn_id": str(turn.id), "message_id": message_id}
     if message.inbound.note:
         received["note"] = dict(message.inbound.note)
     stored = event_about(session, events.MESSAGE_RECEIVED, received, actor=message.actor, run_id=run.id)

@@ -108,15 +108,7 @@ def lock_seen(session: Session) -> Session:
     return session
 
 
-def event_about(
-    session: Session, event_type: EventType[P], payload: P, *, actor: str = "", run_id: UUID | None = None
-) -> NewEvent:
-    return NewEvent(
-        event_type,
-        session.id,
-        payload,
-        run_id=run_id,
-        actor=actor,
-        agent_id=session.agent.agent_id,
-        session_key=session.key,
-    )
+def event_about(session: Session, event_type: EventType[P], payload: P, **fields: Any) -> NewEvent:
+    """Return an event of the session. fields: further ones of `NewEvent`. agent_id: by default the session's agent."""
+    agent_id = fields.pop("agent_id", None) or session.agent.agent_id
+    return NewEvent(event_type, session.id, payload, agent_id=agent_id, session_key=session.key, **fields)
