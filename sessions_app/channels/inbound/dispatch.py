@@ -51,16 +51,17 @@ def handle_events(
     for channel_event in channel_events:
         match channel_event:
             case ChannelMessage():
-                taken = _take_message(account, adapter, channel_event, raw)
-                accepted += [taken] if taken else []
+                if taken := _take_message(account, adapter, channel_event, raw):
+                    accepted.append(taken)
             case ButtonPress():
                 approval_buttons.take_press(account, channel_event, raw)
             case StopRequest():
                 _stop(account, adapter, channel_event)
             case ChatMoved(old, new):
                 move_chat(account, old, new)
-            case ChatEvent():
-                _store_chat_event(account, channel_event, raw)
+            case ChatEvent(note, chat, keys=keys, sent_at=sent_at):
+                row = new_row(account, channel_event, keys[0], raw, sent_at=sent_at)
+                commands.record(InboundRecord(row, keys), note, Destination(account, Target(chat)), "")
             case Ignored(why):
                 logger.info("%s: ignored (%s)", account, why)
     return accepted
@@ -123,9 +124,8 @@ def _take_message(
     elif is_command(incoming.text):
         _handle_command(case)
     elif not incoming.text.strip() and not case.arrival.files:
-        case.record(
-            "no_text", f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
-        )
+        notice = f"I can read text and files, but no {incoming.unreadable}." if incoming.unreadable else ""
+        case.record("no_text", notice)
     elif not incoming.album_id:
         return _receive(case)
     elif accepted := albums.begin_or_join(case.arrival, lambda part: _receive(replace(case, arrival=part))):
@@ -146,12 +146,14 @@ def _handle_command(case: _Case) -> None:
 
 def _receive(case: _Case) -> Accepted | None:
     incoming, key, agent = case.incoming, case.key, case.account.agent
+    title = incoming.chat_title if incoming.chat.type != "direct" else ""
+    names = ((file.kind, model_text.clean_filename(file.filename or "")) for file in case.arrival.files)
     inbound = NewMessage(
         key.channel,
         key.account_id,
         key.sender_id,
-        _party(incoming),
-        incoming.text.strip() or _file_list(case.arrival),
+        clean_name(title or incoming.sender_name),
+        incoming.text.strip() or model_text.file_list(names),
         message_id=case.arrival.row.message_id,
         thread_id=key.thread_id,
         author_id=incoming.sender_id,
@@ -168,19 +170,10 @@ def _receive(case: _Case) -> Accepted | None:
         if pushes_back and isinstance(error, Unavailable):
             raise
         if pushes_back and error.code in ("queue_full", "run_busy"):
-            raise RateLimited(
-                error.message, code=error.code, retry_after_seconds=getattr(error, "retry_after_seconds", 5)
-            ) from None
+            seconds = getattr(error, "retry_after_seconds", 5)
+            raise RateLimited(error.message, code=error.code, retry_after_seconds=seconds) from None
         case.record(error.code, error.message)
         return None
-
-
-def _file_list(arrival: InboundRecord) -> str:
-    return model_text.file_list((file.kind, model_text.clean_filename(file.filename or "")) for file in arrival.files)
-
-
-def _party(incoming: ChannelMessage) -> str:
-    return clean_name((incoming.chat_title if incoming.chat.type != "direct" else "") or incoming.sender_name)
 
 
 def _refuse(case: _Case) -> None:
@@ -205,13 +198,6 @@ def _pair(case: _Case, code: str) -> None:
             case.record("paired", "You are paired. Send me a message, or /help for the list of commands.")
         else:
             case.record(pairing_codes.FAILED, _WRONG_CODE)
-
-
-def _store_chat_event(account: ChannelAccount, chat_event: ChatEvent, raw: bytes) -> None:
-    row = new_row(account, chat_event, chat_event.keys[0], raw, sent_at=chat_event.sent_at)
-    commands.record(
-        InboundRecord(row, chat_event.keys), chat_event.note, Destination(account, Target(chat_event.chat)), ""
-    )
 
 
 def _stop(account: ChannelAccount, adapter: ChannelAdapter, request: StopRequest) -> None:

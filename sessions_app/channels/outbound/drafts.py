@@ -26,9 +26,7 @@ class Drafts:
     """The previews of one process. All methods belong to its event loop."""
 
     def __init__(self, owner: UUID, adapters: Adapters, limiter: RateLimiter) -> None:
-        self._owner = owner
-        self._adapters = adapters
-        self._limiter = limiter
+        self._owner, self._adapters, self._limiter = owner, adapters, limiter
         self._shown: dict[UUID, asyncio.Task[None]] = {}  # oldest first, as are the previews
         self._previews: dict[UUID, Preview] = {}
         self._ending: set[asyncio.Task[None]] = set()

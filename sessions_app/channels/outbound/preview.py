@@ -103,8 +103,7 @@ class Preview:
         try:
             while not self._over.is_set() and (self._types or self._drafts != "none"):
                 self._changed.clear()
-                pause = await self._show()
-                if pause:
+                if pause := await self._show():
                     await _wait(self._over, pause)
                 else:
                     await _wait(self._changed, self._shown_seconds())
@@ -170,11 +169,11 @@ class Preview:
                 if error.retry_after_seconds:
                     self._limiter.hold(self._chat, seconds, whole_account=error.slows_account)
                 return seconds
-            logger.info(
-                "%s shows no further previews of run %s: %s", self._destination.account, self._run_id, error.message
-            )
-        except (TimeoutError, Unsupported):
-            logger.info("%s shows no further previews of run %s", self._destination.account, self._run_id)
+            problem = error.message
+        except (TimeoutError, Unsupported) as error:
+            problem = type(error).__name__
+        account = self._destination.account
+        logger.info("%s shows no further previews of run %s: %s", account, self._run_id, problem)
         self._drafts, self._types, self.is_refused = "none", False, True
         return None
 
@@ -189,9 +188,8 @@ class Preview:
                 return wait
             await self._adapter.draft(self._outgoing(rendered), outbox.draft_id_of(self._run_id))
         elif self._row is None and await in_db(outbox.is_ordering_key_busy, self._destination.ordering_key):
-            return (
-                self._capabilities.draft_seconds
-            )  # an earlier answer is still to be sent: the preview would stand above it
+            # An earlier answer is still to be sent: the preview would stand above it.
+            return self._capabilities.draft_seconds
         elif wait := self._limiter.take_preview(self._chat, self._capabilities):
             return wait
         elif not await self._write(rendered):
@@ -239,13 +237,8 @@ class Preview:
         return self._destination.account.pk, self._destination.target.chat.id
 
     def _outgoing(self, rendered: Rendered) -> Outgoing:
-        return Outgoing(
-            key=f"msg_{self._run_id}",
-            target=self._destination.target,
-            rendered=rendered,
-            session_key=self._session.key,
-            run_id=str(self._run_id),
-        )
+        key, target, run_id = f"msg_{self._run_id}", self._destination.target, str(self._run_id)
+        return Outgoing(key, target, rendered, session_key=self._session.key, run_id=run_id)
 
 
 async def _wait(event: asyncio.Event, seconds: float | None) -> None:

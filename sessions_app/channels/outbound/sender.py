@@ -48,11 +48,8 @@ class Sender:
     """Sends deliveries until cancelled. adapters, limiter: shared with the previews of the same loop."""
 
     def __init__(self, owner: UUID, adapters: Adapters, limiter: RateLimiter) -> None:
-        self._owner = owner
-        self._adapters = adapters
-        self._limiter = limiter
-        self._loop = asyncio.get_running_loop()
-        self._nudged = asyncio.Event()
+        self._owner, self._adapters, self._limiter = owner, adapters, limiter
+        self._loop, self._nudged = asyncio.get_running_loop(), asyncio.Event()
         self._scheduler = Scheduler(adapters, limiter, self._nudged.set)
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[UUID] = Counter()
@@ -166,12 +163,8 @@ class Sender:
     async def _transmit(self, adapter: ChannelAdapter, can: Capabilities, row: Delivery) -> str:
         message = outgoing_of(row)
         chat = (row.account_id, message.target.chat.id)
-        is_counted = not message.target.press_id and row.tries == 1
-        if (
-            is_counted
-            and self._limiter.is_looping(chat)
-            and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS)
-        ):
+        is_looping = not message.target.press_id and row.tries == 1 and self._limiter.is_looping(chat)
+        if is_looping and not await retry_until_stored(transitions.is_for_person, row, LOOP_SECONDS):
             logger.error("%s: too many messages into one chat in which no person writes; refused", row.account)
             problem = "Too many messages into a chat in which no person writes: this looks like a message loop."
             raise SendError(problem, SendCertainty.REFUSED)

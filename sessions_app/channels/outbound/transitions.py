@@ -104,12 +104,11 @@ def claim(delivery_ids: Collection[int], owner: UUID) -> set[int]:
     """
     with transaction.atomic():
         rows = Delivery.objects.filter(pk__in=delivery_ids, status="pending", owner=None)
-        return {pk for pk in rows.values_list("pk", flat=True) if _take(pk, owner)}
-
-
-def _take(pk: int, owner: UUID) -> bool:
-    rows = Delivery.objects.filter(pk=pk, status="pending", owner=None)
-    return rows.update(status="sending", owner=owner, tries=F("tries") + 1) == 1
+        return {
+            pk
+            for pk in rows.values_list("pk", flat=True)
+            if rows.filter(pk=pk).update(status="sending", owner=owner, tries=F("tries") + 1)
+        }
 
 
 def unclaim(delivery_ids: Collection[int], owner: UUID) -> None:
@@ -133,17 +132,10 @@ def mark_sent(delivery: Delivery, owner: UUID, provider_message_id: str) -> bool
         )
         if not moved:
             return False
-        if (
-            _has_events(delivery)
-            and delivery.sent_at is None
-            and not _siblings(delivery).exclude(status="sent").exists()
-        ):
-            ids = list(_siblings(delivery).order_by("part").values_list("provider_message_id", flat=True))
-            sent: events.DeliverySent = {
-                "channel": delivery.account.channel,
-                "parts": delivery.parts,
-                "provider_message_ids": ids,
-            }
+        parts, channel = _siblings(delivery), delivery.account.channel
+        if _has_events(delivery) and delivery.sent_at is None and not parts.exclude(status="sent").exists():
+            ids = list(parts.order_by("part").values_list("provider_message_id", flat=True))
+            sent: events.DeliverySent = {"channel": channel, "parts": delivery.parts, "provider_message_ids": ids}
             audit.emit([_event(delivery, events.DELIVERY_SENT, sent)])
         return True
 
