@@ -13,7 +13,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from agents_app import services, skills
-from agents_app.admin import rehearsal
+from agents_app.admin import dry_run_page
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
@@ -60,7 +60,7 @@ class AgentAdmin(AuditedAdmin):
     list_select_related = ("provider",)
     search_fields = ("agent_id", "name", "description")
     prepopulated_fields = {"agent_id": ("name",)}
-    actions_detail: Any = ("try_it", "rehearse", "show_runs", "stop", "resume", "retire", "restore")
+    actions_detail: Any = ("try_it", "dry_run", "show_runs", "stop", "resume", "retire", "restore")
     conditional_fields = {"chosen_tools": "all_tools == false", "mcp_servers": "mcp_servers_mode == 'list'"}
     warn_unsaved_form = True
     fieldsets = (
@@ -149,8 +149,8 @@ class AgentAdmin(AuditedAdmin):
         return HttpResponseRedirect(try_url(self._get(request, object_id)))
 
     @button("What would it do?", path="rehearsal", icon="psychology_alt", permissions=["change"])
-    def rehearse(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return rehearsal.page(request, self, self._get(request, object_id))
+    def dry_run(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return dry_run_page.page(request, self, self._get(request, object_id))
 
     @act(
         "Stop",

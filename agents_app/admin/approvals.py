@@ -15,7 +15,7 @@ from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
-from agents_app.admin.waiting import changes_of, read_waiting, time_left
+from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
 from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to

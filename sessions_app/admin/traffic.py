@@ -16,7 +16,7 @@ from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import bulk_act
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
-from sessions_app.admin.masking import masked_metadata, masked_payload
+from sessions_app.admin.masked_fields import masked_metadata, masked_payload
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
 

@@ -16,7 +16,7 @@ from tools_app.executions.dry_run import dry_run
 TONES = {"allow": "success", "ask": "warning", "deny": "danger", "unfit": "danger"}
 
 
-class RehearsalForm(forms.Form):
+class DryRunForm(forms.Form):
     """A tool call for the dry run."""
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget)
@@ -41,7 +41,7 @@ class RehearsalForm(forms.Form):
 def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpResponse:
     """Return the page with the form and, if it was submitted, the verdict."""
     posted = request.POST if request.method == "POST" else None
-    form = RehearsalForm(posted, agent=agent, initial={"actor": f"user:{request.user.pk}"})
+    form = DryRunForm(posted, agent=agent, initial={"actor": f"user:{request.user.pk}"})
     verdict = None
     if form.is_valid():
         call = form.cleaned_data
@@ -56,4 +56,4 @@ def page(request: HttpRequest, model_admin: ModelAdmin, agent: Agent) -> HttpRes
         "tone": TONES[verdict.verdict] if verdict else "",
     }
     request.current_app = model_admin.admin_site.name
-    return TemplateResponse(request, "admin/agents_app/agent/rehearsal.html", context)
+    return TemplateResponse(request, "admin/agents_app/agent/dry_run.html", context)
