@@ -10,29 +10,29 @@ CHECKED := $(CODE) tests benchmarks manage.py
 JOBS ?= 4
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
-# Compiled code is kept wherever this runs: every process that starts would compile all of it again.
+# Keep compiled code: otherwise each process compiles all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-all lint format bench chaos foreign fuzz properties lock clean
 
-help: ## list these targets
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(VENV)/.installed ## make the virtualenv and install what Komand runs with
+install: $(VENV)/.installed ## create the virtualenv and install the runtime packages
 
 run: install ## start everything; Ctrl-C stops it
 	@exec $(PY) manage.py up
 
-test: $(VENV)/.installed-dev ## the tests of every change, on SQLite and on PostgreSQL (KOMAND_TEST_DATABASE_URL, or its own)
+test: $(VENV)/.installed-dev ## the tests for every change, on SQLite and on PostgreSQL (KOMAND_TEST_DATABASE_URL, or a temporary server)
 	$(PY) -m pytest -n $(JOBS)
 	$(PY) -m tests.on_postgres -n $(JOBS) -m "not one_database and not whole"
 
-test-all: test ## and whole installations, a real browser, every crash point, everything on PostgreSQL
+test-all: test ## also whole installations, a browser, crash points, and all tests on PostgreSQL
 	$(PY) -m pytest -n $(JOBS) -m "whole and not chaos and not npm"
 	$(PY) -m tests.on_postgres -n $(JOBS) -m "one_database or whole"
 
-lint: $(VENV)/.installed-dev ## everything that can be checked without running it
+lint: $(VENV)/.installed-dev ## all static checks
 	$(VENV)/bin/ruff check $(CHECKED)
 	$(VENV)/bin/ruff format --check $(CHECKED)
 	$(VENV)/bin/mypy $(CHECKED)
@@ -40,25 +40,25 @@ lint: $(VENV)/.installed-dev ## everything that can be checked without running i
 	$(VENV)/bin/djlint --quiet --lint templates
 	KOMAND_DATA_DIR=$(VENV)/lint $(PY) manage.py makemigrations --check --dry-run
 
-format: $(VENV)/.installed-dev ## rewrite the code in the house's form
+format: $(VENV)/.installed-dev ## format the code and apply automatic fixes
 	$(VENV)/bin/ruff check --fix $(CHECKED)
 	$(VENV)/bin/ruff format $(CHECKED)
 
-bench: $(VENV)/.installed-dev ## measure: first token, runs a second, streams, viewers, growth, memory
+bench: $(VENV)/.installed-dev ## benchmarks: first token, runs per second, streams, viewers, growth, memory
 	$(PY) -m benchmarks
 
-chaos: $(VENV)/.installed-dev ## break everything for ten minutes (KOMAND_CHAOS_SECONDS) and see that nothing is lost
+chaos: $(VENV)/.installed-dev ## all crash points, then ten minutes (KOMAND_CHAOS_SECONDS) of random faults
 	KOMAND_EVERY_CUT=1 $(PY) -m pytest -n $(JOBS) tests/chaos/test_crash_points.py
 	KOMAND_EVERY_CUT=1 $(PY) -m tests.on_postgres -n $(JOBS) -k test_crash_points
 	$(PY) -m pytest tests/chaos -m chaos -s
 
-foreign: $(VENV)/.installed-dev ## try programs of the npm registry against Komand (needs node and npm)
+foreign: $(VENV)/.installed-dev ## tests with clients of the npm registry (needs node and npm)
 	$(PY) -m pytest tests/surfaces -m npm
 
-fuzz: $(VENV)/.installed-dev ## try the routes of the OpenAPI document by machine, against a server of its own (SEED=…)
+fuzz: $(VENV)/.installed-dev ## fuzz test of the HTTP API by its OpenAPI document (SEED=…)
 	$(PY) -m tests.fuzz $(SEED)
 
-properties: $(VENV)/.installed-dev ## look longer for what breaks a property than `make test` does
+properties: $(VENV)/.installed-dev ## property tests with more examples than `make test`
 	$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=long --timeout=600 -n $(JOBS)
 
 lock: ## pin the newest versions that pyproject.toml allows
