@@ -106,9 +106,8 @@ def buttons(approval: ApprovalView, most: int) -> tuple[Button, ...]:
     offered = [decision for decision in _LABELS if decision in approval.choices]
     if len(offered) > most:
         offered = [decision for decision in offered if decision in (Decision.ALLOW_ONCE, Decision.DENY)]
-    return tuple(
-        Button(_LABELS[decision][0], action_id(approval.id, decision), _LABELS[decision][1]) for decision in offered
-    )
+    labels = [(decision, *_LABELS[decision]) for decision in offered]
+    return tuple(Button(label, action_id(approval.id, decision), style) for decision, label, style in labels)
 
 
 # Commands, for channels without buttons.
@@ -169,11 +168,7 @@ def answered(approval: ApprovalView, name: str) -> str:
 
 def _instructions(approval: ApprovalView) -> str:
     name = short_id(approval.id)
-    more = [
-        word
-        for word, decision in _APPROVE_OPTIONS.items()
-        if word in ("run", "always") and decision in approval.choices
-    ]
+    more = [word for word in ("run", "always") if _APPROVE_OPTIONS[word] in approval.choices]
     also = ", ".join(f"`/approve {name} {word}`" for word in more)
     return f"To decide, write `/approve {name}`{f' ({also})' if also else ''} or `/deny {name} why not`."
 

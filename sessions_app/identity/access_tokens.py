@@ -7,6 +7,7 @@ family is revoked, and with it every access token that names the family.
 import hashlib
 import hmac
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -71,11 +72,8 @@ def rotate(refresh_token: str) -> TokenPair:
 
 def close_login(refresh_token: str) -> None:
     """Revoke the refresh and access tokens of the login. Idempotent; an invalid token is ignored."""
-    try:
-        row = _find(refresh_token)
-    except TokenRefused:
-        return
-    _revoke_family(row.family)
+    with suppress(TokenRefused):
+        _revoke_family(_find(refresh_token).family)
 
 
 def close_login_of(access_token: str) -> None:

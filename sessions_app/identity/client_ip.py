@@ -24,11 +24,9 @@ def of_request(request: HttpRequest) -> str:
 def network_of(address: str) -> str:
     """Return the key by which one client is counted: an IPv4 address, or the /64 network of an IPv6 one."""
     parsed = ip_address(address)
-    if isinstance(parsed, IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
-        return str(ip_network((parsed, 64), strict=False))
-    return str(parsed)
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
 
 
 def _is_trusted(address: str) -> bool:

@@ -36,7 +36,10 @@ def log_in(request: HttpRequest, identifier: str, password: str) -> User:
     """
     address = client_ip.network_of(client_ip.of_request(request))
     rate_limits.take(rate_limits.login_limit(), f"address:{address}")
-    user = authenticate(request, username=_find_username(identifier), password=password)
+    # An e-mail address stands for the user name if exactly one user has it.
+    names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
+    username = names[0] if len(names) == 1 else identifier
+    user = authenticate(request, username=username, password=password)
     if isinstance(user, User):
         audit.record("LoggedIn", details={"user": user.username, "address": address}, actor=f"user:{user.pk}")
         return user
@@ -55,9 +58,3 @@ def announce(request: HttpRequest, user: User) -> None:
     bare = copy(request)
     bare.__dict__.pop("session", None)
     user_logged_in.send(sender=User, request=bare, user=user)
-
-
-def _find_username(identifier: str) -> str:
-    """Return the user name for an e-mail address that exactly one user has, otherwise the identifier."""
-    names = list(User.objects.filter(email__iexact=identifier).values_list("username", flat=True)[:2])
-    return names[0] if len(names) == 1 else identifier

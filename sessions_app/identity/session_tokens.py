@@ -38,10 +38,8 @@ def issue_session_token(principal: Principal, credential: str, claims: dict[str,
     elif principal.kind == "jwt" and (login := access_tokens.find_login(credential)):
         of = f"login:{login}"
     else:
-        raise InvalidInput(
-            "Only an API key or the access token of a login can be exchanged for a session token.",
-            code="not_exchangeable",
-        )
+        message = "Only an API key or the access token of a login can be exchanged for a session token."
+        raise InvalidInput(message, code="not_exchangeable")
     claims = {**claims, "scopes": sorted(principal.scopes), "of": of, "iat": timezone.now()}
     return signed_claims.encode(principal.user, _AUDIENCE, timedelta(minutes=settings.KOMAND_JWT_MINUTES), claims)
 

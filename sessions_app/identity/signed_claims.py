@@ -16,14 +16,9 @@ _ALGORITHM = "HS256"
 
 def encode(user: User, audience: str, lifetime: timedelta, claims: Mapping[str, Any]) -> str:
     """Return a JWT with the claims, bound to the user's password."""
-    own = {
-        "sub": str(user.pk),
-        "aud": audience,
-        "cred": _credential_stamp(user),
-        "jti": secrets.token_hex(16),
-        "exp": timezone.now() + lifetime,
-    }
-    return jwt.encode({**claims, **own}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
+    own = {"sub": str(user.pk), "aud": audience, "cred": _credential_stamp(user), "jti": secrets.token_hex(16)}
+    expiry = {"exp": timezone.now() + lifetime}
+    return jwt.encode({**claims, **own, **expiry}, settings.KOMAND_JWT_KEY, algorithm=_ALGORITHM)
 
 
 def decode(token: str, audience: str, *required: str, **checks: Any) -> dict[str, Any]:
@@ -31,14 +26,8 @@ def decode(token: str, audience: str, *required: str, **checks: Any) -> dict[str
 
     required: claims that it must have besides those of `encode`; checks: further arguments of `jwt.decode`.
     """
-    return jwt.decode(
-        token,
-        settings.KOMAND_JWT_KEY,
-        algorithms=[_ALGORITHM],
-        audience=audience,
-        options={"require": ["sub", "aud", "cred", "exp", *required]},
-        **checks,
-    )
+    checks |= {"audience": audience, "options": {"require": ["sub", "aud", "cred", "exp", *required]}}
+    return jwt.decode(token, settings.KOMAND_JWT_KEY, algorithms=[_ALGORITHM], **checks)
 
 
 def find_user(claims: Mapping[str, Any]) -> User | None:

@@ -17,12 +17,9 @@ _JOINABLE = (TEXT_DELTA.name, REASONING_DELTA.name)
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One event as a viewer receives it.
+    """One event as a viewer receives it. cursor: resumes after this event; seq, ts: set for stored events only.
 
-    type: a type declared in the `events` modules.
-    payload: as the type declares it.
-    cursor: resumes after this event.
-    seq, ts: set for stored events only.
+    type: a type declared in the `events` modules; payload: as the type declares it.
     """
 
     type: str

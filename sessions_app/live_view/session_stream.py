@@ -211,10 +211,9 @@ class SessionStream:
             self._active = None
 
     def _run(self, run_id: UUID) -> RunTextState:
-        run = self._runs.get(run_id)
-        if run is None:
-            run = self._runs[run_id] = RunTextState(run_id)
-        return run
+        if run_id not in self._runs:
+            self._runs[run_id] = RunTextState(run_id)
+        return self._runs[run_id]
 
     def _seen(self, run: RunTextState, shown: Shown) -> SessionEvent:
         return SessionEvent(shown.type, self.session_id, run.run_id, shown.step, shown.payload, self._cursor())

@@ -18,10 +18,7 @@ NOTHING = TextUpdate()
 
 
 class StepText:
-    """Compares the text as it is now with what the client has, and returns what to send.
-
-    length: how many characters the client has.
-    """
+    """Compares the text as it is now with what the client has, and returns what to send. length: of what it has."""
 
     def __init__(self, length: int = 0) -> None:
         self.length = length

@@ -27,20 +27,11 @@ from sessions_app.surfaces.chat.sidebar import entry_of
 def start(request: PageRequest) -> HttpResponse:
     """Store the first message of a new chat, and redirect to its session."""
     rate_limits.take(rate_limits.chat_limit(), f"user:{request.user.pk}")
-    key = _message_key(request)
-    inbound = services.NewMessage(
-        services.WEB_CHAT,
-        "default",
-        str(request.user.pk),
-        display_name(request.user),
-        request.POST.get("text", ""),
-        message_id=key,
-        thread_id=key,
-    )
+    key, sender = _message_key(request), (str(request.user.pk), display_name(request.user))
     # The key is also the thread id, so that a message sent twice creates one session.
-    accepted = services.receive(
-        inbound, owner=request.user, agent_id=request.POST.get("agent", "default"), idempotency_key=key
-    )
+    text, agent_id = request.POST.get("text", ""), request.POST.get("agent", "default")
+    inbound = services.NewMessage(services.WEB_CHAT, "default", *sender, text, message_id=key, thread_id=key)
+    accepted = services.receive(inbound, owner=request.user, agent_id=agent_id, idempotency_key=key)
     return _go(request, f"/chat/{accepted.session_id}")
 
 
@@ -89,12 +80,8 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """Decide a request for approval, and return its card."""
     approval = access_approval(request.user, approval_id, to_decide=True)
-    decided = decisions.decide(
-        approval.id,
-        decision=request.POST.get("decision", ""),
-        actor=f"user:{request.user.pk}",
-        note=request.POST.get("note", ""),
-    )
+    given = {name: request.POST.get(name, "") for name in ("decision", "note")}
+    decided = decisions.decide(approval.id, actor=f"user:{request.user.pk}", **given)
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")
     return HttpResponse(approval_html(queries.read_approval(decided.id, allowed_decisions=decided.choices)))

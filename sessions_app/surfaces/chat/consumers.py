@@ -26,19 +26,10 @@ from sessions_app.approvals import permissions
 from sessions_app.identity.authentication import authenticate
 from sessions_app.live_view.viewer import Viewer
 from sessions_app.models import Session
-from sessions_app.surfaces.chat import queries
+from sessions_app.surfaces.chat import projection, queries
 from sessions_app.surfaces.chat.fragments import Frame, answer_frame, approval_frame, files_frame, frame_of, turn_frame
 from sessions_app.surfaces.chat.live_text import LiveTexts
-from sessions_app.surfaces.chat.projection import (
-    PageUpdate,
-    Projection,
-    ShowAnswer,
-    ShowApproval,
-    ShowFiles,
-    ShowQueue,
-    ShowStatus,
-    ShowTurn,
-)
+from sessions_app.surfaces.chat.projection import ShowStatus, ShowTurn
 from sessions_app.surfaces.chat.session_files import read_files
 from sessions_app.surfaces.chat.single_flight import SingleFlight
 from sessions_app.surfaces.chat.turn_views import status_of
@@ -47,10 +38,7 @@ from tools_app.types import Decision
 logger = logging.getLogger(__name__)
 
 # Close codes (RFC 6455, section 7.4.2). Below 4100 the page reconnects with its cursor, from 4400 on it does not.
-TOO_SLOW = 4001
-FAILED = 4002
-NOT_LOGGED_IN = 4401
-NOT_YOURS = 4403
+TOO_SLOW, FAILED, NOT_LOGGED_IN, NOT_YOURS = 4001, 4002, 4401, 4403
 
 CHECK_SECONDS = 30.0
 
@@ -72,8 +60,7 @@ class ChatSocket(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         # Accepted before the check, because browsers do not report why a handshake was refused.
         await self.accept()
-        refusal = await self._check()
-        if refusal:
+        if refusal := await self._check():
             await self.close(refusal)
             return
         cursor = parse_qs(self.scope["query_string"].decode("latin-1")).get("cursor", [""])[0]
@@ -128,13 +115,11 @@ class ChatSocket(AsyncWebsocketConsumer):
         async with Viewer(self.session.id, cursor) as viewer:
             await self._send({})  # shows the page that it is connected
             queued = await in_db(_queue_of, self.session.id)
-            projection = Projection(
-                _texts, [status.run_id for status in queued], may_decide=bool(self.allowed_decisions)
-            )
+            runs, may_decide = [status.run_id for status in queued], bool(self.allowed_decisions)
+            state = projection.Projection(_texts, runs, may_decide=may_decide)
             async for batch in viewer.frames():
                 now = _stored_part(batch[-1].cursor)
-                updates = projection.updates(batch)
-                frames = [frame for update in updates for frame in await self._frames_of(update, now)]
+                frames = [frame for update in state.updates(batch) for frame in await self._frames_of(update, now)]
                 await self._send({"cursor": now, "acts": frames})
         return TOO_SLOW
 
@@ -145,18 +130,18 @@ class ChatSocket(AsyncWebsocketConsumer):
         except Exception as error:  # each server raises its own for a closed connection
             raise _ViewerGone from error
 
-    async def _frames_of(self, update: PageUpdate, now: str) -> list[Frame]:
+    async def _frames_of(self, update: projection.PageUpdate, now: str) -> list[Frame]:
         """Return the frames of an update. now: the last stored event, by which queue and files are shared."""
         if isinstance(update, ShowTurn):
             return await _turn_views.get((update.run_id, update.message_id), partial(self._turn_view, update))
-        if isinstance(update, ShowApproval):
+        if isinstance(update, projection.ShowApproval):
             card = await in_db(queries.read_approval, update.approval_id, allowed_decisions=self.allowed_decisions)
             return [approval_frame(update.run_id, card)]
-        if isinstance(update, ShowAnswer):
+        if isinstance(update, projection.ShowAnswer):
             return await _answers.get(update.run_id, partial(self._answer, update.run_id))
-        if isinstance(update, ShowQueue):
+        if isinstance(update, projection.ShowQueue):
             return await _queues.get((self.session.id, now), self._queue)
-        if isinstance(update, ShowFiles):
+        if isinstance(update, projection.ShowFiles):
             return await _files.get((self.session.id, now), self._list_of_files)
         return [frame_of(update)]
 

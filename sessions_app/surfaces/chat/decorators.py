@@ -47,10 +47,8 @@ def page(
 def refused(request: PageRequest, error: AppError) -> HttpResponse:
     """Return the response for an error: a note for htmx, otherwise a page."""
     failure = http_error_of(error)
-    template = "chat/_note.html" if request.htmx else "error.html"
-    response = render(
-        request, template, {"failure": failure, "request_id": context.request_id.get()}, status=failure.status
-    )
+    template, shown = "chat/_note.html" if request.htmx else "error.html", {"failure": failure}
+    response = render(request, template, {**shown, "request_id": context.request_id.get()}, status=failure.status)
     for name, value in failure.headers.items():
         response.headers[name] = value
     return response

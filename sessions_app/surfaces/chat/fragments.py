@@ -28,13 +28,8 @@ def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus
             return {"do": "forget", "run": str(update.run_id), "step": update.step}
         case ShowCall():
             html = render_to_string("chat/_call.html", {"call": update.call})
-            return {
-                "do": "call",
-                "run": str(update.run_id),
-                "step": update.call.step,
-                "call": str(update.call.id),
-                "html": html,
-            }
+            ids = {"run": str(update.run_id), "step": update.call.step, "call": str(update.call.id)}
+            return {"do": "call", **ids, "html": html}
         case ChangeCall():
             state = render_to_string("chat/_call_state.html", {"state": update.state})
             result = render_to_string("chat/_call_result.html", {"result": update.result}) if update.result else ""
@@ -50,15 +45,10 @@ def frame_of(update: ShowText | DiscardText | ShowCall | ChangeCall | ShowStatus
 def approval_frame(run_id: UUID, card: ApprovalCard) -> Frame:
     """Return the frame that shows a request for approval below its call, and the state of the call."""
     state = render_to_string("chat/_call_state.html", {"state": waiting_state(card)})
-    return {
-        "do": "approval",
-        "run": str(run_id),
-        "call": str(card.approval.execution_id),
-        "html": approval_html(card),
-        "state": state,
-        "pending": card.is_pending,
-        "say": f"{card.approval.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}.",
-    }
+    announcement = f"{card.approval.tool}: {card.waiting_label.lower() if card.is_pending else card.outcome}."
+    ids = {"run": str(run_id), "call": str(card.approval.execution_id)}
+    html = {"html": approval_html(card), "state": state}
+    return {"do": "approval", **ids, **html, "pending": card.is_pending, "say": announcement}
 
 
 def approval_html(card: ApprovalCard) -> str:
@@ -89,8 +79,6 @@ def _announcement(turn_view: TurnView) -> str:
     if turn_view.is_stopped:
         return "Stopped."
     text = " ".join(turn_view.source.split())
-    return (
-        text
-        if len(text) <= _LONGEST_ANNOUNCEMENT
-        else f"{text[:_LONGEST_ANNOUNCEMENT].rsplit(' ', 1)[0]}… The full answer is above."
-    )
+    if len(text) > _LONGEST_ANNOUNCEMENT:
+        text = f"{text[:_LONGEST_ANNOUNCEMENT].rsplit(' ', 1)[0]}… The full answer is above."
+    return text

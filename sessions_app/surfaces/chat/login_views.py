@@ -55,7 +55,5 @@ def _form(request: HttpRequest, target: str, problem: str = "", status: int = 20
 def _safe_target(request: HttpRequest) -> str:
     """Return the address to go to after the login: a path of this host, else `/`."""
     wanted = request.POST.get("next") or request.GET.get("next") or "/"
-    safe = url_has_allowed_host_and_scheme(
-        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return wanted if safe else "/"
+    hosts, is_secure = {request.get_host()}, request.is_secure()
+    return wanted if url_has_allowed_host_and_scheme(wanted, hosts, require_https=is_secure) else "/"

@@ -70,8 +70,7 @@ class _Renderer(RendererHTML):
     def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         return _cell(tokens[idx])
 
-    def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
-        return _cell(tokens[idx])
+    td_open = th_open
 
     def list_item_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: Env) -> str:
         if "checked" not in tokens[idx].meta:

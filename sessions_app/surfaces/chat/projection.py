@@ -115,27 +115,14 @@ class ShowAgent:
     agent_id: str
 
 
-PageUpdate = (
-    ShowTurn
-    | ShowText
-    | DiscardText
-    | ShowCall
-    | ChangeCall
-    | ShowApproval
-    | ShowStatus
-    | ShowAnswer
-    | ShowQueue
-    | ShowAgent
-    | ShowFiles
-)
+_TextUpdate = ShowText | DiscardText | ShowCall | ChangeCall | ShowApproval
+PageUpdate = ShowTurn | _TextUpdate | ShowStatus | ShowAnswer | ShowQueue | ShowAgent | ShowFiles
 
 
 class Projection:
-    """The projection for one viewer.
+    """The projection for one viewer. texts: shared by all viewers of this process.
 
-    texts: shared by all viewers of this process.
-    queued: the runs that the page shows as queued.
-    may_decide: the viewer may decide requests for approval.
+    queued: the runs that the page shows as queued; may_decide: the viewer may decide requests for approval.
     """
 
     def __init__(self, texts: LiveTexts, queued: Iterable[UUID] = (), *, may_decide: bool = False) -> None:
@@ -168,7 +155,9 @@ class Projection:
             updates += self._updates_of(seen)
         if growing is not None:
             updates += growing.take_new()
-        return _once(updates)
+        # Updates of the queue and the files show the current state: they come last, once each.
+        others: list[PageUpdate] = [update for update in updates if not isinstance(update, ShowQueue | ShowFiles)]
+        return [*others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
     def _updates_of(self, seen: SessionEvent) -> list[PageUpdate]:
         run_id = seen.run_id
@@ -182,7 +171,8 @@ class Projection:
         match seen.type:
             case sessions.MESSAGE_RECEIVED.name:
                 self._received.add(run_id)
-                return [ShowTurn(run_id, sessions.MESSAGE_RECEIVED.payload(seen)["message_id"])]
+                # Events stored by older versions have no message id.
+                return [ShowTurn(run_id, sessions.MESSAGE_RECEIVED.payload(seen).get("message_id", ""))]
             case runs.RUN_QUEUED.name:  # follows its message; comes alone if an older message is retried
                 self._queued.add(run_id)
                 return [] if run_id in self._received else [ShowTurn(run_id)]
@@ -292,12 +282,6 @@ class _StepShown:
         if not blocks and not text:
             return []
         return [ShowText(self.run_id, self.step, begin, text, blocks)]
-
-
-def _once(updates: list[PageUpdate]) -> list[PageUpdate]:
-    """Move updates of the queue and the files to the end, once each: they show the current state."""
-    others: list[PageUpdate] = [update for update in updates if not isinstance(update, ShowQueue | ShowFiles)]
-    return [*others, *(update for update in (ShowQueue(), ShowFiles()) if update in updates)]
 
 
 def _waiting(payload: runs.RunWaiting) -> Status:

@@ -125,7 +125,9 @@ def _turn_views(
         if ordinal in found:
             continue
         if not any(turn.is_answer for turn in group) and (run_id := group[0].run_id):
-            found[ordinal] = _unstored_turn_view(run_id, group)
+            # It has ended, but its answer is not stored yet: shown as it was at its last step.
+            transcript = agents.get_transcript(run_id)
+            found[ordinal] = open_turn_view(transcript.run, group, transcript, markdown.render)
         else:
             found[ordinal] = stored_turn_view(group, executions, lambda turn: html[turn.pk], approvals)
     return tuple(found[ordinal] for ordinal in sorted(found))
@@ -136,12 +138,6 @@ def _place_of(run: RunView, open_runs: Sequence[RunView]) -> int:
     return 1 + sum(other.status is RunStatus.QUEUED and other.ordinal < run.ordinal for other in open_runs)
 
 
-def _unstored_turn_view(run_id: UUID, turns: Sequence[Turn]) -> TurnView:
-    """Return a run that has ended, but whose answer is not stored yet, as it was at its last step."""
-    transcript = agents.get_transcript(run_id)
-    return open_turn_view(transcript.run, turns, transcript, markdown.render)
-
-
 def _approvals(
     executions: Sequence[ExecutionView], allowed_decisions: Collection[Decision]
 ) -> dict[UUID, ApprovalCard]:
@@ -149,9 +145,7 @@ def _approvals(
     found = tools.list_approvals_of([execution.id for execution in executions]) if executions else ()
     sessions = {approval.session_id for approval in found}
     names = names_of({approval.decided_by for approval in found}, next(iter(sessions), None))
-    return {
-        approval.execution_id: _card_of(approval, allowed_decisions, names[approval.decided_by]) for approval in found
-    }
+    return {item.execution_id: _card_of(item, allowed_decisions, names[item.decided_by]) for item in found}
 
 
 def _card_of(approval: ApprovalView, allowed_decisions: Collection[Decision], name: str) -> ApprovalCard:

@@ -49,13 +49,10 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class ToolCard:
-    """One tool call on the page.
+    """One tool call on the page. step: the run's step that requested it; result: None until the call has ended.
 
-    step: the run's step that requested it.
-    arguments: as the model sent them, perhaps invalid, but masked.
-    result: None until the call has ended.
+    arguments: as the model sent them, perhaps invalid, but masked; approval: set if the call needs an approval, or did.
     output: the stored output, in which a question finds its answer.
-    approval: set if the call needs an approval, or did.
     """
 
     id: UUID

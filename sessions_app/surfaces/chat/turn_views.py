@@ -92,12 +92,10 @@ def stored_turn_view(
     html_of: Callable[[Turn], SafeString],
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
 ) -> TurnView:
-    """Return the view of a run that has ended.
+    """Return the view of a run that has ended. turns: all of the run, in order.
 
-    turns: all of the run, in order.
-    executions: those that the turns name, by id.
+    executions: those that the turns name, by id; approvals: of these, by execution id.
     html_of: returns the rendered text of a turn.
-    approvals: of the executions, by execution id.
     """
     first, answer = turns[0], next((turn for turn in turns if turn.is_answer), None)
     parts: list[TextPart | ToolCard] = []
@@ -130,12 +128,9 @@ def open_turn_view(
     place: int = 1,
     approvals: Mapping[UUID, ApprovalCard] = NO_APPROVALS,
 ) -> TurnView:
-    """Return the view of an open run.
+    """Return the view of an open run. turns: those stored so far, which are user turns.
 
-    turns: those stored so far, which are user turns.
-    transcript: None while the run is queued.
-    render: returns the HTML of a text.
-    place: in the queue, from 1.
+    transcript: None while the run is queued; render: returns the HTML of a text; place: in the queue, from 1.
     approvals: of its calls, by execution id.
     """
     parts: list[TextPart | ToolCard] = []

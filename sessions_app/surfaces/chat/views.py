@@ -111,9 +111,7 @@ def _chat(request: PageRequest, context: Mapping[str, object], current: Session 
 
 def _agents(bound: Agent | None) -> list[Agent]:
     """Return the agents that can be chosen, and the current one."""
-    serving = [
-        agent for agent in agents.list_agents() if not agent.allowed_channels or WEB_CHAT in agent.allowed_channels
-    ]
+    serving = [agent for agent in agents.list_agents() if WEB_CHAT in (agent.allowed_channels or [WEB_CHAT])]
     if bound is not None and bound.pk not in {agent.pk for agent in serving}:
         serving.append(bound)
     return serving

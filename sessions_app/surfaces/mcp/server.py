@@ -16,6 +16,8 @@ from sessions_app.identity.principal import Principal
 from sessions_app.surfaces.base.http_errors import http_error_of
 from sessions_app.surfaces.mcp import tools
 
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
 # The caller of the current request; the SDK's tasks inherit it.
 caller: ContextVar[Principal] = ContextVar("caller")
 
@@ -30,13 +32,7 @@ class Endpoint:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._manager_task = asyncio.create_task(self._run_manager())
 
-    async def answer(
-        self,
-        principal: Principal,
-        scope: Mapping[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def answer(self, principal: Principal, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one admitted HTTP request."""
         await asyncio.shield(self._ready)
         caller.set(principal)

@@ -8,11 +8,8 @@ from sessions_app.surfaces.base.surface import Surface
 
 def error_body(error: HttpError) -> dict[str, Any]:
     """Return a JSON-RPC 2.0 error object without an id, as the request's id is not known."""
-    return {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {"code": -32000, "message": error.message, "data": {"code": error.code}},
-    }
+    body = {"code": -32000, "message": error.message, "data": {"code": error.code}}
+    return {"jsonrpc": "2.0", "id": None, "error": body}
 
 
 SURFACE = Surface(

@@ -33,11 +33,9 @@ _MOST_LISTED = 200
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """A tool for MCP clients.
+    """A tool for MCP clients. parameters: JSON Schema of the arguments.
 
-    parameters: JSON Schema of the arguments.
-    reads: it changes nothing, so a read-only key may call it.
-    run: takes the principal and arguments that match `parameters`.
+    reads: it changes nothing, so a read-only key may call it; run: takes the principal and the checked arguments.
     """
 
     name: str
@@ -83,14 +81,8 @@ def _accept(principal: Principal, arguments: dict[str, Any]) -> Accepted:
         if "agent" in arguments and session.agent.agent_id != agent_id:
             raise InvalidInput(f"This session is with the agent {session.agent.agent_id!r}.", code="other_agent")
         return services.receive(NewMessage.into(session, arguments["message"]), owner=user, session=session)
-    inbound = NewMessage(
-        services.WEB_CHAT,
-        "default",
-        str(user.pk),
-        display_name(principal.user),
-        arguments["message"],
-        thread_id=str(new_id()),
-    )
+    sender, thread_id = (str(user.pk), display_name(user)), str(new_id())
+    inbound = NewMessage(services.WEB_CHAT, "default", *sender, arguments["message"], thread_id=thread_id)
     return services.receive(inbound, owner=user, agent_id=agent_id)
 
 
@@ -108,19 +100,15 @@ def _outcome(run_id: UUID, session_key: str) -> dict[str, Any]:
     run = transcript.run
     outcome: dict[str, Any] = {"session": session_key, "run": str(run.id), "status": run.status.value}
     if run.status.is_terminal:
-        outcome["text"] = _answer(transcript)
+        # With numbered sources: readers are people and models that do not know our source ids.
+        cited = selectors.citations_by_step(run.id).get(transcript.answering_step, ())
+        outcome["text"] = for_people([(transcript.answer, cited)])
         if run.error_message:
             outcome["error"] = run.error_message
     else:
         waits = f", waiting for {run.waiting_on.value}" if run.waiting_on else ""
         outcome["note"] = f"The run is still active{waits}. Call get_run to fetch its answer later."
     return outcome
-
-
-def _answer(transcript: RunTranscript) -> str:
-    """Return the answer with numbered sources: its readers are people and models that do not know our source ids."""
-    cited = selectors.citations_by_step(transcript.run.id).get(transcript.answering_step, ())
-    return for_people([(transcript.answer, cited)])
 
 
 async def _list_sessions(principal: Principal, arguments: dict[str, Any]) -> dict[str, Any]:

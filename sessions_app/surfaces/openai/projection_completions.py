@@ -21,12 +21,8 @@ class Completion:
         self._has_text = False
 
     def whole(self, text: str, finish_reason: str, usage: Usage, citations: Iterable[Citation] = ()) -> dict[str, Any]:
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": text,
-            "refusal": None,
-            "annotations": completion_annotations(citations),
-        }
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        message["annotations"] = completion_annotations(citations)
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage_of(usage)}
 

@@ -47,9 +47,8 @@ class ResponseEvents:
     def begin(self) -> list[Event]:
         whole = response(self._context, "in_progress", [])
         created = {**whole, "status": "queued"} if self._context.note.get("background") else whole
-        return self._fresh(
-            self._event("response.created", 0, response=created), self._event("response.in_progress", 1, response=whole)
-        )
+        first = self._event("response.created", 0, response=created)
+        return self._fresh(first, self._event("response.in_progress", 1, response=whole))
 
     def see(self, event: SessionEvent) -> list[Event]:
         """Return the events of the response for an event of the run."""
@@ -108,10 +107,7 @@ class ResponseEvents:
         ]
 
     def _close_message(self, length: int | None = None) -> list[Event]:
-        """Return the events that end the open message.
-
-        length: of the step's stored text, with which the sent text ends.
-        """
+        """Return the events that end the open message. length: of its stored text, with which the sent text ends."""
         if self._open is None:
             return []
         step, self._open = self._open, None
@@ -124,14 +120,9 @@ class ResponseEvents:
         item = {**self._items[index], "status": "completed", "content": [part]}
         where = {"item_id": item["id"], "output_index": index, "content_index": 0}
         place = step * _STEP + _DONE_PLACE
+        kind = "response.output_text.annotation.added"
         added = [
-            self._event(
-                "response.output_text.annotation.added",
-                place + 1 + number,
-                **where,
-                annotation_index=number,
-                annotation=annotation,
-            )
+            self._event(kind, place + 1 + number, **where, annotation_index=number, annotation=annotation)
             for number, annotation in enumerate(annotations)
         ]
         place += len(added)

@@ -42,19 +42,16 @@ class ResponseContext:
 def response(context: ResponseContext, status: str, output: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     """Return a response object. changes: fields that differ from those of a run that has not ended."""
     note, options = context.note, context.options
-    text_format = (
-        {"type": "text"}
-        if options.output_schema is None
-        else {"type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False}
-    )
+    text_format: dict[str, Any] = {"type": "text"}
+    if options.output_schema is not None:
+        text_format = {"type": "json_schema", "name": "answer", "schema": options.output_schema, "strict": False}
     return {
         "id": context.response_id,
         "object": "response",
         "created_at": context.created,
         "status": status,
         "background": bool(note.get("background")),
-        "error": None,
-        "incomplete_details": None,
+        **dict.fromkeys(("error", "incomplete_details")),
         "instructions": options.instructions or None,
         "max_output_tokens": options.max_output_tokens,
         "metadata": note.get("metadata") or {},
@@ -129,13 +126,8 @@ def message_id(run_id: UUID, step: int) -> str:
 def tool_call(execution: ExecutionView) -> dict[str, Any]:
     """Return an execution as an `mcp_call` item; `output` and `error` are null until it has ended."""
     failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
-    return call_item(
-        str(execution.id),
-        execution.tool,
-        execution.arguments,
-        output=execution.output,
-        error=execution.text_for_model if failed else None,
-    )
+    error = execution.text_for_model if failed else None
+    return call_item(str(execution.id), execution.tool, execution.arguments, output=execution.output, error=error)
 
 
 def call_item(

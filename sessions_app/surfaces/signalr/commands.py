@@ -29,12 +29,10 @@ from tools_app.types import Decision
 
 @dataclass(frozen=True)
 class HubSubscription:
-    """A session that a connection follows.
+    """A session that a connection follows. run_id: the run of the message just sent.
 
-    cursor: position after which its events are sent.
-    run_id: the run of the message just sent.
+    cursor: position after which its events are sent; is_resumed: whether the client has seen the events up to there.
     allowed_decisions: decisions on approval requests of the session that the caller may make.
-    is_resumed: whether the client has seen the events up to the cursor.
     """
 
     session_id: UUID
@@ -56,16 +54,12 @@ def send_message(principal: Principal, agent_id: Any, content: Any, idempotency_
     key = _key_of(user, agent_id)
     existing = Session.objects.select_related("agent").filter(key=str(key), deleted_at=None).first()
     cursor = cursor_now(existing.id) if existing else ""
-    inbound = NewMessage(
-        key.channel, key.account_id, key.sender_id, display_name(user), content, thread_id=key.thread_id
-    )
-    accepted = services.receive(
-        inbound, owner=user, session=existing, agent_id=agent_id, idempotency_key=idempotency_key
-    )
-    allowed_decisions = permissions.allowed_decisions(user, user.pk)
-    return HubSubscription(
-        accepted.session_id, accepted.session_key, agent_id, cursor, accepted.run_id, allowed_decisions
-    )
+    place, name = (key.channel, key.account_id, key.sender_id), display_name(user)
+    inbound = NewMessage(*place, name, content, thread_id=key.thread_id)
+    fields: dict[str, Any] = {"owner": user, "agent_id": agent_id, "idempotency_key": idempotency_key}
+    accepted = services.receive(inbound, session=existing, **fields)
+    allowed, run_id = permissions.allowed_decisions(user, user.pk), accepted.run_id
+    return HubSubscription(accepted.session_id, accepted.session_key, agent_id, cursor, run_id, allowed)
 
 
 def find_subscription(principal: Principal, session_id: Any, last_event_id: Any = None) -> HubSubscription:
@@ -90,9 +84,8 @@ def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:
 def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = "") -> dict[str, Any]:
     """Decide an approval request. Raises NotFound, Forbidden, AlreadyDecided, ApprovalExpired."""
     approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), to_decide=True)
-    decided = decisions.decide(
-        approval.id, decision=_text(decision, "decision"), actor=principal.actor, note=str(note or "")
-    )
+    decision = _text(decision, "decision")
+    decided = decisions.decide(approval.id, decision=decision, actor=principal.actor, note=str(note or ""))
     return {"approvalId": str(decided.id), "status": decided.status.value, "decision": decided.decision}
 
 

@@ -30,11 +30,8 @@ from sessions_app.surfaces.signalr import connections
 from sessions_app.surfaces.signalr.connections import Connection
 from sessions_app.surfaces.signalr.hub import PING_SECONDS, Hub
 
-_TRANSPORTS = [
-    {"transport": "WebSockets", "transferFormats": ["Text"]},
-    {"transport": "ServerSentEvents", "transferFormats": ["Text"]},
-    {"transport": "LongPolling", "transferFormats": ["Text"]},
-]
+_NAMES = ("WebSockets", "ServerSentEvents", "LongPolling")
+_TRANSPORTS = [{"transport": name, "transferFormats": ["Text"]} for name in _NAMES]
 _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
 
 
@@ -51,10 +48,8 @@ class _HubRequest(LiveConsumer):
 
     def _common_headers(self) -> dict[str, str]:
         headers = super()._common_headers()
-        if "Access-Control-Allow-Origin" in headers:
-            headers["Access-Control-Allow-Credentials"] = (
-                "true"  # browsers require it: clients request with credentials
-            )
+        if "Access-Control-Allow-Origin" in headers:  # browsers require it: clients request with credentials
+            headers["Access-Control-Allow-Credentials"] = "true"
         return headers
 
 
@@ -66,15 +61,8 @@ class Negotiate(_HubRequest):
         version = 1 if self.request.GET.get("negotiateVersion", "0") != "0" else 0
         # Clients of version 0 send `connectionId` as the `id` of later requests.
         connection_id = connection.connection_id if version else connection.token
-        await self.send_json(
-            200,
-            {
-                "negotiateVersion": version,
-                "connectionId": connection_id,
-                "connectionToken": connection.token,
-                "availableTransports": _TRANSPORTS,
-            },
-        )
+        ids = {"connectionId": connection_id, "connectionToken": connection.token}
+        await self.send_json(200, {"negotiateVersion": version, **ids, "availableTransports": _TRANSPORTS})
 
 
 class HubOverHttp(EventStreamConsumer, _HubRequest):
@@ -101,9 +89,8 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
 
     async def _receive_records(self, connection: Connection, body: bytes) -> None:
         if not connection.is_open:
-            raise Forbidden(
-                "The connection has no transport yet. Open an event stream or poll first.", code="not_connected"
-            )
+            message = "The connection has no transport yet. Open an event stream or poll first."
+            raise Forbidden(message, code="not_connected")
         await connection.hub.receive(body.decode("utf-8"))
         await self._answer(200)
 
@@ -135,10 +122,7 @@ class HubOverHttp(EventStreamConsumer, _HubRequest):
         finally:
             connection.polls -= 1
             connection.seen_at = time.monotonic()
-        if not frames and connection.hub.closed.is_set():
-            await self._answer(204)
-        else:
-            await self._answer(200, frames)
+        await self._answer(204 if not frames and connection.hub.closed.is_set() else 200, frames)
 
     async def _answer(self, status: int, text: str = "") -> None:
         body = text.encode()
@@ -188,9 +172,8 @@ class HubSocket(AsyncWebsocketConsumer):
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         self._received_at = time.monotonic()
         if self._hub:
-            await self._hub.receive(
-                text_data if text_data is not None else (bytes_data or b"").decode("utf-8", "replace")
-            )
+            given = text_data if text_data is not None else (bytes_data or b"").decode("utf-8", "replace")
+            await self._hub.receive(given)
 
     async def disconnect(self, code: int) -> None:
         for task in self._tasks:

@@ -159,9 +159,8 @@ class Hub:
                 raise InvalidInput(f"The hub has no stream {record.get('target')!r}.", code="unknown_method")
             arguments = _METHODS["sendmessage"].arguments_of(record)
             context.actor.set(self._principal.actor)
-            await self._stream_run(
-                invocation_id, await store_message(commands.send_message, self._principal, *arguments)
-            )
+            subscription = await store_message(commands.send_message, self._principal, *arguments)
+            await self._stream_run(invocation_id, subscription)
             await self._send(protocol.completion(invocation_id))
         except Exception as error:
             await self._send(protocol.completion(invocation_id, error=http_error_of(error).message))
@@ -182,9 +181,8 @@ class Hub:
                             return
                     cursor = events[-1].cursor
                 if not viewer.overflowed:
-                    raise Unavailable(
-                        "The server is shutting down. Resume the session to see the rest.", code="restarting"
-                    )
+                    message = "The server is shutting down. Resume the session to see the rest."
+                    raise Unavailable(message, code="restarting")
 
     def _subscribe(self, subscription: HubSubscription, *, replace: bool = False) -> None:
         """Follow the session from now on. replace: also if the connection follows it already."""
@@ -195,9 +193,8 @@ class Hub:
             running.cancel()
         self._subscriptions = {key: task for key, task in self._subscriptions.items() if not task.done()}
         if len(self._subscriptions) >= MOST_SESSIONS:
-            raise InvalidInput(
-                f"A connection can follow at most {MOST_SESSIONS} sessions. Leave one first.", code="too_many_sessions"
-            )
+            message = f"A connection can follow at most {MOST_SESSIONS} sessions. Leave one first."
+            raise InvalidInput(message, code="too_many_sessions")
         self._subscriptions[subscription.session_id] = asyncio.create_task(self._follow(subscription))
 
     async def _follow(self, subscription: HubSubscription) -> None:

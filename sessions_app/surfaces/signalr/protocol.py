@@ -68,12 +68,8 @@ def ping() -> Record:
 
 def close(error: str = "", *, allow_reconnect: bool = False) -> Record:
     """Return a Close message. Without `allow_reconnect` clients do not reconnect automatically."""
-    record: Record = {"type": CLOSE}
-    if error:
-        record["error"] = error
-    if allow_reconnect:
-        record["allowReconnect"] = True
-    return record
+    record: Record = {"type": CLOSE, **({"error": error} if error else {})}
+    return {**record, "allowReconnect": True} if allow_reconnect else record
 
 
 def _read(text: str) -> Record:

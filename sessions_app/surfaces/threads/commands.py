@@ -49,13 +49,9 @@ def open_thread(user: User, fields: dict[str, Any]) -> Session:
     thread_id = f"{NAME}-{hashlib.sha256(name.encode()).hexdigest()[:32]}" if name else ""
     try:
         with transaction.atomic():
-            session = services.open_session(
-                owner=user,
-                agent_id=fields["agent_id"],
-                title=title,
-                thread_id=thread_id,
-                metadata={NAME: {"path_part_name": name}} if name else {},
-            )
+            metadata = {NAME: {"path_part_name": name}} if name else {}
+            wanted: dict[str, Any] = {"agent_id": fields["agent_id"], "title": title, "metadata": metadata}
+            session = services.open_session(owner=user, thread_id=thread_id, **wanted)
     except IntegrityError:
         raise Conflict(f"A thread named {name!r} already exists.") from None
     if message := fields["message_for_title"]:
@@ -150,9 +146,8 @@ def _store(session: Session, fields: dict[str, Any]) -> Turn:
         state="error" if fields["content"]["is_error"] else "complete",
         created_at=now,
     )
-    Session.objects.filter(pk=session.id).update(
-        next_ordinal=ordinal + 1, message_count=F("message_count") + 1, last_active_at=now
-    )
+    changes = {"next_ordinal": ordinal + 1, "message_count": F("message_count") + 1, "last_active_at": now}
+    Session.objects.filter(pk=session.id).update(**changes)
     return turn
 
 

@@ -1,5 +1,6 @@
 """Errors of this protocol, for views and consumers: a detail, a code of a closed set, the request id."""
 
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from rest_framework.exceptions import APIException, ValidationError
@@ -10,20 +11,9 @@ from sessions_app.surfaces.base.http_errors import HttpError, http_error_of
 
 S = TypeVar("S", bound=Serializer[Any])
 
-_CODES = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "forbidden",
-    404: "not_found",
-    409: "conflict",
-    413: "payload_too_large",
-    415: "unsupported_media_type",
-    422: "unprocessable_entity",
-    429: "too_many_requests",
-    500: "internal_error",
-    501: "not_implemented",
-    **dict.fromkeys((502, 503, 504), "service_unavailable"),
-}
+_CODES = {status: HTTPStatus(status).name.lower() for status in (400, 401, 403, 404, 409, 415, 429, 501)}
+_CODES |= {413: "payload_too_large", 422: "unprocessable_entity", 500: "internal_error"}
+_CODES |= dict.fromkeys((502, 503, 504), "service_unavailable")
 _SHARED_CODES = frozenset({"run_busy"})  # our codes that the protocol has too
 
 

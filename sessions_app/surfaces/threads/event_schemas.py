@@ -11,6 +11,7 @@ Schema = dict[str, Any]
 UUID: Schema = {"type": "string", "format": "uuid"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
+TEXT: Schema = {"type": "string"}
 STATUSES = ("running", "success", "error", "canceled")
 
 
@@ -48,8 +49,8 @@ _APPROVAL: Schema = {
     "description": "while an approval is pending: POST /api/approvals/<approval_id>/decide",
     "properties": {
         "approval_id": UUID,
-        "choices": {"type": "array", "items": {"type": "string"}, "description": "decisions that you may send"},
-        "reason": {"type": "string"},
+        "choices": {"type": "array", "items": TEXT, "description": "decisions that you may send"},
+        "reason": TEXT,
         "expires_at": TIME,
     },
     "required": ["approval_id", "choices", "reason", "expires_at"],
@@ -72,19 +73,20 @@ CITATION: Schema = {
     "type": "object",
     "properties": {
         "chunk_id": UUID,
-        "quote": {"type": "string"},
-        "start_char": COUNT,
-        "length": COUNT,
-        "document_name": {"type": "string"},
-        "materialized_path": {"type": "string"},
+        "quote": TEXT,
+        **dict.fromkeys(("start_char", "length"), COUNT),
+        **dict.fromkeys(("document_name", "materialized_path"), TEXT),
     },
     "required": ["chunk_id", "quote", "start_char", "length"],
 }
-_USAGE: Schema = {
-    "type": "object",
-    "properties": {"input_tokens": COUNT, "output_tokens": COUNT},
-    "required": ["input_tokens", "output_tokens"],
-}
+_TOKENS = ("input_tokens", "output_tokens")
+_USAGE: Schema = {"type": "object", "properties": dict.fromkeys(_TOKENS, COUNT), "required": list(_TOKENS)}
+
+_STATE = "The present state of a tool call: requested, waiting for approval or input, running, ended."
+_ENDED = "The answer has ended and is stored. `waiting`: it ends with a question, which the next user_message answers."
+_ENDINGS = ["completed", "incomplete", "canceled", "failed", "waiting"]
+_REPLAYED = "After a resume: all missed events were sent; the following are live."
+_NOT_STREAMING = "The message of `last_message_id` has ended or is unknown: read it from the list of messages."
 
 KINDS: tuple[EventKind, ...] = (
     EventKind("message_start", "The answer begins.", _MESSAGE),
@@ -94,35 +96,13 @@ KINDS: tuple[EventKind, ...] = (
     EventKind("text_start", "A text of the answer begins.", _START, frozenset({"restarted"})),
     EventKind("text_delta", "A piece of the text.", _DELTA),
     EventKind("text_end", "The text is complete.", _PART),
-    EventKind(
-        "step",
-        "The present state of a tool call: requested, waiting for approval or input, running, ended.",
-        _STEP,
-        frozenset({"approval"}),
-    ),
+    EventKind("step", _STATE, _STEP, frozenset({"approval"})),
     EventKind("citations", "Citations in the answer.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}),
-    EventKind(
-        "error",
-        "The run failed. Text that was sent before remains.",
-        {**_MESSAGE, "error": {"type": "string"}, "code": {"type": "string"}},
-    ),
-    EventKind(
-        "message_end",
-        "The answer has ended and is stored. `waiting`: it ends with a question, which the next user_message answers.",
-        {**_MESSAGE, "status": {"enum": ["completed", "incomplete", "canceled", "failed", "waiting"]}, "usage": _USAGE},
-        frozenset({"usage"}),
-    ),
-    EventKind(
-        "replay_complete",
-        "After a resume: all missed events were sent; the following are live.",
-        {"replayed_count": COUNT, "last_entry_id": {"type": "string"}},
-    ),
-    EventKind(
-        "message_not_streaming",
-        "The message of `last_message_id` has ended or is unknown: read it from the list of messages.",
-        {"message_id": UUID},
-    ),
-    EventKind("thread_title", "The title of the thread has changed.", {"thread_id": UUID, "title": {"type": "string"}}),
+    EventKind("error", "The run failed. Text that was sent before remains.", {**_MESSAGE, "error": TEXT, "code": TEXT}),
+    EventKind("message_end", _ENDED, {**_MESSAGE, "status": {"enum": _ENDINGS}, "usage": _USAGE}, frozenset({"usage"})),
+    EventKind("replay_complete", _REPLAYED, {"replayed_count": COUNT, "last_entry_id": TEXT}),
+    EventKind("message_not_streaming", _NOT_STREAMING, {"message_id": UUID}),
+    EventKind("thread_title", "The title of the thread has changed.", {"thread_id": UUID, "title": TEXT}),
 )
 
 

@@ -67,11 +67,9 @@ def steps_of(parts: Sequence[Part]) -> list[dict[str, Any]]:
         if part["kind"] == "reasoning":
             fields = {"name": "reasoning", "kind": "reasoning", "detail": part["text"]}
         elif part["kind"] == "tool":
-            error = part["extras"].get("error")
-            result = part["result"]
-            detail = error or (
-                result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-            )
+            detail = part["extras"].get("error") or part["result"]
+            if not (detail is None or isinstance(detail, str)):
+                detail = json.dumps(detail, ensure_ascii=False)
             fields = {"name": part["tool_name"], "kind": "tool_call", "args": part["input"], "detail": detail}
         else:
             continue
@@ -99,7 +97,6 @@ def _text_part(step: StoredStep, part: str, kind: str, text: str) -> Part:
 
 
 def _tool_part(execution: ExecutionView) -> Part:
-    status = status_of(execution.status)
     failed = execution.status.is_terminal and execution.status is not ExecutionStatus.COMPLETED
     seconds = execution.duration_seconds
     extras: dict[str, Any] = {"status": execution.status.value}
@@ -113,7 +110,7 @@ def _tool_part(execution: ExecutionView) -> Part:
         "tool_call_id": execution.call_id,
         "tool_name": execution.tool,
         "input": execution.arguments,
-        "status": status,
+        "status": status_of(execution.status),
         "result": _value(execution.output),
         "is_error": failed,
         "duration_ms": None if seconds is None else round(seconds * 1000),

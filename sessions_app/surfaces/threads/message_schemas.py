@@ -3,18 +3,17 @@
 The protocol's clients fail to read a whole page if one of its parts is unknown, so such a message is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from sessions_app.surfaces.threads.event_schemas import CITATION, COUNT, STATUSES, TIME, UUID, Schema
+from sessions_app.surfaces.threads.event_schemas import CITATION, COUNT, STATUSES, TEXT, TIME, UUID, Schema
 
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 5, 300
 _NULL: Schema = {"type": "null"}
-_TEXT: Schema = {"type": "string"}
 _TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
 _ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
 _FILE_TYPES = ("file_list", "file_content", "document_created", "document_edited", "image")
@@ -27,17 +26,18 @@ def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> S
 
 
 def _part(kind: str, required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
-    each = {"id": _TEXT, "seq": COUNT, "start_time": TIME, "kind": {"const": kind}}
+    each = {"id": TEXT, "seq": COUNT, "start_time": TIME, "kind": {"const": kind}}
     return _object({**each, **required}, {"end_time": _TIME_OR_NOT, **optional})
 
 
 _CITATIONS: Schema = {"type": ["array", "null"], "items": CITATION}
+_DOC_FORMAT = {"enum": ["docx", "xlsx"]}
 _PARTS = {
-    "text": _part("text", {"text": _TEXT}, {"citations": _CITATIONS}),
-    "reasoning": _part("reasoning", {"text": _TEXT}, {}),
+    "text": _part("text", {"text": TEXT}, {"citations": _CITATIONS}),
+    "reasoning": _part("reasoning", {"text": TEXT}, {}),
     "tool": _part(
         "tool",
-        {"tool_call_id": _TEXT, "tool_name": _TEXT},
+        {"tool_call_id": TEXT, "tool_name": TEXT},
         {
             "input": _ARGUMENTS,
             "status": {"enum": [*STATUSES, None]},
@@ -47,12 +47,10 @@ _PARTS = {
             "display_type": {"enum": [*_DISPLAY_TYPES, None]},
         },
     ),
-    "doc_edit": _part(
-        "doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": {"enum": ["docx", "xlsx"]}}, {}
-    ),
+    "doc_edit": _part("doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": _DOC_FORMAT}, {}),
 }
 _STEP = _object(
-    {"id": _TEXT, "name": _TEXT, "kind": {"enum": ["reasoning", "tool_call"]}, "start_time": TIME},
+    {"id": TEXT, "name": TEXT, "kind": {"enum": ["reasoning", "tool_call"]}, "start_time": TIME},
     {"args": _ARGUMENTS, "detail": {"type": ["string", "null"]}, "end_time": _TIME_OR_NOT},
 )
 _CHECKPOINT = _object(
@@ -60,9 +58,7 @@ _CHECKPOINT = _object(
         "upto_message_id": UUID,
         "upto_message_created_at": TIME,
         "summary": {"type": "object"},
-        "covered_message_count": COUNT,
-        "tokens_before": COUNT,
-        "tokens_after": COUNT,
+        **dict.fromkeys(("covered_message_count", "tokens_before", "tokens_after"), COUNT),
         "summarizer_model": {"type": "string", "maxLength": 128},
         "prompt_version": {"type": "string", "maxLength": 32},
     },
@@ -90,15 +86,9 @@ DETAILS = _object(
     },
 )
 DETAILS["additionalProperties"] = False
+_REFERENCE = _object({"ref_type": TEXT, "entity_id": UUID, "display_name": TEXT}, {})
 CONTENT = _object(
-    {},
-    {
-        "citations": {"type": "array", "items": CITATION},
-        "references": {
-            "type": "array",
-            "items": _object({"ref_type": _TEXT, "entity_id": UUID, "display_name": _TEXT}, {}),
-        },
-    },
+    {}, {"citations": {"type": "array", "items": CITATION}, "references": {"type": "array", "items": _REFERENCE}}
 )
 
 
@@ -110,20 +100,16 @@ def _is_time(value: object) -> bool:
     return not isinstance(value, str) or bool(datetime.fromisoformat(value))
 
 
-_CHECKS = {
-    "content": Draft202012Validator(CONTENT, format_checker=_formats),
-    "details": Draft202012Validator(DETAILS, format_checker=_formats),
-}
+_SCHEMAS = {"content": CONTENT, "details": DETAILS}
+_CHECKS = {name: Draft202012Validator(schema, format_checker=_formats) for name, schema in _SCHEMAS.items()}
 
 
 def problem_of(content: Mapping[str, Any], details: Any) -> str:
     """Return the problems that would keep clients from reading a message, or empty."""
     given = {"content": dict(content), **({} if details is None else {"details": details})}
-    errors = (error for name, value in given.items() for error in _problems(name, value))
-    return "; ".join(islice(errors, _MOST_PROBLEMS))
-
-
-def _problems(name: str, value: Any) -> Iterator[str]:
-    for error in _CHECKS[name].iter_errors(value):
-        place = ".".join([name, *map(str, error.absolute_path)])
-        yield f"{place}: {error.message[:_LONGEST_PROBLEM]}"
+    problems = (
+        f"{'.'.join([name, *map(str, error.absolute_path)])}: {error.message[:_LONGEST_PROBLEM]}"
+        for name, value in given.items()
+        for error in _CHECKS[name].iter_errors(value)
+    )
+    return "; ".join(islice(problems, _MOST_PROBLEMS))

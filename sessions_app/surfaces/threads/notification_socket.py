@@ -59,10 +59,8 @@ class Notifications(AsyncWebsocketConsumer):
             logger.warning("cannot subscribe to notifications: %s", error)
             await self.close(UNAVAILABLE)
             return
-        self._tasks = (
-            asyncio.create_task(self._check_credential()),
-            asyncio.create_task(self._forward(self._listener)),
-        )
+        work = (self._check_credential(), self._forward(self._listener))
+        self._tasks = tuple(asyncio.create_task(part) for part in work)
         ids = {"connection_id": str(new_id()), "user_id": user, "tenant_id": str(TENANT)}
         await self._send_system("connection_established", **ids)
 

@@ -11,34 +11,15 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from agents_app.events import (
-    MESSAGE_RESET,
-    REASONING_DELTA,
-    RUN_CANCELLED,
-    RUN_COMPLETED,
-    RUN_FAILED,
-    RUN_STARTED,
-    RUN_TIMED_OUT,
-    SNAPSHOT,
-    TEXT_DELTA,
-)
+from agents_app import events as runs
 from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.live_view.step_text import NOTHING, TextUpdate
 from sessions_app.surfaces.base.timestamps import iso
+from sessions_app.surfaces.threads import event_ids
 from sessions_app.surfaces.threads.citation_parts import chunk_citations
-from sessions_app.surfaces.threads.event_ids import (
-    BEGIN,
-    CALLS,
-    END,
-    LAST_STEP,
-    REASONING,
-    REASONING_END,
-    TEXT,
-    TEXT_END,
-    EventPosition,
-)
+from sessions_app.surfaces.threads.event_ids import EventPosition
 from sessions_app.surfaces.threads.foreign_ids import part_id
 from sessions_app.surfaces.threads.resumable_text import ResumableText
 from sessions_app.surfaces.threads.tool_steps import STORED, ToolSteps
@@ -46,21 +27,13 @@ from tools_app.events import INPUT_REQUESTED, TOOL_PROGRESS
 from tools_app.types import Decision
 
 # Statuses of `message_end` by the event that ended the run. The four types have one payload.
-ENDS = {
-    RUN_COMPLETED.name: "completed",
-    RUN_CANCELLED.name: "canceled",
-    RUN_FAILED.name: "failed",
-    RUN_TIMED_OUT.name: "failed",
-}
-_ZONES = {"reasoning": (REASONING, REASONING_END), "text": (TEXT, TEXT_END)}
+ENDS = {runs.RUN_COMPLETED.name: "completed", runs.RUN_CANCELLED.name: "canceled"}
+ENDS |= dict.fromkeys((runs.RUN_FAILED.name, runs.RUN_TIMED_OUT.name), "failed")
+_ZONES = {"reasoning": (event_ids.REASONING, event_ids.REASONING_END), "text": (event_ids.TEXT, event_ids.TEXT_END)}
 
 
 class ThreadEvent(NamedTuple):
-    """An event to send.
-
-    name: of `event_schemas.KINDS`.
-    entry_id: its position; empty for an event outside a message.
-    """
+    """An event to send. name: of `event_schemas.KINDS`; entry_id: its position, empty outside a message."""
 
     name: str
     data: dict[str, Any]
@@ -114,7 +87,7 @@ class MessageEvents:
 
     def see(self, event: SessionEvent) -> list[ThreadEvent]:
         """Return the events to send for an event of the run other than its end."""
-        if event.type == RUN_STARTED.name:
+        if event.type == runs.RUN_STARTED.name:
             return self._begin()
         if event.type == CITATIONS_ADDED.name:
             stored = CITATIONS_ADDED.payload(event)["citations"]
@@ -134,7 +107,7 @@ class MessageEvents:
 
     def end(self, event: SessionEvent) -> list[ThreadEvent]:
         """Return the last events. event: of one of the types in ENDS."""
-        begin, payload = self._begin(), RUN_COMPLETED.payload(event)
+        begin, payload = self._begin(), runs.RUN_COMPLETED.payload(event)
         status = ENDS[event.type]
         events = []
         if self._citations:
@@ -149,18 +122,18 @@ class MessageEvents:
 
     def _see_text(self, event: SessionEvent, step: int) -> list[ThreadEvent]:
         match event.type:
-            case TEXT_DELTA.name:
-                piece = TEXT_DELTA.payload(event)["text"]
+            case runs.TEXT_DELTA.name:
+                piece = runs.TEXT_DELTA.payload(event)["text"]
                 update = self._update(step, "text", lambda text: text.add(piece))
                 return [*self._close(step, "reasoning"), *update]
-            case SNAPSHOT.name:
-                whole = SNAPSHOT.payload(event)["text"]
+            case runs.SNAPSHOT.name:
+                whole = runs.SNAPSHOT.payload(event)["text"]
                 update = self._update(step, "text", lambda text: text.replace(whole))
                 return [*self._close(step, "reasoning"), *update]
-            case REASONING_DELTA.name:
-                thought = REASONING_DELTA.payload(event)["text"]
+            case runs.REASONING_DELTA.name:
+                thought = runs.REASONING_DELTA.payload(event)["text"]
                 return self._update(step, "reasoning", lambda text: text.add(thought))
-            case MESSAGE_RESET.name:
+            case runs.MESSAGE_RESET.name:
                 for part in self._step(step).parts.values():
                     part.text.reset()
         if event.type in STEP_CLOSING:
@@ -230,7 +203,7 @@ class MessageEvents:
     def _next_position(self, index: int) -> EventPosition:
         step = self._step(index)
         step.call_events += 1
-        return EventPosition(self._number, index, CALLS, step.call_events)
+        return EventPosition(self._number, index, event_ids.CALLS, step.call_events)
 
     # Events.
 
@@ -238,10 +211,10 @@ class MessageEvents:
         if self._has_begun:
             return []
         self._has_begun = True
-        return self._call_event("message_start", EventPosition(self._number, 0, BEGIN))
+        return self._call_event("message_start", EventPosition(self._number, 0, event_ids.BEGIN))
 
     def _last(self, offset: int, name: str, /, **data: Any) -> list[ThreadEvent]:
-        return self._call_event(name, EventPosition(self._number, LAST_STEP, END, offset), **data)
+        return self._call_event(name, EventPosition(self._number, event_ids.LAST_STEP, event_ids.END, offset), **data)
 
     def _call_event(self, name: str, position: EventPosition, /, **data: Any) -> list[ThreadEvent]:
         """Return the event unless the client has it, which the position alone decides."""

@@ -24,10 +24,9 @@ _LAST = 2  # the offset of a message's last event
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """The point up to which a client has the stream.
+    """The point up to which a client has the stream. entry_id: of the last event that it has, or empty.
 
     message_id: the message; None: the one that the entry id names.
-    entry_id: of the last event that it has, or empty.
     """
 
     message_id: UUID | None = None
@@ -79,8 +78,7 @@ def find_target(session: Session, resume: ResumePoint) -> StreamTarget:
 
 def latest_run(session_id: UUID) -> RunView | None:
     """Return the thread's active run, else its first queued one, else the one that ended last."""
-    open_run = agents.find_open_run(session_id)
-    if open_run:
+    if open_run := agents.find_open_run(session_id):
         return open_run
     row = Run.objects.select_related("agent").filter(conversation_id=session_id).order_by("-ordinal").first()
     return agents.run_view(row) if row else None

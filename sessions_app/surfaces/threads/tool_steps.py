@@ -7,18 +7,17 @@ from typing import Any
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.timestamps import iso
 from sessions_app.surfaces.threads.message_parts import status_of
-from tools_app.events import (
-    APPROVAL_DECIDED,
-    APPROVAL_REQUESTED,
-    INPUT_REQUESTED,
-    TOOL_COMPLETED,
-    TOOL_FAILED,
-    TOOL_PROGRESS,
-    TOOL_REQUESTED,
-)
+from tools_app import events as tools
 from tools_app.types import Decision
 
-_TYPES = (TOOL_REQUESTED, APPROVAL_REQUESTED, APPROVAL_DECIDED, INPUT_REQUESTED, TOOL_COMPLETED, TOOL_FAILED)
+_TYPES = (
+    tools.TOOL_REQUESTED,
+    tools.APPROVAL_REQUESTED,
+    tools.APPROVAL_DECIDED,
+    tools.INPUT_REQUESTED,
+    tools.TOOL_COMPLETED,
+    tools.TOOL_FAILED,
+)
 STORED = frozenset(event_type.name for event_type in _TYPES)
 
 Step = dict[str, Any]
@@ -35,8 +34,8 @@ class ToolSteps:
         """Return the step after an event of STORED; None if its call was requested before the stream begins."""
         at = iso(datetime.fromtimestamp((event.ts or 0) / 1000, UTC))
         execution_id = event.payload["execution_id"]
-        if event.type == TOOL_REQUESTED.name:
-            requested = TOOL_REQUESTED.payload(event)
+        if event.type == tools.TOOL_REQUESTED.name:
+            requested = tools.TOOL_REQUESTED.payload(event)
             self._steps[execution_id] = {
                 "id": execution_id,
                 "tool_call_id": requested["call_id"],
@@ -56,14 +55,14 @@ class ToolSteps:
 
     def progress(self, event: SessionEvent) -> Step | None:
         """Return the step with the message of a `tool.progress` event, which is not kept."""
-        progress = TOOL_PROGRESS.payload(event)
+        progress = tools.TOOL_PROGRESS.payload(event)
         step = self._steps.get(progress["execution_id"])
         return {**step, "detail": progress["text"]} if step else None
 
     def _changes(self, event: SessionEvent, at: str | None) -> Step:
         match event.type:
-            case APPROVAL_REQUESTED.name:
-                requested = APPROVAL_REQUESTED.payload(event)
+            case tools.APPROVAL_REQUESTED.name:
+                requested = tools.APPROVAL_REQUESTED.payload(event)
                 return {
                     "detail": f"Waiting for approval: {requested['reason']}",
                     "approval": {
@@ -73,16 +72,16 @@ class ToolSteps:
                         "choices": [choice for choice in requested["choices"] if choice in self._allowed_decisions],
                     },
                 }
-            case APPROVAL_DECIDED.name:
-                decided = APPROVAL_DECIDED.payload(event)
+            case tools.APPROVAL_DECIDED.name:
+                decided = tools.APPROVAL_DECIDED.payload(event)
                 note = f" {decided['note']}" if decided["note"] else ""
                 return {"detail": f"Approval {decided['status']}.{note}"}
-            case INPUT_REQUESTED.name:
-                return {"detail": INPUT_REQUESTED.payload(event)["question"]}
-            case TOOL_COMPLETED.name:
-                completed = TOOL_COMPLETED.payload(event)
+            case tools.INPUT_REQUESTED.name:
+                return {"detail": tools.INPUT_REQUESTED.payload(event)["question"]}
+            case tools.TOOL_COMPLETED.name:
+                completed = tools.TOOL_COMPLETED.payload(event)
                 return _ended(completed["output"], completed["status"], at, completed["duration_ms"])
-        failed = TOOL_FAILED.payload(event)
+        failed = tools.TOOL_FAILED.payload(event)
         return _ended(failed["error"], failed["status"], at, failed["duration_ms"])
 
 

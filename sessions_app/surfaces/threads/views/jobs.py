@@ -55,15 +55,8 @@ class ThreadDiagnostics(ThreadsView):
         ids = [run.id for run in views]
         counted = Step.objects.filter(run_id__in=ids).values_list("run_id").annotate(Count("id")).order_by()
         models = dict(Step.objects.filter(run_id__in=ids).order_by("index").values_list("run_id", "model"))
-        generations = dict(counted)
-        traces = [
-            responses.trace(
-                run,
-                self.principal.user,
-                len(tools.list_executions(run.id)),
-                generations.get(run.id, 0),
-                models.get(run.id, ""),
-            )
-            for run in views
-        ]
+        generations, traces = dict(counted), []
+        for run in views:
+            counts = len(tools.list_executions(run.id)), generations.get(run.id, 0)
+            traces.append(responses.trace(run, self.principal.user, *counts, models.get(run.id, "")))
         return Response({"final": all(run.status.is_terminal for run in views), "traces": traces})
