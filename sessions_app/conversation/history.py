@@ -54,25 +54,25 @@ class StoredConversations:
         answer = turns[-1]
         markdown = citations.for_people(zip((turn.content for turn in texts), cited, strict=True))
         failure = answer.error_message if answer.state == "error" else ""
+        by_agent = {"actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
         if not plan_answer(session, run.id, markdown, failure=failure):  # clients read it where it is stored
             audit.record(
                 "MessageSent",
                 details={"turn_id": str(answer.id), "state": answer.state, "run_id": str(run.id)},
-                actor=f"agent:{run.agent_id}",
-                agent_id=run.agent_id,
                 session_id=session.id,
                 session_key=session.key,
+                **by_agent,
             )
         length = len(answer.content)
         completed: events.MessageCompleted = {"turn_id": str(answer.id), "state": answer.state, "text_length": length}
-        by_agent = {"run_id": run.id, "actor": f"agent:{run.agent_id}", "agent_id": run.agent_id}
+        of_run = {"run_id": run.id, **by_agent}
         emitted = []
         for step, turn in enumerate(texts):
             if turn.citations:
                 added: events.CitationsAdded = {"turn_id": str(turn.id), "citations": turn.citations}
-                emitted.append(event_about(session, events.CITATIONS_ADDED, added, step=step, **by_agent))
+                emitted.append(event_about(session, events.CITATIONS_ADDED, added, step=step, **of_run))
         step = transcript.answering_step
-        return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **by_agent)]
+        return [*emitted, event_about(session, events.MESSAGE_COMPLETED, completed, step=step, **of_run)]
 
     def take_ordinal(self, conversation_id: UUID) -> int:
         """Lock the session and return its next ordinal, in the caller's transaction. Called when a run is retried."""

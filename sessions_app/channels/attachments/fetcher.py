@@ -5,7 +5,6 @@ It holds no state that is not in the database. A file that a dead process was fe
 
 import asyncio
 import logging
-from contextlib import suppress
 
 from django.utils import timezone
 
@@ -17,12 +16,12 @@ from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.attachments import records, storage
 from sessions_app.channels.attachments.model_text import Content
 from sessions_app.channels.base import FetchError
+from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import files as file_nudge
 from sessions_app.models import Attachment
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0
 _MOST_AT_ONCE = 4
 _PAUSES = (0.5, 2.0)
 
@@ -30,39 +29,23 @@ _PAUSES = (0.5, 2.0)
 async def run() -> None:
     """Fetch files until cancelled. Runs on the engine's loop."""
     fetcher = Fetcher()
-    file_nudge.subscribe(fetcher.notify)
     try:
         await fetcher.run()
     finally:
-        file_nudge.unsubscribe(fetcher.notify)
         await fetcher.aclose()
 
 
 class Fetcher:
-    """The fetches of one process. All methods but `notify` belong to its event loop."""
+    """The fetches of one process. All methods belong to its event loop."""
 
     def __init__(self) -> None:
         self._owner, self._adapters = liveness.current(), Adapters()
-        self._loop, self._nudged = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._poller = asyncio.get_running_loop(), Poller()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[bool]] = set()
 
-    def notify(self) -> None:
-        """Look for files to fetch now. May be called from any thread."""
-        with suppress(RuntimeError):  # the loop has just ended
-            self._loop.call_soon_threadsafe(self._nudged.set)
-
     async def run(self) -> None:
-        while True:
-            try:
-                await self._begin_due()
-                await self._adapters.close_replaced(2 * records.FETCH_SECONDS)
-            except Exception:
-                logger.exception("cannot look for files to fetch; retrying")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await self._nudged.wait()
-            self._nudged.clear()
+        await self._poller.run(file_nudge, self._begin_due)
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -77,12 +60,13 @@ class Fetcher:
                 task = asyncio.create_task(self._fetch(row))
                 self._tasks.add(task)
                 task.add_done_callback(self._end)
+        await self._adapters.close_replaced(2 * records.FETCH_SECONDS)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             logger.error("the outcome of fetching a file could not be stored; the sweeper will end it: %s", error)
-        self._nudged.set()
+        self._poller.notify()
 
     async def _fetch(self, row: Attachment) -> None:
         await self._fetch_and_store(row)

@@ -40,6 +40,10 @@ from sessions_app.surfaces.base.request_ids import request_id_from
 logger = logging.getLogger(__name__)
 access_log = logging.getLogger("komand.access")
 
+Headers = Mapping[str, list[str]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
 _STATUS: dict[type[AppError], int] = {NotReadable: 400, WrongMediaType: 415, WrongShape: 422}
 # Accounts are cached for this long; then a disabled account or a new secret takes effect.
 _KNOWN_SECONDS = 1.0
@@ -102,12 +106,7 @@ class WebhookConsumer(AsyncHttpConsumer):
 
     methods = ("POST",)
 
-    async def __call__(
-        self,
-        scope: Mapping[str, Any],
-        receive: Callable[[], Awaitable[Mapping[str, Any]]],
-        send: Callable[[Mapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         names = scope["url_route"]["kwargs"]
         headers = _headers(scope)
         request_id = request_id_from(next(iter(headers.get(REQUEST_ID_HEADER.lower(), ())), None))
@@ -123,11 +122,7 @@ class WebhookConsumer(AsyncHttpConsumer):
             await _send(send, answer, {**extra, REQUEST_ID_HEADER: request_id})
 
     async def _answer(
-        self,
-        scope: Mapping[str, Any],
-        names: Mapping[str, str],
-        headers: Mapping[str, list[str]],
-        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        self, scope: Mapping[str, Any], names: Mapping[str, str], headers: Headers, receive: Receive
     ) -> Acknowledgement:
         try:
             account, adapter = await _find(names["channel"], names["account_id"])
@@ -216,9 +211,7 @@ async def _find(channel: str, account_id: str) -> tuple[ChannelAccount, ChannelA
         raise Refused(503, "unavailable", "Try again later.", {"Retry-After": "60"}) from error
 
 
-async def _read_body(
-    headers: Mapping[str, list[str]], receive: Callable[[], Awaitable[Mapping[str, Any]]], most: int
-) -> bytes:
+async def _read_body(headers: Headers, receive: Receive, most: int) -> bytes:
     too_large = Refused(413, "body_too_large", f"The body has more than {most:,} bytes.")
     announced = next(iter(headers.get("content-length", ())), "")
     if announced.isascii() and announced.isdecimal() and int(announced[:12]) > most:
@@ -248,9 +241,7 @@ def _problem(status: int, error: AppError) -> Acknowledgement:
     return Acknowledgement(status, {"error": error.code, "message": error.message, **extra})
 
 
-async def _send(
-    send: Callable[[Mapping[str, Any]], Awaitable[None]], answer: Acknowledgement, headers: Mapping[str, str]
-) -> None:
+async def _send(send: Send, answer: Acknowledgement, headers: Mapping[str, str]) -> None:
     text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body, ensure_ascii=False)
     body = b"" if answer.body is None else text.encode()
     fields = {"Content-Type": answer.content_type, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

@@ -51,7 +51,7 @@ class Drafts:
 
     def _end_parked(self) -> None:
         """End the previews of runs that wait for a person, except the newest: they may wait for days."""
-        parked = [run_id for run_id, preview in self._previews.items() if preview.waits_for_person]
+        parked = [run_id for run_id, preview in self._previews.items() if preview.text.waits_for_person]
         for run_id in parked[: max(len(parked) - _MOST_PARKED, 0)]:
             del self._previews[run_id]
             task = self._shown.pop(run_id)

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
@@ -64,9 +64,7 @@ class _Message:
             kind=self.kind,
             part=part,
             parts=parts,
-            text=rendered.text,
-            body=rendered.body,
-            filename=rendered.filename,
+            **asdict(rendered),
             ready_at=Now(),
             created_at=Now(),
             expires_at=Now() + timedelta(seconds=capabilities.lifetime_seconds),

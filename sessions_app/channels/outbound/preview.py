@@ -90,7 +90,7 @@ class Preview:
         self._capabilities = adapter.capabilities(destination.target.chat)
         self._drafts, self._types = self._capabilities.drafts, self._capabilities.typing
         self.is_refused = False  # by the platform: it gets no more previews of this run
-        self._text = RunText(run_id)
+        self.text = RunText(run_id)
         self._changed, self._over = asyncio.Event(), asyncio.Event()
         self._row: Delivery | None = None  # in whose place the preview is shown, if it is a message
         self._opening: asyncio.Task[Delivery | None] | None = None
@@ -118,20 +118,16 @@ class Preview:
                     await releasing
                     raise
 
-    @property
-    def waits_for_person(self) -> bool:
-        return self._text.waits_for_person
-
     async def _watch(self, cursor: str) -> None:
         try:
-            while not self._text.is_over:
+            while not self.text.is_over:
                 async with Viewer(self._session.id, cursor) as viewer:
                     async for frame in viewer.frames():
                         cursor = frame[-1].cursor
                         for event in frame:
-                            if self._text.apply(event):
+                            if self.text.apply(event):
                                 self._changed.set()
-                        if self._text.is_over:
+                        if self.text.is_over:
                             return
                     if not viewer.overflowed:
                         return
@@ -141,11 +137,11 @@ class Preview:
 
     @property
     def _shows_text(self) -> bool:
-        return self._drafts != "none" and bool(self._text.text)
+        return self._drafts != "none" and bool(self.text.text)
 
     def _shown_seconds(self) -> float | None:
         """Return the seconds until the platform removes what is shown, None if it does not."""
-        if self._text.waits_for_person:
+        if self.text.waits_for_person:
             return None
         if self._types and not self._shows_text:
             return self._capabilities.typing_seconds
@@ -155,7 +151,7 @@ class Preview:
         """Show the current state. Returns the seconds to pause, if any. After a refusal, nothing more is shown."""
         try:
             async with asyncio.timeout(_CALL_SECONDS):
-                if self._text.waits_for_person:
+                if self.text.waits_for_person:
                     return None
                 if self._shows_text:
                     return await self._show_text()
@@ -200,7 +196,7 @@ class Preview:
 
     def _rendered(self) -> Rendered:
         """Return the end of the text for a native preview, its beginning for a message that is edited."""
-        text, enough = self._text.text, 2 * self._capabilities.max_text
+        text, enough = self.text.text, 2 * self._capabilities.max_text
         near = latest(text, enough) if self._drafts == "native" else text[:enough]
         parts = self._adapter.render(close_open_marks(near), self._destination.target.chat)
         texts = [part for part in parts if not part.filename]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from django.utils import timezone
@@ -22,6 +22,7 @@ from sessions_app.channels import accounts
 from sessions_app.channels.accounts import Adapters
 from sessions_app.channels.base import ChannelAdapter, SendCertainty, SendError
 from sessions_app.channels.messages import Button, Capabilities, Outgoing, Rendered, Target
+from sessions_app.channels.nudges import Poller
 from sessions_app.channels.nudges import deliveries as delivery_nudge
 from sessions_app.channels.outbound import chat_migration, transitions
 from sessions_app.channels.outbound.rate_limiter import LOOP_SECONDS, RateLimiter
@@ -33,7 +34,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_POLL_SECONDS = 1.0
 _LONGEST_ID = 200
 _NOTED_SECONDS = 30.0
 _CLOSE_SECONDS = 120.0
@@ -49,38 +49,20 @@ class Sender:
 
     def __init__(self, owner: UUID, adapters: Adapters, limiter: RateLimiter) -> None:
         self._owner, self._adapters, self._limiter = owner, adapters, limiter
-        self._loop, self._nudged = asyncio.get_running_loop(), asyncio.Event()
-        self._scheduler = Scheduler(adapters, limiter, self._nudged.set)
+        self._loop, self._poller = asyncio.get_running_loop(), Poller()
+        self._scheduler = Scheduler(adapters, limiter, self._poller.notify)
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._busy: Counter[UUID] = Counter()
         self._noted: dict[UUID, float] = {}
 
     async def run(self) -> None:
         """Send until cancelled. Sends under way continue; see `aclose`."""
-        delivery_nudge.subscribe(self.notify)
-        try:
-            while True:
-                try:
-                    await self._send_due()
-                    await self._adapters.close_replaced(_CLOSE_SECONDS)
-                except Exception:
-                    logger.exception("cannot look for due deliveries; retrying")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_SECONDS):
-                        await self._nudged.wait()
-                self._nudged.clear()
-        finally:
-            delivery_nudge.unsubscribe(self.notify)
+        await self._poller.run(delivery_nudge, self._send_due)
 
     async def aclose(self) -> None:
         """Wait for the sends under way, however slow the platforms are: if cut off, their outcome would be unknown."""
         if self._sending:
             await asyncio.wait(self._sending.values())
-
-    def notify(self) -> None:
-        """Look for due deliveries now. May be called from any thread."""
-        with suppress(RuntimeError):  # the loop has just ended
-            self._loop.call_soon_threadsafe(self._nudged.set)
 
     async def _send_due(self) -> None:
         ready = await self._scheduler.find_ready(self._sending, self._busy)
@@ -91,6 +73,7 @@ class Sender:
                 self._busy[row.account_id] += 1
                 task = self._sending[row.ordering_key] = self._loop.create_task(self._carry(row))
                 task.add_done_callback(partial(self._end, row.ordering_key, row.account_id))
+        await self._adapters.close_replaced(_CLOSE_SECONDS)
 
     async def _claim(self, ready: Sequence[Delivery]) -> set[int]:
         claiming = self._loop.create_task(in_db(transitions.claim, [row.pk for row in ready], self._owner))
@@ -105,7 +88,7 @@ class Sender:
     def _end(self, ordering_key: str, account_id: UUID, task: asyncio.Task[None]) -> None:
         del self._sending[ordering_key]
         self._busy[account_id] -= 1
-        self._nudged.set()
+        self._poller.notify()
 
     async def _carry(self, row: Delivery) -> None:
         """Send a delivery and store the outcome, whatever fails: others of its ordering key wait for that."""
@@ -202,7 +185,7 @@ class Sender:
         logger.warning("delivery %s by %s: %s, %s", row.pk, row.account, verdict.status, error.message)
         if verdict.status == "pending":
             await retry_until_stored(transitions.put_back, row, self._owner, verdict.seconds, error.message)
-            self._loop.call_later(verdict.seconds + 0.02, self._nudged.set)
+            self._loop.call_later(verdict.seconds + 0.02, self._poller.notify)
         else:
             await retry_until_stored(transitions.give_up, row, self._owner, verdict.status, error.message)
         if error.ends_account:
@@ -222,7 +205,6 @@ async def _in_time(call: Awaitable[T], capabilities: Capabilities) -> T:
 
 def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
     """Return the message of a delivery for its adapter. rendered: another text, such as a preview."""
-    known: dict[str, Any] = {"session_key": row.session.key} if row.session else {}
     return Outgoing(
         key=f"msg_{row.dedupe_key.replace(':', '_')}",
         target=Target.from_json(row.target),
@@ -230,7 +212,7 @@ def outgoing_of(row: Delivery, rendered: Rendered | None = None) -> Outgoing:
         rendered=rendered or Rendered(row.text, row.body, row.filename),
         part=row.part,
         parts=row.parts,
+        session_key=row.session.key if row.session else "",
         run_id=str(row.run_id or ""),
         buttons=tuple(Button(*button) for button in row.buttons),
-        **known,
     )

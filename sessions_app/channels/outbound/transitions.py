@@ -3,6 +3,7 @@ and the events that follow from them."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -235,13 +236,6 @@ def _has_events(delivery: Delivery) -> bool:
 def _event(delivery: Delivery, event_type: EventType[P], payload: P) -> NewEvent:
     session = delivery.session
     assert session is not None and delivery.run_id is not None  # noqa: S101 - see _has_events
-    agent_id = session.agent.agent_id
-    return NewEvent(
-        event_type,
-        session.id,
-        payload,
-        run_id=delivery.run_id,
-        actor=f"agent:{agent_id}",
-        agent_id=agent_id,
-        session_key=session.key,
-    )
+    agent_id, run_id = session.agent.agent_id, delivery.run_id
+    by_agent: dict[str, Any] = {"actor": f"agent:{agent_id}", "agent_id": agent_id, "session_key": session.key}
+    return NewEvent(event_type, session.id, payload, run_id, **by_agent)

@@ -97,7 +97,6 @@ class Telegram(HttpAdapter):
             draft_seconds=_DRAFT_SECONDS if is_private else pause,
             draft_keep_seconds=25.0 if is_private else None,
             typing=True,
-            typing_seconds=4.0,
             buttons=True,
             button_bytes=64,
             attachments_in=True,
@@ -112,7 +111,6 @@ class Telegram(HttpAdapter):
             proactive="after the person wrote",
             dialect="Telegram HTML",
             chat_seconds=pause,
-            account_rate=30.0,
         )
 
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:

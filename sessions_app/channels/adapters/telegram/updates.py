@@ -106,7 +106,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
     return ChannelMessage(
         message_id=native,
         sender_id=str(sender["id"] if sender else author["id"]),
-        sender_name=_name(message),
+        sender_name=str(sender.get("title") or sender.get("username") or "") if sender else _person(author),
         text=text,
         sent_at=_moment(message["date"]),
         chat=chat,
@@ -229,11 +229,6 @@ def _attachment(file: Json, kind: str) -> Attachment:
     if not isinstance(name, str | None) or not isinstance(mime_type, str | None):
         raise TypeError("the name or type of the file is not a string")
     return Attachment(file["file_id"], kind, name, mime_type, size, auth="bot")
-
-
-def _name(message: Json) -> str:
-    sender = message.get("sender_chat")
-    return str(sender.get("title") or sender.get("username") or "") if sender else _person(message["from"])
 
 
 def _person(who: Json) -> str:
