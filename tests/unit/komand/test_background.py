@@ -31,6 +31,7 @@ async def test_a_process_without_a_heartbeat_at_first_works_later(monkeypatch: p
         await asyncio.Event().wait()
 
     monkeypatch.setattr(background, "in_db", at_once)
+    monkeypatch.setattr(background, "_tasks", set())  # other tests leave tasks of a closed loop
     monkeypatch.setattr(background, "_RESTART_SECONDS", 0)
     monkeypatch.setattr(liveness, "start", start)
     monkeypatch.setattr(reaper, "loop", loop)
