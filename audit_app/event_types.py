@@ -59,17 +59,10 @@ event_types: Registry[EventType[Any]] = Registry("event type", lambda event_type
 
 
 def declare(
-    name: str,
-    payload: type[P],
-    *,
-    kept: bool = True,
-    terminal: bool = False,
-    closes_step: bool = False,
-    audit: str | None = None,
-    audited_kind: str = "",
+    name: str, payload: type[P], *, audit: str | None = None, audited_kind: str = "", **flags: bool
 ) -> EventType[P]:
-    """Declare an event type and return it; see `EventType` for the arguments."""
-    event_type = EventType(name, payload, kept, terminal, closes_step, audit, audited_kind)
+    """Declare an event type and return it; see `EventType` for the arguments. flags: kept, terminal, closes_step."""
+    event_type = EventType(name, payload, audit=audit, audited_kind=audited_kind, **flags)
     event_types.register(event_type)
     return event_type
 

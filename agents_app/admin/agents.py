@@ -20,7 +20,7 @@ from agents_app.models import Agent
 from audit_app.admin_base import links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.theme import act, button
+from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.policy import emergency_stop
@@ -158,10 +158,12 @@ class AgentAdmin(AuditedAdmin):
         icon="stop_circle",
         permissions=["retire"],
         variant=ActionVariant.DANGER,
-        question="Stop this agent?",
-        explanation="Its active runs end with their partial text, its tool calls are killed, and its messages wait.",
-        submit="Stop it",
-        form_class=ReasonForm,
+        dialog=Dialog(
+            "Stop this agent?",
+            "Its active runs end with their partial text, its tool calls are killed, and its messages wait.",
+            "Stop it",
+            ReasonForm,
+        ),
     )
     def stop(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
         stop(request, form, self._get(request, object_id).agent_id)
@@ -172,10 +174,12 @@ class AgentAdmin(AuditedAdmin):
         path="resume",
         icon="play_circle",
         permissions=["retire"],
-        question="Resume this agent?",
-        explanation="Messages to it are accepted again, and queued messages are processed.",
-        submit="Resume",
-        form_class=ReasonForm,
+        dialog=Dialog(
+            "Resume this agent?",
+            "Messages to it are accepted again, and queued messages are processed.",
+            "Resume",
+            ReasonForm,
+        ),
     )
     def resume(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
         resume(request, form, self._get(request, object_id).agent_id)
@@ -191,9 +195,11 @@ class AgentAdmin(AuditedAdmin):
         path="retire",
         icon="archive",
         permissions=["retire"],
-        question="Retire this agent?",
-        explanation="It accepts no new sessions and messages. Its runs are kept, and it can be restored.",
-        submit="Retire it",
+        dialog=Dialog(
+            "Retire this agent?",
+            "It accepts no new sessions and messages. Its runs are kept, and it can be restored.",
+            "Retire it",
+        ),
     )
     def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)
@@ -210,9 +216,7 @@ class AgentAdmin(AuditedAdmin):
         path="restore",
         icon="unarchive",
         permissions=["retire"],
-        question="Restore this agent?",
-        explanation="It accepts sessions and messages again.",
-        submit="Restore it",
+        dialog=Dialog("Restore this agent?", "It accepts sessions and messages again.", "Restore it"),
     )
     def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         agent = self._get(request, object_id)

@@ -21,7 +21,7 @@ from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import summary, visible
@@ -92,10 +92,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
         icon="check_circle",
         permissions=["decide"],
         variant=ActionVariant.PRIMARY,
-        question="Allow this call?",
-        explanation="It runs at once, with exactly the arguments shown here.",
-        submit="Allow once",
-        form_class=DecisionForm,
+        dialog=Dialog(
+            "Allow this call?", "It runs at once, with exactly the arguments shown here.", "Allow once", DecisionForm
+        ),
     )
     def allow_once(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         return self._decide(request, form, object_id, Decision.ALLOW_ONCE)
@@ -105,10 +104,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
         path="approve-run",
         icon="done_all",
         permissions=["decide"],
-        question="Allow such calls until this run ends?",
-        explanation="This call runs at once. The page shows which other calls are allowed with it.",
-        submit="Allow for this run",
-        form_class=DecisionForm,
+        dialog=Dialog(
+            "Allow such calls until this run ends?",
+            "This call runs at once. The page shows which other calls are allowed with it.",
+            "Allow for this run",
+            DecisionForm,
+        ),
     )
     def allow_run(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         return self._decide(request, form, object_id, Decision.ALLOW_RUN)
@@ -118,10 +119,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
         path="approve-always",
         icon="verified_user",
         permissions=["decide"],
-        question="Always allow such calls of this agent?",
-        explanation="This call runs at once. The page shows which other calls are allowed from now on.",
-        submit="Always allow",
-        form_class=DecisionForm,
+        dialog=Dialog(
+            "Always allow such calls of this agent?",
+            "This call runs at once. The page shows which other calls are allowed from now on.",
+            "Always allow",
+            DecisionForm,
+        ),
     )
     def allow_always(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         return self._decide(request, form, object_id, Decision.ALLOW_ALWAYS)
@@ -132,10 +135,9 @@ class ApprovalAdmin(ReadOnlyAdmin):
         icon="cancel",
         permissions=["decide"],
         variant=ActionVariant.DANGER,
-        question="Deny this call?",
-        explanation="The model receives the denial and continues without the call.",
-        submit="Deny",
-        form_class=DecisionForm,
+        dialog=Dialog(
+            "Deny this call?", "The model receives the denial and continues without the call.", "Deny", DecisionForm
+        ),
     )
     def deny(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         return self._decide(request, form, object_id, Decision.DENY)

@@ -14,7 +14,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from agents_app import services
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Control
 
@@ -62,11 +62,13 @@ class ControlAdmin(ReadOnlyAdmin):
         icon="emergency_home",
         permissions=["operate"],
         variant=ActionVariant.DANGER,
-        question="Stop all agents?",
-        explanation="No message is accepted, active runs end with their partial text, and tool calls are killed. "
-        "Queued messages wait.",
-        submit="Stop all agents",
-        form_class=ReasonForm,
+        dialog=Dialog(
+            "Stop all agents?",
+            "No message is accepted, active runs end with their partial text, and tool calls are killed. "
+            "Queued messages wait.",
+            "Stop all agents",
+            ReasonForm,
+        ),
     )
     def stop_all(self, request: HttpRequest, form: ReasonForm) -> HttpResponse:
         stop(request, form)
@@ -77,11 +79,13 @@ class ControlAdmin(ReadOnlyAdmin):
         path="resume-all",
         icon="play_circle",
         permissions=["operate"],
-        question="Resume all agents?",
-        explanation="Messages are accepted again, and queued messages are processed. Agents that were stopped "
-        "individually stay stopped.",
-        submit="Resume",
-        form_class=ReasonForm,
+        dialog=Dialog(
+            "Resume all agents?",
+            "Messages are accepted again, and queued messages are processed. Agents that were stopped "
+            "individually stay stopped.",
+            "Resume",
+            ReasonForm,
+        ),
     )
     def resume_all(self, request: HttpRequest, form: ReasonForm) -> HttpResponse:
         resume(request, form)

@@ -25,7 +25,7 @@ from audit_app.admin_base import links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.filters import KeyDateFilter
-from audit_app.admin_base.theme import act, bulk_act
+from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import took, visible
 from audit_app.models import Event
@@ -122,10 +122,7 @@ class RunAdmin(ReadOnlyAdmin):
         icon="stop_circle",
         permissions=["operate"],
         variant=ActionVariant.DANGER,
-        question="Stop this run?",
-        explanation="Its text so far is kept and marked as partial.",
-        submit="Stop the run",
-        form_class=CancelForm,
+        dialog=Dialog("Stop this run?", "Its text so far is kept and marked as partial.", "Stop the run", CancelForm),
     )
     def cancel_this(self, request: HttpRequest, form: CancelForm, object_id: str) -> HttpResponse:
         with acting(request):
@@ -141,9 +138,7 @@ class RunAdmin(ReadOnlyAdmin):
         path="retry",
         icon="replay",
         permissions=["operate"],
-        question="Retry this run?",
-        explanation="A new run answers the same message.",
-        submit="Retry",
+        dialog=Dialog("Retry this run?", "A new run answers the same message.", "Retry"),
     )
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
         try:

@@ -10,11 +10,10 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.urls import path
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
-from unfold.decorators import display
 
 from audit_app import services
 from audit_app.admin import export
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
@@ -65,37 +64,19 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         export_url = path("export", self.admin_site.admin_view(self.export_view), name="audit_app_auditentry_export")
         return [export_url, *super().get_urls()]
 
-    @display(description="Time", ordering="id")
-    def when(self, entry: AuditEntry) -> str:
-        return f"{timezone.localtime(entry.at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Action")
-    def what(self, entry: AuditEntry) -> str:
-        return visible(entry.action)
-
-    @display(description="Actor")
-    def who(self, entry: AuditEntry) -> str:
-        return visible(entry.actor)
-
-    @display(description="Agent")
-    def agent(self, entry: AuditEntry) -> str:
-        return links.link("agent", entry.agent_id)
-
-    @display(description="Session")
-    def session(self, entry: AuditEntry) -> str:
-        return links.session_link(entry.session_id, entry.session_key)
-
-    @display(description="Request")
-    def request_link(self, entry: AuditEntry) -> str:
-        return links.list_link(LIST, {"q": entry.request_id}, visible(entry.request_id)) if entry.request_id else "–"
-
-    @display(description="Details")
-    def summary(self, entry: AuditEntry) -> str:
-        return summary(entry.details)
-
-    @display(description="Details")
-    def pretty_details(self, entry: AuditEntry) -> str:
-        return json_block(entry.details)
+    when = columns.time("Time", "at", ordering="id")
+    what = columns.text("Action", "action")
+    who = columns.text("Actor", "actor")
+    agent = columns.link("Agent", "agent", "agent_id")
+    session = columns.column("Session", lambda entry: links.session_link(entry.session_id, entry.session_key))
+    request_link = columns.column(
+        "Request",
+        lambda entry: (
+            links.list_link(LIST, {"q": entry.request_id}, visible(entry.request_id)) if entry.request_id else "–"
+        ),
+    )
+    summary = columns.column("Details", lambda entry: summary(entry.details))
+    pretty_details = columns.column("Details", lambda entry: json_block(entry.details))
 
     def export_view(self, request: HttpRequest) -> StreamingHttpResponse:
         """Export all pages of the list, as filtered. The export itself is audited."""

@@ -4,12 +4,11 @@ from datetime import UTC, datetime
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from unfold.decorators import display
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.html import json_block
-from audit_app.kernel.safe_text import summary, visible
+from audit_app.kernel.safe_text import summary
 from audit_app.models import Event
 
 # A type is searched in this many of the newest events: there is no index by type.
@@ -29,30 +28,12 @@ class EventAdmin(ReadOnlyAdmin):
         newest = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
         return queryset.filter(id__gt=newest - SEARCH_ROWS)
 
-    @display(description="Time")
-    def when(self, event: Event) -> str:
-        return f"{datetime.fromtimestamp(event.ts / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-
-    @display(description="Type")
-    def what(self, event: Event) -> str:
-        return visible(event.type)
-
-    @display(description="Session")
-    def session(self, event: Event) -> str:
-        return links.link("session", event.session_id)
-
-    @display(description="Run")
-    def run(self, event: Event) -> str:
-        return links.link("run", event.run_id)
-
-    @display(description="Actor")
-    def who(self, event: Event) -> str:
-        return visible(event.actor)
-
-    @display(description="Payload")
-    def summary(self, event: Event) -> str:
-        return summary(event.payload)
-
-    @display(description="Payload")
-    def pretty_payload(self, event: Event) -> str:
-        return json_block(event.payload)
+    when = columns.column(
+        "Time", lambda event: f"{datetime.fromtimestamp(event.ts / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    )
+    what = columns.text("Type", "type")
+    session = columns.link("Session", "session", "session_id")
+    run = columns.link("Run", "run", "run_id")
+    who = columns.text("Actor", "actor")
+    summary = columns.column("Payload", lambda event: summary(event.payload))
+    pretty_payload = columns.column("Payload", lambda event: json_block(event.payload))

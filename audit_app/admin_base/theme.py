@@ -1,6 +1,7 @@
 """The theme's action decorator in the three forms that are used here, typed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from unfold.decorators import action as theme_action
@@ -8,6 +9,16 @@ from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Dialog:
+    """The confirmation of a button. submit: label of its submit button."""
+
+    question: str
+    explanation: str
+    submit: str
+    form_class: type[BaseDialogForm] | None = None
 
 
 def button(
@@ -23,18 +34,16 @@ def act(
     path: str,
     icon: str,
     permissions: Sequence[str],
-    question: str,
-    explanation: str,
-    submit: str,
-    form_class: type[BaseDialogForm] | None = None,
+    dialog: Dialog,
     variant: ActionVariant = ActionVariant.DEFAULT,
 ) -> Callable[[F], F]:
     """Declare a button on an object's page with a confirmation, sent by POST: `method(self, request, form, object_id)`.
 
     permissions: names for which the page has a `has_<name>_permission`.
     """
-    dialog = {"title": question, "description": explanation, "form_class": form_class, "form_submit_text": submit}
-    return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant, dialog=dialog)
+    texts = {"title": dialog.question, "description": dialog.explanation, "form_submit_text": dialog.submit}
+    shown = {**texts, "form_class": dialog.form_class}
+    return _action(description=label, url_path=path, icon=icon, permissions=permissions, variant=variant, dialog=shown)
 
 
 def bulk_act(label: str, *, permissions: Sequence[str]) -> Callable[[F], F]:

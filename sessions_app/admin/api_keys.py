@@ -22,7 +22,7 @@ from unfold.widgets import (
 
 from audit_app.admin_base.base import acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
-from audit_app.admin_base.theme import act, bulk_act
+from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.safe_text import visible
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import SCOPES
@@ -158,9 +158,9 @@ class ApiKeyAdmin(ModelAdmin):
         icon="block",
         permissions=["revoke"],
         variant=ActionVariant.DANGER,
-        question="Revoke this key?",
-        explanation="Requests with this key are refused from now on. This cannot be undone.",
-        submit="Revoke it",
+        dialog=Dialog(
+            "Revoke this key?", "Requests with this key are refused from now on. This cannot be undone.", "Revoke it"
+        ),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         key = self.get_object(request, object_id)

@@ -14,7 +14,7 @@ from audit_app import services as audit
 from audit_app.admin_base import links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from sessions_app.channels import accounts
@@ -137,9 +137,11 @@ class ChannelAccountAdmin(AuditedAdmin):
         path="test",
         icon="wifi_tethering",
         permissions=["change"],
-        question="Try this account against its platform?",
-        explanation="Requests the identity of the account from the platform, and registers the webhook where possible.",
-        submit="Try it",
+        dialog=Dialog(
+            "Try this account against its platform?",
+            "Requests the identity of the account from the platform, and registers the webhook where possible.",
+            "Try it",
+        ),
     )
     def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         account = self.get_object(request, object_id)
@@ -158,10 +160,12 @@ class ChannelAccountAdmin(AuditedAdmin):
         path="pair-me",
         icon="person_check",
         permissions=["change"],
-        question="Create a pairing code for yourself?",
-        explanation="Send /pair and the code from your own account on the channel within fifteen minutes. "
-        "After that, you can decide approval requests in that chat.",
-        submit="Create the code",
+        dialog=Dialog(
+            "Create a pairing code for yourself?",
+            "Send /pair and the code from your own account on the channel within fifteen minutes. "
+            "After that, you can decide approval requests in that chat.",
+            "Create the code",
+        ),
     )
     def make_own_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         return self._make_code(request, object_id, cast(User, request.user))
@@ -171,9 +175,11 @@ class ChannelAccountAdmin(AuditedAdmin):
         path="pair",
         icon="link",
         permissions=["change"],
-        question="Create a pairing code?",
-        explanation="One sender can use it within fifteen minutes, by sending /pair and the code.",
-        submit="Create the code",
+        dialog=Dialog(
+            "Create a pairing code?",
+            "One sender can use it within fifteen minutes, by sending /pair and the code.",
+            "Create the code",
+        ),
     )
     def make_code(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         return self._make_code(request, object_id, None)

@@ -7,9 +7,9 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import acting
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
@@ -73,10 +73,7 @@ class CredentialAdmin(ModelAdmin):
         for row in queryset:
             self.delete_model(request, row)
 
-    @display(description="Name")
-    def title(self, credential: Credential) -> str:
-        return visible(credential.name)
-
-    @display(description="Owner")
-    def whose(self, credential: Credential) -> str:
-        return visible(str(credential.owner)) if credential.owner else "the installation"
+    title = columns.text("Name", "name")
+    whose = columns.column(
+        "Owner", lambda credential: visible(str(credential.owner)) if credential.owner else "the installation"
+    )

@@ -7,17 +7,16 @@ from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
-from audit_app.admin_base.theme import act, button
+from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.safe_text import clipped, took, visible
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
@@ -88,9 +87,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         icon="stop_circle",
         permissions=["stop"],
         variant=ActionVariant.DANGER,
-        question="Stop this execution?",
-        explanation="The model is told that the call was cancelled.",
-        submit="Stop it",
+        dialog=Dialog("Stop this execution?", "The model is told that the call was cancelled.", "Stop it"),
     )
     def stop(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):
@@ -113,42 +110,15 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
     def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.change_toolexecution")
 
-    @display(description="Tool")
-    def name(self, execution: ToolExecution) -> str:
-        return visible(execution.tool)
-
-    @display(description="Status", label=STATUS_TONES)
-    def state(self, execution: ToolExecution) -> str:
-        return execution.status
-
-    @display(description="Asked")
-    def asked(self, execution: ToolExecution) -> str:
-        return f"{timezone.localtime(execution.created_at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Started")
-    def started(self, execution: ToolExecution) -> str:
-        return f"{took(execution.created_at, execution.started_at)} later"
-
-    @display(description="Ended")
-    def completed(self, execution: ToolExecution) -> str:
-        ended = execution.completed_at
-        return f"{timezone.localtime(ended):%Y-%m-%d %H:%M:%S}" if ended else "–"
-
-    @display(description="Took")
-    def length(self, execution: ToolExecution) -> str:
-        return took(execution.started_at, execution.completed_at)
-
-    @display(description="Agent")
-    def agent(self, execution: ToolExecution) -> str:
-        return links.link("agent", execution.agent_id)
-
-    @display(description="Run")
-    def run(self, execution: ToolExecution) -> str:
-        return links.link("run", execution.run_id)
-
-    @display(description="Error")
-    def problem(self, execution: ToolExecution) -> str:
-        return visible(clipped(execution.error or "", 500)) or "–"
+    name = columns.text("Tool", "tool")
+    state = columns.column("Status", lambda execution: execution.status, label=STATUS_TONES)
+    asked = columns.time("Asked", "created_at")
+    started = columns.column("Started", lambda execution: f"{took(execution.created_at, execution.started_at)} later")
+    completed = columns.time("Ended", "completed_at")
+    length = columns.column("Took", lambda execution: took(execution.started_at, execution.completed_at))
+    agent = columns.link("Agent", "agent", "agent_id")
+    run = columns.link("Run", "run", "run_id")
+    problem = columns.column("Error", lambda execution: visible(clipped(execution.error or "", 500)) or "–")
 
     @display(description="Injection guard")
     def suspect(self, execution: ToolExecution) -> str:
@@ -165,22 +135,10 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
             return "none"
         return "proved" if receipts.check_stored(execution).is_valid else "changed"
 
-    @display(description="Receipt")
-    def receipt_text(self, execution: ToolExecution) -> str:
-        return visible(execution.receipt) or "–"
-
-    @display(description="Arguments")
-    def pretty_arguments(self, execution: ToolExecution) -> str:
-        return json_block(execution.arguments)
-
-    @display(description="Output")
-    def pretty_output(self, execution: ToolExecution) -> str:
-        return json_block(clipped(execution.output, SHOWN_CHARACTERS)) if execution.output else "–"
-
-    @display(description="Policy")
-    def decision_text(self, execution: ToolExecution) -> str:
-        return visible(execution.decision)
-
-    @display(description="Id of the call")
-    def call(self, execution: ToolExecution) -> str:
-        return visible(execution.call_id)
+    receipt_text = columns.text("Receipt", "receipt", empty="–")
+    pretty_arguments = columns.column("Arguments", lambda execution: json_block(execution.arguments))
+    pretty_output = columns.column(
+        "Output", lambda execution: json_block(clipped(execution.output, SHOWN_CHARACTERS)) if execution.output else "–"
+    )
+    decision_text = columns.text("Policy", "decision")
+    call = columns.text("Id of the call", "call_id")

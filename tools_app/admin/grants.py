@@ -11,10 +11,10 @@ from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Grant
@@ -70,9 +70,7 @@ class GrantAdmin(ReadOnlyAdmin):
         icon="block",
         permissions=["revoke"],
         variant=ActionVariant.DANGER,
-        question="Revoke this permission?",
-        explanation="From now on, such calls require approval again.",
-        submit="Revoke it",
+        dialog=Dialog("Revoke this permission?", "From now on, such calls require approval again.", "Revoke it"),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         try:
@@ -83,13 +81,8 @@ class GrantAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
-    @display(description="Allowed calls")
-    def what(self, grant: Grant) -> str:
-        return visible(grant.pattern)
-
-    @display(description="Agent")
-    def agent(self, grant: Grant) -> str:
-        return links.link("agent", grant.agent_id)
+    what = columns.text("Allowed calls", "pattern")
+    agent = columns.link("Agent", "agent", "agent_id")
 
     @display(description="Validity", label={"permanent": "warning", "for a run": "info"})
     def holds(self, grant: Grant) -> str:
@@ -97,17 +90,9 @@ class GrantAdmin(ReadOnlyAdmin):
             return "revoked"
         return "for a run" if grant.run_id else "permanent"
 
-    @display(description="Granted by")
-    def who(self, grant: Grant) -> str:
-        return visible(grant.granted_by)
-
-    @display(description="Granted")
-    def when(self, grant: Grant) -> str:
-        return f"{timezone.localtime(grant.created_at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Approval request")
-    def approval(self, grant: Grant) -> str:
-        return links.link("approval", grant.approval_id) if grant.approval_id else "–"
+    who = columns.text("Granted by", "granted_by")
+    when = columns.time("Granted", "created_at")
+    approval = columns.link("Approval request", "approval", "approval_id")
 
     @display(description="Revoked")
     def revoked(self, grant: Grant) -> str:

@@ -1,13 +1,9 @@
 """Admin of agents' questions to users."""
 
-from typing import Any
-
 from django.contrib import admin
-from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
-from unfold.decorators import display
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app.models import InputRequest
@@ -33,38 +29,12 @@ class InputRequestAdmin(ReadOnlyAdmin):
         (None, {"fields": ("whole", "choices", ("state", "who"), ("run", "execution_link"), ("asked", "until"))}),
     )
 
-    @display(description="Question")
-    def beginning(self, request: InputRequest) -> str:
-        return visible(clipped(request.question, _LISTED_CHARACTERS))
-
-    @display(description="Question")
-    def whole(self, request: InputRequest) -> str:
-        return visible(request.question)
-
-    @display(description="Options")
-    def choices(self, request: InputRequest) -> str:
-        return visible(" · ".join(map(str, request.options))) or "–"
-
-    @display(description="Status", label=_TONES)
-    def state(self, request: InputRequest) -> str:
-        return request.status
-
-    @display(description="Answered by")
-    def who(self, request: InputRequest) -> str:
-        return visible(request.answered_by) or "–"
-
-    @display(description="Run")
-    def run(self, request: InputRequest) -> Any:
-        return links.link("run", request.run_id)
-
-    @display(description="Call")
-    def execution_link(self, request: InputRequest) -> Any:
-        return links.link("execution", request.execution_id)
-
-    @display(description="Asked")
-    def asked(self, request: InputRequest) -> str:
-        return f"{timezone.localtime(request.created_at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Open until")
-    def until(self, request: InputRequest) -> str:
-        return f"{timezone.localtime(request.expires_at):%Y-%m-%d %H:%M:%S}"
+    beginning = columns.column("Question", lambda request: visible(clipped(request.question, _LISTED_CHARACTERS)))
+    whole = columns.text("Question", "question")
+    choices = columns.column("Options", lambda request: visible(" · ".join(map(str, request.options))) or "–")
+    state = columns.column("Status", lambda request: request.status, label=_TONES)
+    who = columns.text("Answered by", "answered_by", empty="–")
+    run = columns.link("Run", "run", "run_id")
+    execution_link = columns.link("Call", "execution", "execution_id")
+    asked = columns.time("Asked", "created_at")
+    until = columns.time("Open until", "expires_at")

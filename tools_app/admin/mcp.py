@@ -11,11 +11,11 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app.mcp_client import discovery, servers
@@ -66,21 +66,10 @@ class ToolInline(TabularInline):
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    @display(description="Tool")
-    def tool(self, tool: McpTool) -> str:
-        return visible(f"{tool.name}: {tool.description or tool.title}")
-
-    @display(description="Takes")
-    def takes(self, tool: McpTool) -> str:
-        return json_block(tool.parameters.get("properties") or {})
-
-    @display(description="Claims")
-    def claims(self, tool: McpTool) -> str:
-        return json_block(tool.hints) if tool.hints else "–"
-
-    @display(description="State", label=TOOL_STATES)
-    def state(self, tool: McpTool) -> str:
-        return tool.status
+    tool = columns.column("Tool", lambda tool: visible(f"{tool.name}: {tool.description or tool.title}"))
+    takes = columns.column("Takes", lambda tool: json_block(tool.parameters.get("properties") or {}))
+    claims = columns.column("Claims", lambda tool: json_block(tool.hints) if tool.hints else "–")
+    state = columns.column("State", lambda tool: tool.status, label=TOOL_STATES)
 
 
 _CONNECTION_FIELDS = ("environment", "url", "headers", "is_enabled")
@@ -125,9 +114,11 @@ class McpServerAdmin(AuditedAdmin):
         path="refresh",
         icon="refresh",
         permissions=["set_up"],
-        question="Connect to this server and list its tools?",
-        explanation="Runs the server's command, or connects to its URL. The page waits for the result.",
-        submit="Refresh",
+        dialog=Dialog(
+            "Connect to this server and list its tools?",
+            "Runs the server's command, or connects to its URL. The page waits for the result.",
+            "Refresh",
+        ),
     )
     def refresh_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         server = McpServer.objects.get(pk=object_id)
@@ -149,9 +140,11 @@ class McpServerAdmin(AuditedAdmin):
         icon="verified",
         permissions=["set_up"],
         variant=ActionVariant.PRIMARY,
-        question="Approve every tool as it is listed now?",
-        explanation="Read the descriptions first: they are sent to agents unchanged.",
-        submit="Approve",
+        dialog=Dialog(
+            "Approve every tool as it is listed now?",
+            "Read the descriptions first: they are sent to agents unchanged.",
+            "Approve",
+        ),
     )
     def approve_tools(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         with acting(request):
@@ -159,9 +152,7 @@ class McpServerAdmin(AuditedAdmin):
         messages.success(request, f"Approved: {', '.join(approved) or 'nothing new'}.")
         return back_to(request, PAGE, object_id)
 
-    @display(description="Health", label=STATES)
-    def health(self, server: McpServer) -> str:
-        return server.state
+    health = columns.column("Health", lambda server: server.state, label=STATES)
 
     @display(description="Tools")
     def tool_count(self, server: McpServer) -> str:
@@ -169,9 +160,7 @@ class McpServerAdmin(AuditedAdmin):
         waiting = sum(state in ("new", "changed") for state in states)
         return f"{states.count('offered')}" + (f" ({waiting} to approve)" if waiting else "")
 
-    @display(description="Last error")
-    def problem(self, server: McpServer) -> str:
-        return visible(server.last_error) or "–"
+    problem = columns.text("Last error", "last_error", empty="–")
 
     @display(description="Reached")
     def greeting_text(self, server: McpServer) -> str:

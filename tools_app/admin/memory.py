@@ -5,11 +5,9 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
-from unfold.decorators import display
 
 from audit_app import services as audit
-from audit_app.admin_base import links
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.kernel.safe_text import clipped, visible
 from tools_app.models import Memory
@@ -35,30 +33,10 @@ class MemoryAdmin(ReadOnlyAdmin):
                 audit.record("MemoryDeleted", details={"key": memory.key, "of": memory.actor}, agent_id=memory.agent_id)
         return super().log_deletions(request, queryset)
 
-    @display(description="Key")
-    def title(self, memory: Memory) -> str:
-        return visible(memory.key)
-
-    @display(description="Text")
-    def beginning(self, memory: Memory) -> str:
-        return visible(clipped(memory.text, _LISTED_CHARACTERS))
-
-    @display(description="Text")
-    def whole(self, memory: Memory) -> str:
-        return visible(memory.text)
-
-    @display(description="Agent")
-    def agent(self, memory: Memory) -> str:
-        return links.link("agent", memory.agent_id)
-
-    @display(description="For")
-    def person(self, memory: Memory) -> str:
-        return visible(memory.actor)
-
-    @display(description="Stored by")
-    def run(self, memory: Memory) -> Any:
-        return links.link("run", memory.run_id)
-
-    @display(description="Changed")
-    def changed(self, memory: Memory) -> str:
-        return f"{timezone.localtime(memory.updated_at):%Y-%m-%d %H:%M:%S}"
+    title = columns.text("Key", "key")
+    beginning = columns.column("Text", lambda memory: visible(clipped(memory.text, _LISTED_CHARACTERS)))
+    whole = columns.text("Text", "text")
+    agent = columns.link("Agent", "agent", "agent_id")
+    person = columns.text("For", "actor")
+    run = columns.link("Stored by", "run", "run_id")
+    changed = columns.time("Changed", "updated_at")

@@ -11,11 +11,11 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.html import json_block
-from audit_app.admin_base.theme import act
+from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
 from tools_app.models import Skill
@@ -52,9 +52,11 @@ class SkillAdmin(ReadOnlyAdmin):
         icon="delete",
         permissions=["remove"],
         variant=ActionVariant.DANGER,
-        question="Remove this skill?",
-        explanation="Deletes all its versions. A skill that is installed for an agent cannot be removed.",
-        submit="Remove it",
+        dialog=Dialog(
+            "Remove this skill?",
+            "Deletes all its versions. A skill that is installed for an agent cannot be removed.",
+            "Remove it",
+        ),
     )
     def remove(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
         try:
@@ -71,37 +73,22 @@ class SkillAdmin(ReadOnlyAdmin):
     def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.delete_skill")
 
-    @display(description="Name")
-    def title(self, skill: Skill) -> str:
-        return visible(skill.name)
-
-    @display(description="Publisher")
-    def publisher(self, skill: Skill) -> str:
-        return visible(skill.publisher_id)
-
-    @display(description="Kind")
-    def kind(self, skill: Skill) -> str:
-        return _view(skill).manifest.kind.value
-
-    @display(description="Signature", label=BADGES)
-    def badge(self, skill: Skill) -> str:
-        return "verified" if _view(skill).is_verified else "not verified"
+    title = columns.text("Name", "name")
+    publisher = columns.text("Publisher", "publisher_id")
+    kind = columns.column("Kind", lambda skill: _view(skill).manifest.kind.value)
+    badge = columns.column(
+        "Signature", lambda skill: "verified" if _view(skill).is_verified else "not verified", label=BADGES
+    )
 
     @display(description="Agents")
     def agents_count(self, skill: Skill) -> int:
         return int(skill.agents)  # type: ignore[attr-defined]  # annotated
 
-    @display(description="Versions")
-    def all_versions(self, skill: Skill) -> str:
-        return ", ".join(_view(skill).versions)
-
-    @display(description="Description")
-    def text(self, skill: Skill) -> str:
-        return visible(skill.description) or "–"
-
-    @display(description="Requires")
-    def needs(self, skill: Skill) -> str:
-        return visible(", ".join(map(str, _view(skill).manifest.required))) or "nothing"
+    all_versions = columns.column("Versions", lambda skill: ", ".join(_view(skill).versions))
+    text = columns.text("Description", "description", empty="–")
+    needs = columns.column(
+        "Requires", lambda skill: visible(", ".join(map(str, _view(skill).manifest.required))) or "nothing"
+    )
 
     @display(description="Installed for")
     def installed_for(self, skill: Skill) -> str | SafeString:
@@ -115,13 +102,8 @@ class SkillAdmin(ReadOnlyAdmin):
         )
         return format_html_join("; ", "{}{}", installs) or "no agent"
 
-    @display(description="As published")
-    def manifest(self, skill: Skill) -> str:
-        return json_block(dict(_view(skill).data))
-
-    @display(description="Digest")
-    def digest(self, skill: Skill) -> str:
-        return _view(skill).digest
+    manifest = columns.column("As published", lambda skill: json_block(dict(_view(skill).data)))
+    digest = columns.column("Digest", lambda skill: _view(skill).digest)
 
 
 def _view(skill: Skill) -> SkillView:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tools_app.parameters import boolean, parameters, text
 from tools_app.types import Effect, HumanTool, Question, Risk, ToolSpec
 
 _MOST_OPTIONS = 10
@@ -14,30 +15,18 @@ class AskUser(HumanTool):
             "Ask the person a question and wait for the answer. Use it when you cannot go on without a decision or a "
             "fact that only they know; otherwise answer. One question a call; offer options when there are few."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "question": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 2_000,
-                    "description": "The question, complete in itself.",
-                },
-                "options": {
-                    "type": "array",
-                    "items": {"type": "string", "minLength": 1, "maxLength": 200},
-                    "maxItems": _MOST_OPTIONS,
-                    "uniqueItems": True,
-                    "description": "Answers to choose from, in a few words each.",
-                },
-                "allow_text": {
-                    "type": "boolean",
-                    "description": "Whether an answer in the person's own words is welcome too. Default true.",
-                },
+        parameters=parameters(
+            "question",
+            question=text("The question, complete in itself.", minLength=1, maxLength=2_000),
+            options={
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": 200},
+                "maxItems": _MOST_OPTIONS,
+                "uniqueItems": True,
+                "description": "Answers to choose from, in a few words each.",
             },
-            "required": ["question"],
-            "additionalProperties": False,
-        },
+            allow_text=boolean("Whether an answer in the person's own words is welcome too. Default true."),
+        ),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=60,

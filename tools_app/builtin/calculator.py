@@ -3,6 +3,7 @@
 from typing import Any
 
 from tools_app.arithmetic import MAX_CHARACTERS, CalculationError, evaluate, to_text
+from tools_app.parameters import parameters, text
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
 
 
@@ -15,19 +16,14 @@ class Calculator(Tool):
             "sqrt, exp, log (natural, or log(x, base)), log2, log10, sin, cos, tan, asin, acos, atan (radians), "
             "degrees, radians, factorial, gcd. Constants: pi, e, tau. Example: (17*23 + sqrt(2)) / 3"
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "expression": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": MAX_CHARACTERS,
-                    "description": "The expression, without units, currency signs or thousands separators.",
-                }
-            },
-            "required": ["expression"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "expression",
+            expression=text(
+                "The expression, without units, currency signs or thousands separators.",
+                minLength=1,
+                maxLength=MAX_CHARACTERS,
+            ),
+        ),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,

@@ -5,10 +5,11 @@ from difflib import get_close_matches
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+from tools_app.parameters import parameters, text
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolError, ToolSpec
 
-_TIME = {"type": "string", "maxLength": 40}
-_ZONE = {"type": "string", "maxLength": 64}
+_TIME = {"maxLength": 40}
+_ZONE = {"maxLength": 64}
 
 
 class DateTime(Tool):
@@ -18,24 +19,13 @@ class DateTime(Tool):
             "Tell the current date and time in a time zone (operation now), convert a time to another zone (convert), "
             "or tell how long it is from one time to another (difference). Zones are IANA names such as Asia/Tokyo."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "operation": {
-                    "type": "string",
-                    "enum": ["now", "convert", "difference"],
-                    "description": "Default now.",
-                },
-                "timezone": {
-                    **_ZONE,
-                    "description": "Zone of the answer, and of times without an offset. Default UTC.",
-                },
-                "time": {**_TIME, "description": "ISO 8601, such as 2026-03-01T09:30. Default now."},
-                "to_timezone": {**_ZONE, "description": "For convert: the zone to convert to."},
-                "end_time": {**_TIME, "description": "For difference: ISO 8601. Default now."},
-            },
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            operation=text("Default now.", enum=["now", "convert", "difference"]),
+            timezone=text("Zone of the answer, and of times without an offset. Default UTC.", **_ZONE),
+            time=text("ISO 8601, such as 2026-03-01T09:30. Default now.", **_TIME),
+            to_timezone=text("For convert: the zone to convert to.", **_ZONE),
+            end_time=text("For difference: ISO 8601. Default now.", **_TIME),
+        ),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,

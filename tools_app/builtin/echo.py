@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tools_app.parameters import parameters, text
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
 
@@ -9,12 +10,7 @@ class Echo(Tool):
     spec = ToolSpec(
         name="echo",
         description="Return the given text unchanged. Use it to test that tools work.",
-        parameters={
-            "type": "object",
-            "properties": {"text": {"type": "string", "description": "The text to return."}},
-            "required": ["text"],
-            "additionalProperties": False,
-        },
+        parameters=parameters("text", text=text("The text to return.")),
         effect=Effect.READ,
         risk=Risk.LOW,
         timeout_seconds=10,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tools_app.parameters import parameters, text
 from tools_app.storage import memories
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
@@ -10,19 +11,10 @@ class MemoryForget(Tool):
     spec = ToolSpec(
         name="memory_forget",
         description="Delete what you remembered under a key. Look the key up with memory_recall first.",
-        parameters={
-            "type": "object",
-            "properties": {
-                "key": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": memories.MAX_KEY_CHARACTERS,
-                    "description": "The key, exactly as memory_recall gives it.",
-                }
-            },
-            "required": ["key"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "key",
+            key=text("The key, exactly as memory_recall gives it.", minLength=1, maxLength=memories.MAX_KEY_CHARACTERS),
+        ),
         effect=Effect.KEYED,  # by its own key: deleting again changes nothing
         risk=Risk.MEDIUM,
         timeout_seconds=10,

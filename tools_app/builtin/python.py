@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tools_app.parameters import parameters, text
 from tools_app.sandbox import python_process
 from tools_app.types import Effect, Risk, Tool, ToolContext, ToolSpec
 
@@ -19,19 +20,9 @@ class Python(Tool):
             "no files but those it makes, which are gone afterwards. Its limits keep accidents small; they are no "
             "security boundary on their own, so never run code that somebody else wrote."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "code": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": _MAX_CODE_CHARACTERS,
-                    "description": "The program. Print what you want to see.",
-                }
-            },
-            "required": ["code"],
-            "additionalProperties": False,
-        },
+        parameters=parameters(
+            "code", code=text("The program. Print what you want to see.", minLength=1, maxLength=_MAX_CODE_CHARACTERS)
+        ),
         effect=Effect.READ,
         risk=Risk.HIGH,
         timeout_seconds=30,

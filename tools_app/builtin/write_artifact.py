@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from audit_app.kernel.errors import AppError
+from tools_app.parameters import parameters, text
 from tools_app.storage import artifacts
 from tools_app.storage.artifact_paths import MAX_CHARACTERS
 from tools_app.types import Change, Effect, Risk, TargetKind, Tool, ToolContext, ToolError, ToolSpec
@@ -21,34 +22,20 @@ class WriteArtifact(Tool):
             "Write a file that belongs to this conversation, or replace it: results go to out/, everything else to "
             "files/, such as out/report.md. Text as it is, other bytes as base64."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": MAX_CHARACTERS,
-                    "description": "Where to: out/… or files/…, with slashes between the parts.",
-                },
-                "content": {
-                    "type": "string",
-                    "maxLength": _MAX_CONTENT_CHARACTERS,
-                    "description": "The whole content of the file.",
-                },
-                "encoding": {
-                    "enum": ["text", "base64"],
-                    "default": "text",
-                    "description": "How the content is written here. Default text, stored as UTF-8.",
-                },
-                "media_type": {
-                    "type": "string",
-                    "maxLength": 120,
-                    "description": "Such as text/markdown. Default: by the ending of the name.",
-                },
+        parameters=parameters(
+            "path",
+            "content",
+            path=text(
+                "Where to: out/… or files/…, with slashes between the parts.", minLength=1, maxLength=MAX_CHARACTERS
+            ),
+            content=text("The whole content of the file.", maxLength=_MAX_CONTENT_CHARACTERS),
+            encoding={
+                "enum": ["text", "base64"],
+                "default": "text",
+                "description": "How the content is written here. Default text, stored as UTF-8.",
             },
-            "required": ["path", "content"],
-            "additionalProperties": False,
-        },
+            media_type=text("Such as text/markdown. Default: by the ending of the name.", maxLength=120),
+        ),
         effect=Effect.KEYED,  # by its path: writing the same again changes nothing
         risk=Risk.LOW,
         timeout_seconds=30,
@@ -62,14 +49,9 @@ class WriteArtifact(Tool):
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"path", "bytes", "sha256", "media_type"}."""
         try:
-            written = artifacts.write_artifact(
-                context.session_id,
-                arguments["path"],
-                _bytes(arguments),
-                run_id=context.run_id,
-                agent_id=context.agent_id,
-                media_type=arguments.get("media_type", ""),
-            )
+            writer = artifacts.Writer(context.session_id, context.run_id, context.agent_id)
+            media_type = arguments.get("media_type", "")
+            written = artifacts.write_artifact(writer, arguments["path"], _bytes(arguments), media_type=media_type)
         except AppError as error:
             raise ToolError(error.message) from None
         return {

@@ -160,16 +160,9 @@ class _CurrentPolicy:
         tool = catalogue.find_tool(row.tool, row.agent_id)
         if tool is None:
             return f"The tool {row.tool} is no longer available."
-        verdict = decide(
-            tool.spec,
-            row.arguments,
-            Risk(row.risk),
-            self.policy,
-            row.actor,
-            self.session_policy,
-            Situation(stopped=emergency_stop.why_stopped(row.agent_id)),
-            follow=os.path.realpath,
-        )
+        call = PolicyCall(tool.spec, row.arguments, follow=os.path.realpath)
+        situation = Situation(stopped=emergency_stop.why_stopped(row.agent_id))
+        verdict = decide(call, Risk(row.risk), self.policy, row.actor, self.session_policy, situation)
         return verdict.reason if isinstance(verdict, Deny) else ""
 
     def covers(self, pattern: str, row: ToolExecution) -> bool:
@@ -205,15 +198,7 @@ def _allow_further(approval: Approval, chosen: Decision, actor: str, gate: _Curr
     row = approval.execution
     for_run = chosen is Decision.ALLOW_RUN
     pattern = approval.run_pattern if for_run else approval.pattern
-    grants.make_grant(
-        pattern,
-        agent_id=row.agent_id,
-        run_id=row.run_id if for_run else None,
-        approval_id=approval.id,
-        actor=actor,
-        session_id=row.session_id,
-        session_key=row.session_key,
-    )
+    grants.make_grant(pattern, row, for_run=for_run, approval_id=approval.id, actor=actor)
     waiting = Approval.objects.select_related("execution").filter(run_id=row.run_id, status=ApprovalStatus.PENDING)
     new_events: list[NewEvent] = []
     for other in waiting.order_by("id"):

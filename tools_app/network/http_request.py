@@ -17,6 +17,15 @@ USER_AGENT = "Komand http_request"
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Limits of a request. hosts: see `allows`; allowed_private: see `ssrf_guard.check_url`."""
+
+    seconds: float
+    hosts: Collection[str]
+    allowed_private: Collection[str]
+
+
+@dataclass(frozen=True)
 class HttpAnswer:
     """An HTTP response. headers: names in lower case; body: decompressed, at most MAX_BYTES; is_cut: it was longer."""
 
@@ -42,25 +51,16 @@ def allows(hosts: Collection[str], host: str, port: int) -> bool:
     return False
 
 
-def request(
-    method: str,
-    url: str,
-    *,
-    headers: Mapping[str, str],
-    body: bytes,
-    seconds: float,
-    hosts: Collection[str],
-    allowed_private: Collection[str],
-) -> HttpAnswer:
-    """Make the request; any HTTP status is a result. Blocks for at most about `seconds`. hosts: see `allows`.
+def request(method: str, url: str, *, headers: Mapping[str, str], body: bytes, limits: Limits) -> HttpAnswer:
+    """Make the request; any HTTP status is a result. Blocks for at most about `limits.seconds`.
 
     Raises ToolError with a message for the model; RefusedTargetError for a URL that must not be reached.
     """
-    target = ssrf_guard.check_url(url, allowed_private=allowed_private)
-    if not allows(hosts, target.host, target.port):
+    target = ssrf_guard.check_url(url, allowed_private=limits.allowed_private)
+    if not allows(limits.hosts, target.host, target.port):
         raise RefusedTargetError(f"The host {target.host} is not among the allowed hosts.")
-    budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
-    transport = GuardedTransport(budget, allowed_private)
+    budget = Budget(seconds=limits.seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
+    transport = GuardedTransport(budget, limits.allowed_private)
     usual = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip, deflate"}
     with (
         httpx2.Client(transport=transport, trust_env=False, headers=usual, timeout=_READ_SECONDS) as client,

@@ -58,16 +58,8 @@ class Gate:
         return propose(PolicyCall(tool.spec, arguments, self.agent_policy.workspace, os.path.realpath))
 
     def _decide(self, tool: AnyTool, arguments: dict[str, Any], risk: Risk, situation: Situation) -> Verdict:
-        return decide(
-            tool.spec,
-            arguments,
-            risk,
-            self.agent_policy,
-            self._actor,
-            self.session_policy,
-            situation,
-            follow=os.path.realpath,
-        )
+        call = PolicyCall(tool.spec, arguments, follow=os.path.realpath)
+        return decide(call, risk, self.agent_policy, self._actor, self.session_policy, situation)
 
 
 def _chain(agent_policy: AgentPolicy | None) -> list[AgentPolicy]:

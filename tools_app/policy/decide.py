@@ -5,13 +5,12 @@ calls allowed in advance, the agent's autonomy. A rule that cannot be parsed den
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tools_app.policy import patterns, targets
 from tools_app.policy.globs import Glob, PatternError
 from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
-from tools_app.policy.targets import Follow, Url
+from tools_app.policy.targets import Url
 from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
 AUTONOMY = ("readonly", "supervised", "full")
@@ -65,24 +64,20 @@ NO_SITUATION = Situation()
 
 
 def decide(
-    spec: ToolSpec,
-    arguments: dict[str, Any],
+    call: PolicyCall,
     risk: Risk,
     agent_policy: AgentPolicy,
     actor: str,
     session_policy: SessionPolicy = OPEN_SESSION,
     situation: Situation = NO_SITUATION,
-    *,
-    follow: Follow = str,
 ) -> Verdict:
     """Return the verdict on a call by `actor` through an agent with this policy.
 
-    arguments: valid for `spec.parameters`.
+    call: its arguments are valid for the tool's parameters; its workspace is replaced by the policy's.
     risk: of this call, as the tool rates its arguments.
-    follow: resolves symbolic links in paths; by default they are not resolved.
     The verdict's reason is one sentence for the model, the audit log and operators.
     """
-    call = PolicyCall(spec, arguments, agent_policy.workspace, follow)
+    call = replace(call, workspace=agent_policy.workspace)
     try:
         verdict = (
             _refuse(call, agent_policy, actor, session_policy, situation)
@@ -94,7 +89,7 @@ def decide(
         return _unreadable(error)
     if agent_policy.within is None or isinstance(verdict, Deny):
         return verdict
-    wider = decide(spec, arguments, risk, agent_policy.within, actor, session_policy, situation, follow=follow)
+    wider = decide(call, risk, agent_policy.within, actor, session_policy, situation)
     return verdict if isinstance(wider, Allow) else wider
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from audit_app import services as audit
 from audit_app.kernel import context
 from audit_app.kernel.errors import NotFound
-from tools_app.models import Grant
+from tools_app.models import Grant, ToolExecution
 
 
 @dataclass(frozen=True)
@@ -25,32 +25,19 @@ class GrantView:
     created_at: datetime
 
 
-def make_grant(
-    pattern: str,
-    *,
-    agent_id: str,
-    run_id: UUID | None,
-    approval_id: UUID,
-    actor: str,
-    session_id: UUID,
-    session_key: str,
-) -> None:
-    """Allow the pattern, in the caller's transaction. Idempotent.
+def make_grant(pattern: str, row: ToolExecution, *, for_run: bool = False, approval_id: UUID, actor: str) -> None:
+    """Allow the pattern to the agent of an execution, in the caller's transaction. Idempotent.
 
-    run_id: limits the grant to this run; None for a permanent one.
+    for_run: only for the run of the execution; else permanently.
     """
+    agent_id, run_id = row.agent_id, row.run_id if for_run else None
     scope = _of_run(run_id) if run_id else _standing(agent_id)
     if scope.filter(pattern=pattern).exists():
         return
-    Grant.objects.create(
-        agent_id=agent_id,
-        run_id=run_id,
-        pattern=pattern,
-        approval_id=approval_id,
-        granted_by=actor,
-        created_at=timezone.now(),
-    )
+    grant = {"agent_id": agent_id, "run_id": run_id, "pattern": pattern, "approval_id": approval_id}
+    Grant.objects.create(**grant, granted_by=actor, created_at=timezone.now())
     details = {"pattern": pattern, "approval_id": str(approval_id), "run_id": str(run_id) if run_id else None}
+    session_id, session_key = row.session_id, row.session_key
     audit.record(
         "GrantMade", actor=actor, agent_id=agent_id, session_id=session_id, session_key=session_key, details=details
     )

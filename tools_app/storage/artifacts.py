@@ -47,25 +47,30 @@ class ArtifactView:
     updated_at: datetime
 
 
+@dataclass(frozen=True)
+class Writer:
+    """The session that gets a file, and the run and the agent that write it; none for a user."""
+
+    session_id: UUID
+    run_id: UUID | None = None
+    agent_id: str = ""
+
+
 def write_artifact(
-    session_id: UUID,
+    writer: Writer,
     path: str,
     data: bytes,
     *,
-    run_id: UUID | None,
-    agent_id: str,
     media_type: str = "",
     expected_sha256: str | None = None,
     keep_existing: bool = False,
 ) -> ArtifactView:
     """Store a file, replacing the one of this path. Owns its transaction. Idempotent.
 
-    run_id, agent_id: the writer; None and "" for a user.
     expected_sha256: of the current content, for optimistic updates; None to skip the check.
     keep_existing: keep another file of this path, and name this one `name (2)`.
     Raises Conflict (artifact_changed) if the content is not the expected one, and InvalidInput: bad_path, path_taken
-    (by a
-    path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
+    (by a path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
     """
     path = _checked(path)
     most, session_quota_bytes = conf.artifact_limits()
@@ -75,18 +80,18 @@ def write_artifact(
         )
     blob = uuid4()
     fields = {
-        "run_id": run_id,
-        "agent_id": agent_id,
+        "run_id": writer.run_id,
+        "agent_id": writer.agent_id,
         "blob": blob,
         "size_bytes": len(data),
         "media_type": _media_type(media_type, path),
         "sha256": sha256(data).hexdigest(),
         "updated_at": timezone.now(),
     }
-    folder = _folder(session_id)
+    folder = _folder(writer.session_id)
     _write_whole(folder, blob, data)
     try:
-        store = partial(_store, session_id, path, fields, session_quota_bytes, expected_sha256, keep_existing)
+        store = partial(_store, writer.session_id, path, fields, session_quota_bytes, expected_sha256, keep_existing)
         try:
             row = store()
         except IntegrityError:  # created by a concurrent call; now it is visible
@@ -94,7 +99,7 @@ def write_artifact(
     except BaseException:
         _remove(folder, blob)
         raise
-    _remove_orphans(session_id, folder)
+    _remove_orphans(writer.session_id, folder)
     return _view(row)
 
 

@@ -88,12 +88,9 @@ def test_one_agent_is_stopped_from_its_page(pages, staff, agent):
 def test_a_permission_is_listed_and_revoked(pages, agent):
     grants.make_grant(
         "launch(<i>)",
-        agent_id="default",
-        run_id=None,
+        ToolExecution(agent_id="default", session_id=uuid4(), session_key="WebChat:default:1"),
         approval_id=uuid4(),
         actor="user:1",
-        session_id=uuid4(),
-        session_key="WebChat:default:1",
     )
     (grant,) = grants.list_grants("default")
     page = pages.get("/admin/tools_app/grant/").content.decode()

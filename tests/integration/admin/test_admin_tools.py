@@ -70,7 +70,7 @@ def test_memories_are_read_and_deleted_on_record(admin_client: Any) -> None:
 
 def test_files_are_listed(admin_client: Any, settings: Any, tmp_path: Any) -> None:
     settings.DATA_DIR = tmp_path
-    written = artifacts.write_artifact(uuid4(), "out/a.txt", b"hello", run_id=uuid4(), agent_id="default")
+    written = artifacts.write_artifact(artifacts.Writer(uuid4(), uuid4(), "default"), "out/a.txt", b"hello")
     assert "out/a.txt" in page(admin_client, "artifact")
     assert written.sha256 in page(admin_client, "artifact", written.id)
 

@@ -18,7 +18,7 @@ from komand.openapi.routes import list_routes
 from tests.support.openapi_check import Document
 from tests.support.rest import RestCaller, make_agent, make_execution, make_run, make_session, make_user
 from tools_app.models import Approval
-from tools_app.storage.artifacts import write_artifact
+from tools_app.storage.artifacts import Writer, write_artifact
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -99,7 +99,7 @@ def things():
     approval = Approval.objects.create(
         execution=execution, run_id=run.pk, digest="0", reason="why", created_at=now, expires_at=now
     )
-    file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=run.pk, agent_id="default")
+    file = write_artifact(Writer(session.pk, run.pk, "default"), "files/a.txt", b"hello")
     return {
         "caller": RestCaller(admin),
         "session": session.key,

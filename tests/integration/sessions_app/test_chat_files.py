@@ -14,7 +14,7 @@ from sessions_app.surfaces.chat.fragments import files_frame
 from sessions_app.surfaces.chat.session_files import read_files
 from tests.support.engine import EngineRig
 from tests.support.rest import RestCaller, make_session, make_user
-from tools_app.storage.artifacts import write_artifact
+from tools_app.storage.artifacts import Writer, write_artifact
 from tools_app.types import ToolCall
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -74,7 +74,7 @@ def test_uploads_and_files_of_agents_show_their_origins() -> None:
 def test_a_session_without_files_has_an_empty_state_and_anothers_is_not_found() -> None:
     alice, bob = make_user("alice"), make_user("bob")
     session = make_session(alice)
-    write_artifact(make_session(bob).pk, "files/a.txt", b"x", run_id=None, agent_id="")
+    write_artifact(Writer(make_session(bob).pk), "files/a.txt", b"x")
     assert "There are no files yet" in browse(alice).get(f"/chat/{session.pk}/files").content.decode()
     assert browse(bob).get(f"/chat/{session.pk}/files").status_code == 404
     assert Client().get(f"/chat/{session.pk}/files").status_code == 302

@@ -72,7 +72,7 @@ def test_odd_queries(caller: AgentCaller, path: str, query: str) -> None:
 
 @pytest.mark.parametrize("name", ["a%0D%0AX-Evil: 1", "%00", "%0A", "%F0%9F%98%80", '"; x="'])
 def test_odd_names_for_a_file(caller: AgentCaller, session: Session, name: str) -> None:
-    artifacts.write_artifact(session.id, "out/a.txt", b"text", run_id=None, agent_id="", media_type="text/plain")
+    artifacts.write_artifact(artifacts.Writer(session.id), "out/a.txt", b"text", media_type="text/plain")
     path = f"agents/{session.id}/artifacts/out/a.txt?filename={name}"
     for answer in (caller("GET", path), caller("GET", caller("GET", f"{path}&url=1").data["url"])):
         assert answer.status == 200 and answer.data == b"text" and "X-Evil" not in answer.headers

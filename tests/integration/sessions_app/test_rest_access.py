@@ -9,7 +9,7 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.rest import urls
 from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
 from tools_app.secrets.credentials import store_credential
-from tools_app.storage.artifacts import write_artifact
+from tools_app.storage.artifacts import Writer, write_artifact
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -54,7 +54,7 @@ def alices():
     run = make_run(session)
     execution = make_execution(run)
     key = create_api_key(alice, "script").row
-    file = write_artifact(session.pk, "files/a.txt", b"hello", run_id=None, agent_id="")
+    file = write_artifact(Writer(session.pk), "files/a.txt", b"hello")
     credential, _ = store_credential("weather", "a-key-of-alice", owner_id=alice.pk)
     return {
         "user": alice,

@@ -8,6 +8,7 @@ from agents_app.models import Agent, Run
 from audit_app.models import AuditEntry
 from sessions_app.services import NewMessage, receive
 from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tools_app.models import ToolExecution
 from tools_app.policy import grants
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -89,12 +90,9 @@ def test_a_standing_grant_is_shown_and_revoked(alice, staff):
     session = make_session(alice.user)
     grants.make_grant(
         "launch(target=moon)",
-        agent_id="default",
-        run_id=None,
+        ToolExecution(agent_id="default", session_id=session.pk, session_key=session.key),
         approval_id=uuid4(),
         actor="user:1",
-        session_id=session.pk,
-        session_key=session.key,
     )
     (grant,) = staff.get("agents/default").data["grants"]
     assert (grant["pattern"], grant["grantedBy"]) == ("launch(target=moon)", "user:1")

@@ -32,7 +32,7 @@ def session():
 
 
 def write(session, path="out/a.txt", data=b"hello", **fields):
-    return write_artifact(session, path, data, run_id=uuid4(), agent_id="default", **fields)
+    return write_artifact(artifacts.Writer(session, uuid4(), "default"), path, data, **fields)
 
 
 def call(tool, session, **arguments):

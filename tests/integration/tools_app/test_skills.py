@@ -16,6 +16,7 @@ from tests.fakes.http_server import FakeServer, Fault
 from tools_app import catalogue
 from tools_app.models import McpServer, McpTool, SkillInstall, SkillVersion
 from tools_app.policy.decide import Ask, Deny, decide, refuse_tool
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy
 from tools_app.secrets import credentials
 from tools_app.secrets.credentials import store_credential
@@ -352,9 +353,9 @@ def test_what_refuses_the_tool_refuses_the_skill_that_stands_for_it(monkeypatch)
         AgentPolicy("full", mcp_servers=()),
         AgentPolicy("readonly"),
     ):
-        assert isinstance(decide(spec, {"id": "x"}, Risk.HIGH, policy, "user:1"), Deny)
+        assert isinstance(decide(PolicyCall(spec, {"id": "x"}), Risk.HIGH, policy, "user:1"), Deny)
     asks = AgentPolicy("full", always_ask=("mcp__files__read",))
-    assert isinstance(decide(spec, {"id": "x"}, Risk.HIGH, asks, "user:1"), Ask)
+    assert isinstance(decide(PolicyCall(spec, {"id": "x"}), Risk.HIGH, asks, "user:1"), Ask)
 
 
 def test_an_mcp_skill_is_no_tool_without_the_one_it_names():
@@ -371,7 +372,7 @@ def test_the_rules_about_hosts_hold_for_the_host_of_an_http_skill():
         AgentPolicy("full", within=AgentPolicy("full", denied_hosts=("api.example.com",))),
     ):
         assert refuse_tool(spec, policy) is not None
-        assert isinstance(decide(spec, {}, Risk.LOW, policy, "user:1"), Deny)
+        assert isinstance(decide(PolicyCall(spec, {}), Risk.LOW, policy, "user:1"), Deny)
     assert refuse_tool(spec, AgentPolicy(allowed_hosts=("api.example.com",))) is None
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools_app.policy.decide import Allow, Ask, Deny, Situation, decide, narrow, refuse_tool, refuse_url
+from tools_app.policy.patterns import PolicyCall
 from tools_app.policy.rules import AgentPolicy, SessionPolicy
 from tools_app.types import Effect, Risk, TargetKind, ToolSpec
 
@@ -32,16 +33,8 @@ def spec(effect=Effect.ONCE):
 
 
 def judge(policy, arguments=None, *, risk=Risk.HIGH, tool=None, session=None, actor="user:1", **situation):
-    return decide(
-        tool or spec(),
-        arguments or {},
-        risk,
-        policy,
-        actor,
-        session or SessionPolicy(),
-        Situation(**situation),
-        follow=os.path.normpath,
-    )
+    call = PolicyCall(tool or spec(), arguments or {}, follow=os.path.normpath)
+    return decide(call, risk, policy, actor, session or SessionPolicy(), Situation(**situation))
 
 
 @pytest.mark.parametrize(
@@ -62,12 +55,12 @@ def judge(policy, arguments=None, *, risk=Risk.HIGH, tool=None, session=None, ac
     ],
 )
 def test_autonomy_effect_and_risk_decide(autonomy, effect, risk, verdict):
-    assert type(decide(spec(effect), {}, risk, AgentPolicy(autonomy), "user:1")) is verdict
+    assert type(decide(PolicyCall(spec(effect), {}), risk, AgentPolicy(autonomy), "user:1")) is verdict
 
 
 @pytest.mark.parametrize(("tools", "verdict"), [(None, Allow), (("mail",), Allow), (("echo",), Deny), ((), Deny)])
 def test_a_tool_must_be_on_the_agents_list_if_there_is_one(tools, verdict):
-    assert type(decide(spec(Effect.READ), {}, Risk.LOW, AgentPolicy("full", tools), "user:1")) is verdict
+    assert type(decide(PolicyCall(spec(Effect.READ), {}), Risk.LOW, AgentPolicy("full", tools), "user:1")) is verdict
 
 
 @pytest.mark.parametrize(

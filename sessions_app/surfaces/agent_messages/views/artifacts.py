@@ -67,14 +67,9 @@ class ArtifactContent(AgentsView):
             raise InvalidInput("`content` and `generation` are required.", code="invalid_value")
         path = artifact_names.own_path(run.id, path)
         known = artifacts.find_artifact(run.session.id, path)
+        data, generation = body["content"].encode(), body["generation"]
         view = artifacts.write_artifact(
-            run.session.id,
-            path,
-            body["content"].encode(),
-            run_id=None,
-            agent_id="",
-            media_type=known.media_type,
-            expected_sha256=body["generation"],
+            artifacts.Writer(run.session.id), path, data, media_type=known.media_type, expected_sha256=generation
         )
         details = {"path": view.path, "source": "user_edit", "generation": view.sha256}
         session_writes.post_message(run.session, message_types.update("", "artifact_updated", **details))
@@ -97,7 +92,7 @@ class Blob(AgentsView):
         if len(data) > most:
             raise BodyTooLarge(f"The file is larger than {most:,} bytes.")
         media_type = (request.content_type or "").partition(";")[0]
-        view = artifacts.write_artifact(session.id, access.path, data, run_id=None, agent_id="", media_type=media_type)
+        view = artifacts.write_artifact(artifacts.Writer(session.id), access.path, data, media_type=media_type)
         return Response({"path": artifact_names.storage_path(session.id, view.path), "size": view.size_bytes})
 
 

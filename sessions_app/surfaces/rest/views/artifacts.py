@@ -39,14 +39,9 @@ class SessionArtifacts(RestView):
         if kind in _FORMS:  # the body is the file itself, not a form with it
             raise UnsupportedMediaType(kind)
         media_type = "" if kind == _NO_TYPE else kind
+        writer, keep_existing = artifacts.Writer(session.id), not wanted["replace"]
         stored = artifacts.write_artifact(
-            session.id,
-            wanted["path"],
-            _body(request),
-            run_id=None,
-            agent_id="",
-            media_type=media_type,
-            keep_existing=not wanted["replace"],
+            writer, wanted["path"], _body(request), media_type=media_type, keep_existing=keep_existing
         )
         return ok(responses.artifact(stored, session.key))
 
