@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import found
 from tools_app import hot_queries
 from tools_app.models import IS_OPEN, Approval, InputRequest, ToolExecution
 from tools_app.types import (
@@ -17,6 +17,7 @@ from tools_app.types import (
     InputStatus,
     InputView,
     Question,
+    view_of,
 )
 
 
@@ -32,10 +33,7 @@ def list_executions_of(execution_ids: Collection[UUID]) -> tuple[ExecutionView, 
 
 def get_execution(execution_id: UUID) -> ExecutionView:
     """Return an execution. Raises NotFound."""
-    row = ToolExecution.objects.filter(id=execution_id).first()
-    if row is None:
-        raise NotFound("There is no such tool execution.")
-    return view(row)
+    return view(found(ToolExecution.objects.filter(id=execution_id).first(), "There is no such tool execution."))
 
 
 def has_open(run_id: UUID) -> bool:
@@ -67,34 +65,13 @@ def view(row: ToolExecution) -> ExecutionView:
     duration = None
     if row.started_at is not None and row.completed_at is not None:
         duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)
-    return ExecutionView(
-        id=row.id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        agent_id=row.agent_id,
-        step=row.step,
-        call_index=row.call_index,
-        call_id=row.call_id,
-        tool=row.tool,
-        arguments=row.arguments,
-        status=ExecutionStatus(row.status),
-        output=row.output,
-        error=row.error,
-        timeout_seconds=row.timeout_seconds,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
-        duration_seconds=duration,
-        receipt=row.receipt,
-    )
+    return view_of(ExecutionView, row, status=ExecutionStatus(row.status), duration_seconds=duration)
 
 
 def get_approval(approval_id: UUID) -> ApprovalView:
     """Return an approval request. Raises NotFound."""
     row = Approval.objects.select_related("execution").filter(id=approval_id).first()
-    if row is None:
-        raise NotFound("There is no such approval.")
-    return approval_view(row)
+    return approval_view(found(row, "There is no such approval."))
 
 
 def list_approvals(
@@ -121,8 +98,8 @@ def find_calls(tool: str, argument: str, run_ids: Collection[UUID]) -> dict[tupl
     Reads no other argument: they may be long.
     """
     rows = ToolExecution.objects.filter(run_id__in=run_ids, tool=tool, status=ExecutionStatus.COMPLETED)
-    found = rows.order_by("id").values_list("run_id", f"arguments__{argument}", "id")
-    return {(run_id, text): execution_id for run_id, text, execution_id in found}
+    calls = rows.order_by("id").values_list("run_id", f"arguments__{argument}", "id")
+    return {(run_id, text): execution_id for run_id, text, execution_id in calls}
 
 
 def list_pending_approvals(limit: int = 500) -> tuple[ApprovalView, ...]:
@@ -142,8 +119,8 @@ def has_pending_approval(run_id: UUID) -> bool:
 
 def find_question(session_id: UUID) -> InputView | None:
     """Return the oldest open question of the session, or None."""
-    found = hot_queries.FIND_OPEN_QUESTIONS.rows(session_id=session_id)
-    return input_view(InputRequest.objects.get(pk=found[0][0])) if found else None
+    open_now = hot_queries.FIND_OPEN_QUESTIONS.rows(session_id=session_id)
+    return input_view(InputRequest.objects.get(pk=open_now[0][0])) if open_now else None
 
 
 def find_question_ids(execution_ids: Collection[str]) -> dict[str, str]:
@@ -172,38 +149,10 @@ def question_of(row: InputRequest) -> Question:
 
 
 def input_view(row: InputRequest) -> InputView:
-    return InputView(
-        id=row.id,
-        execution_id=row.execution_id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        question=question_of(row),
-        status=InputStatus(row.status),
-        expires_at=row.expires_at,
-    )
+    return view_of(InputView, row, question=question_of(row), status=InputStatus(row.status))
 
 
 def approval_view(row: Approval) -> ApprovalView:
     """Return the frozen view of a row loaded with its execution."""
-    execution = row.execution
-    return ApprovalView(
-        id=row.id,
-        execution_id=execution.id,
-        run_id=row.run_id,
-        session_id=execution.session_id,
-        agent_id=execution.agent_id,
-        tool=execution.tool,
-        arguments=execution.arguments,
-        risk=execution.risk,
-        reason=row.reason,
-        status=ApprovalStatus(row.status),
-        decided_by=row.decided_by,
-        note=row.note,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        decided_at=row.decided_at,
-        decision=row.decision,
-        choices=row.choices,
-        run_pattern=row.run_pattern,
-        pattern=row.pattern,
-    )
+    call = {name: getattr(row.execution, name) for name in ("session_id", "agent_id", "tool", "arguments", "risk")}
+    return view_of(ApprovalView, row, **call, status=ApprovalStatus(row.status))

@@ -4,11 +4,14 @@ Pure: no ORM, no settings.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, cast
 from uuid import UUID
+
+V = TypeVar("V")
 
 
 class Effect(StrEnum):
@@ -291,6 +294,12 @@ class ApprovalView:
     choices: tuple[Decision, ...] = tuple(Decision)
     run_pattern: str = ""
     pattern: str = ""
+
+
+def view_of(view: Callable[..., V], row: object, **given: Any) -> V:
+    """Return a frozen view (a dataclass): the given values, and the row's columns for all other fields."""
+    names = [each.name for each in fields(cast(Any, view)) if each.name not in given]
+    return view(**{name: getattr(row, name) for name in names}, **given)
 
 
 def result_text(status: ExecutionStatus, output: str | None, error: str | None) -> str:

@@ -23,19 +23,10 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
-from django.db.models import (
-    AutoField,
-    Case,
-    Expression,
-    Field,
-    FloatField,
-    IntegerField,
-    JSONField,
-    Model,
-    QuerySet,
-    When,
-)
+from django.db.models import Case, Expression, Field, Model, QuerySet, When
 from django.db.models.expressions import CombinedExpression, ExpressionList
+from django.db.models.fields import AutoField, FloatField, IntegerField
+from django.db.models.fields.json import JSONField
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
 from django.db.models.query import get_related_populators
 from django.db.models.sql import InsertQuery, Query, UpdateQuery
@@ -164,7 +155,6 @@ class CompiledQuery(_CompiledStatement):
     """A query of one column or several (`values_list`)."""
 
     def rows(self, **values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows."""
         return [tuple(row) for row in self._fetch(values)[1]]
 
 
@@ -175,7 +165,6 @@ class CompiledObjects(_CompiledStatement, Generic[_M]):
         super().__init__(build)
 
     def fetch(self, **values: Any) -> list[_M]:
-        """Return the objects."""
         compiled, rows = self._fetch(values)
         if compiled.objects is None:
             raise TypeError("a query of columns is a CompiledQuery")

@@ -1,7 +1,9 @@
 """The base classes of errors that callers see: a stable code, a safe message, and whether a retry may succeed."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class AppError(Exception):
@@ -28,6 +30,13 @@ class NotFound(AppError):
     """There is no such object, or it is not yours."""
 
     code = "not_found"
+
+
+def found(item: T | None, message: str = "", *, code: str = "") -> T:
+    """Return the item. Raises NotFound, with this message and code, if it is None."""
+    if item is None:
+        raise NotFound(message, code=code)
+    return item
 
 
 class Forbidden(AppError):

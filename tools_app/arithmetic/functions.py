@@ -31,7 +31,9 @@ def _round(value: Number, digits: Number = 0) -> Number:
     if abs(places) > _MAX_ROUND_DIGITS:
         raise CalculationError(f"round takes at most {_MAX_ROUND_DIGITS} digits.")
     if isinstance(value, int):
-        return value if places >= 0 else _round_whole(value, 10**-places)
+        unit: int = 10 ** max(-places, 0)
+        size = (abs(value) + unit // 2) // unit * unit
+        return size if value >= 0 else -size
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and exponent >= -places:
         return value
@@ -39,17 +41,8 @@ def _round(value: Number, digits: Number = 0) -> Number:
     return int(rounded) if places <= 0 else rounded
 
 
-def _round_whole(value: int, unit: int) -> int:
-    size = (abs(value) + unit // 2) // unit * unit
-    return size if value >= 0 else -size
-
-
-def _floor(value: Number) -> Number:
-    return value if isinstance(value, int) else whole(value.to_integral_value(ROUND_FLOOR), of="floor")
-
-
-def _ceil(value: Number) -> Number:
-    return value if isinstance(value, int) else whole(value.to_integral_value(ROUND_CEILING), of="ceil")
+def _to_whole(name: str, rounding: str) -> Callable[[Number], Number]:
+    return lambda value: value if isinstance(value, int) else whole(value.to_integral_value(rounding), of=name)
 
 
 def _sqrt(value: Number) -> Number:
@@ -79,8 +72,9 @@ def _factorial(value: Number) -> Number:
     return math.factorial(count)
 
 
-def _in_floats(name: str, function: Callable[[float], float]) -> Callable[[Number], Number]:
-    """Return a function that `decimal` lacks, with the 15 digits of a float; noise around 0 is rounded to 0."""
+def _in_floats(name: str) -> Callable[[Number], Number]:
+    """Return a function of `math`, with the 15 digits of a float; noise around 0 is rounded to 0."""
+    function: Callable[[float], float] = getattr(math, name)
 
     def call(value: Number) -> Number:
         if not -_MAX_ANGLE <= value <= _MAX_ANGLE:
@@ -99,19 +93,14 @@ FUNCTIONS: dict[str, Function] = {
     "round": Function(_round, most=2),
     "min": Function(min, most=_MAX_ARGUMENTS),
     "max": Function(max, most=_MAX_ARGUMENTS),
-    "floor": Function(_floor),
-    "ceil": Function(_ceil),
+    "floor": Function(_to_whole("floor", ROUND_FLOOR)),
+    "ceil": Function(_to_whole("ceil", ROUND_CEILING)),
     "sqrt": Function(_sqrt),
     "exp": Function(lambda value: Decimal(value).exp()),
     "log": Function(_log, most=2),
     "log2": Function(lambda value: _log(value, 2)),
     "log10": Function(_log10),
-    "sin": Function(_in_floats("sin", math.sin)),
-    "cos": Function(_in_floats("cos", math.cos)),
-    "tan": Function(_in_floats("tan", math.tan)),
-    "asin": Function(_in_floats("asin", math.asin)),
-    "acos": Function(_in_floats("acos", math.acos)),
-    "atan": Function(_in_floats("atan", math.atan)),
+    **{name: Function(_in_floats(name)) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
     "degrees": Function(lambda value: divide(multiply(value, 180), PI)),
     "radians": Function(lambda value: divide(multiply(value, PI), 180)),
     "factorial": Function(_factorial),

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, found
 from tools_app import catalogue, conf, selectors
 from tools_app.executions import events, nudges
 from tools_app.executions.transitions import move, renudge_at, settle
@@ -102,9 +102,8 @@ def decide_approval(
     choice_not_offered), AlreadyDecided (with the first decision in `extra`), ApprovalExpired.
     """
     with transaction.atomic():
-        approval = Approval.objects.select_related("execution").filter(id=approval_id).first()
-        if approval is None:
-            raise NotFound("There is no such approval.")
+        row = Approval.objects.select_related("execution").filter(id=approval_id).first()
+        approval = found(row, "There is no such approval.")
         chosen = _chosen(approval, decision)
         to = ApprovalStatus.DENIED if chosen is Decision.DENY else ApprovalStatus.APPROVED
         _lock_call(approval)

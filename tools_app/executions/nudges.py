@@ -31,8 +31,7 @@ def nudge_if_done(row: ToolExecution) -> None:
     """After commit, nudge the planner of the row if its run has no open execution left.
 
     Call it after `emit`, which locks the timeline head: so the last two executions of a run commit one after the other,
-    and
-    the second one sees the end of the first.
+    and the second one sees the end of the first.
     """
     if not selectors.has_open(row.run_id):
         nudge(row.on_done, str(row.run_id), queue=row.on_done_queue)

@@ -113,10 +113,8 @@ def plan_executions(
     """Store one execution per call of a step, and nudge a worker for each that may run.
 
     An invalid call (unknown tool, malformed arguments, denied by the policy) is stored as Failed, with an error that
-    the
-    model can act on. A call that needs approval stays pending, with an approval request; a question stays pending, with
-    an
-    input request.
+    the model can act on. A call that needs approval stays pending, with an approval request; a question stays pending,
+    with an input request.
     text_length: code points of the step's text.
     Joins the caller's transaction. The caller emits the events, and continues the run at once if no execution is open.
     Raises IntegrityError if the step was planned before.

@@ -23,7 +23,7 @@ from tools_app.executions.transitions import move
 from tools_app.injection import guard
 from tools_app.models import ToolExecution
 from tools_app.policy import emergency_stop
-from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError
+from tools_app.types import ExecutionStatus, Tool, ToolContext, ToolError, view_of
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ def execute(execution_id: UUID) -> None:
     """Run a pending execution and store its result. Does nothing if it is no longer pending.
 
     Blocks until the tool returns, fails, or Celery's soft limit interrupts it. Owns its transactions. Idempotent; a
-    result
-    that arrives after the execution was ended elsewhere is dropped.
+    result that arrives after the execution was ended elsewhere is dropped.
     """
     row = claim(execution_id, liveness.start("tools"))
     if row is None:
@@ -144,26 +143,14 @@ def completed(value: Any, *, is_trusted: bool = False) -> Outcome:
     """Return the outcome for a tool's value. is_trusted: do not screen it. Raises if it is not a JSON value."""
     text = _as_text(result_sources.stamped(value))
     screened = guard.Screened(text) if is_trusted else guard.screen(text)
-    return Outcome(
-        ExecutionStatus.COMPLETED,
-        output=screened.text,
-        withheld=screened.withheld,
-        suspicion=screened.suspicion,
-        warning=screened.warning,
-    )
+    return view_of(Outcome, screened, status=ExecutionStatus.COMPLETED, output=screened.text, error=None)
 
 
 def failed(row: ToolExecution, error: BaseException) -> Outcome:
     """Return the outcome for an exception. Details of a tool's fault are logged only."""
     if isinstance(error, ToolError):
         screened = guard.screen(_storable(str(error))[: conf.MAX_EVENT_CHARACTERS])
-        return Outcome(
-            ExecutionStatus.FAILED,
-            error=screened.text,
-            withheld=screened.withheld,
-            suspicion=screened.suspicion,
-            warning=screened.warning,
-        )
+        return view_of(Outcome, screened, status=ExecutionStatus.FAILED, output=None, error=screened.text)
     logger.error("the tool %s failed in execution %s", row.tool, row.id, exc_info=error)
     return Outcome(ExecutionStatus.FAILED, error=f"The tool {row.tool} failed unexpectedly. It may be faulty.")
 
@@ -176,15 +163,7 @@ def timed_out(row: ToolExecution) -> Outcome:
 def context_of(row: ToolExecution) -> ToolContext:
     """Return the context that the tool receives."""
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
-    return ToolContext(
-        execution_id=row.id,
-        run_id=row.run_id,
-        session_id=row.session_id,
-        agent_id=row.agent_id,
-        actor=row.actor,
-        effect_key=effect_key,
-        timeout_seconds=row.timeout_seconds,
-    )
+    return view_of(ToolContext, row, execution_id=row.id, effect_key=effect_key)
 
 
 def _as_text(value: Any) -> str:

@@ -48,8 +48,7 @@ def sweep(observer: Observer) -> set[UUID]:
     """Check every running execution, and the pending ones whose nudge may be lost. Called about once a second.
 
     Safe to run in any number of processes: each action is one guarded update in a transaction of its own. Returns the
-    runs
-    whose approval or question has expired.
+    runs whose approval or question has expired.
     """
     _rescue_running(observer)
     _renudge()

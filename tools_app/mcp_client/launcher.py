@@ -1,8 +1,7 @@
 """Runs a server's command so that it ends with the process that started it: `launcher.py PARENT COMMAND…`.
 
 A script that the command replaces. Only Linux can tie a process to its parent; elsewhere, a server whose parent has
-died
-ends at the end of its input.
+died ends at the end of its input.
 """
 
 import ctypes

@@ -12,12 +12,13 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from audit_app import services as audit
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from tools_app import conf
 from tools_app.mcp_client.config import Greeting, ServerConfig
 from tools_app.mcp_client.listed_tool import ListedTool
 from tools_app.models import McpServer, McpTool
 from tools_app.secrets import credentials
+from tools_app.types import view_of
 
 _MAX_ERROR = 1_000
 
@@ -32,8 +33,7 @@ class Listed:
 
 
 def add_server(**settings: Any) -> McpServer:
-    """Add a server. Owns its transaction. settings: fields of the row. Raises InvalidInput, Conflict
-    (server_exists)."""
+    """Add a server with these fields. Owns its transaction. Raises InvalidInput, Conflict (server_exists)."""
     server = McpServer(**settings)
     check_server(server)
     if McpServer.objects.filter(name=server.name).exists():
@@ -65,10 +65,7 @@ def remove_server(server: McpServer) -> None:
 
 def get_server(name: str) -> McpServer:
     """Return a server by name. Raises NotFound."""
-    server = McpServer.objects.filter(name=name).first()
-    if server is None:
-        raise NotFound(f"There is no MCP server {name!r}.")
-    return server
+    return found(McpServer.objects.filter(name=name).first(), f"There is no MCP server {name!r}.")
 
 
 def check_server(server: McpServer) -> None:
@@ -78,8 +75,7 @@ def check_server(server: McpServer) -> None:
     except ValidationError as error:
         field, messages = next(iter(error.message_dict.items()))
         raise InvalidInput(f"{field}: {messages[0]}", code="bad_server") from None
-    problem = _problem(server)
-    if problem:
+    if problem := _problem(server):
         raise InvalidInput(problem, code="bad_server")
 
 
@@ -119,24 +115,18 @@ def _problem_of_texts(field: str, value: Any) -> str:
 
 def load_config(server_id: UUID) -> ServerConfig:
     """Return a server's configuration, with credentials resolved. Raises NotFound, UnknownCredential, SealError."""
-    server = McpServer.objects.filter(id=server_id).first()
-    if server is None:
-        raise NotFound("The MCP server no longer exists.")
-    return config_of(server)
+    return config_of(found(McpServer.objects.filter(id=server_id).first(), "The MCP server no longer exists."))
 
 
 def config_of(server: McpServer) -> ServerConfig:
     """Return the configuration of this row, saved or not, as `load_config` does."""
-    return ServerConfig(
-        name=server.name,
-        transport=server.transport,
-        command=server.command,
+    return view_of(
+        ServerConfig,
+        server,
         arguments=tuple(server.arguments),
         environment=_resolved(server, server.environment),
         folder=conf.mcp_folder() / server.name,
-        url=server.url,
         headers=_resolved(server, server.headers),
-        connect_seconds=server.connect_seconds,
     )
 
 
@@ -148,9 +138,8 @@ def _resolved(server: McpServer, texts: Mapping[str, str]) -> dict[str, str]:
 def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeting) -> Listed:
     """Store the tools that a server lists, and that it works. Owns its transaction.
 
-    The first listing of a server is approved as it is; tools that are added or changed later wait for an operator's
-    approval.
-    Removed tools are deleted unless an operator has changed them: a server may invent new names forever.
+    The first listing of a server is approved as it is; tools that are added or changed later wait for approval. Removed
+    tools are deleted unless an operator has changed them: a server may invent new names forever.
     """
     listed = {tool.name: tool for tool in tools}
     with transaction.atomic():
@@ -159,9 +148,8 @@ def store_listing(server_id: UUID, tools: Iterable[ListedTool], greeting: Greeti
         is_first = not known and servers.filter(reached_at=None).exists()
         servers.update(state="ok", last_error="", greeting=greeting.to_json(), reached_at=Now())
         new = [name for name in listed if name not in known]
-        McpTool.objects.bulk_create(
-            [_row(server_id, listed[name], approved=is_first) for name in new], ignore_conflicts=True
-        )
+        rows = [_row(server_id, listed[name], approved=is_first) for name in new]
+        McpTool.objects.bulk_create(rows, ignore_conflicts=True)
         changed = [name for name in listed if name in known and _differs(known[name], listed[name])]
         for name in changed:
             McpTool.objects.filter(pk=known[name].pk).update(**_columns(listed[name]), is_listed=True)
@@ -187,19 +175,12 @@ def _is_curated(row: McpTool) -> bool:
 
 
 def _row(server_id: UUID, tool: ListedTool, *, approved: bool) -> McpTool:
-    return McpTool(
-        server_id=server_id, name=tool.name, approved_digest=tool.digest if approved else "", **_columns(tool)
-    )
+    digest = tool.digest if approved else ""
+    return McpTool(server_id=server_id, name=tool.name, approved_digest=digest, **_columns(tool))
 
 
 def _columns(tool: ListedTool) -> dict[str, Any]:
-    return {
-        "title": tool.title,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "hints": tool.hints,
-        "digest": tool.digest,
-    }
+    return {name: getattr(tool, name) for name in ("title", "description", "parameters", "hints", "digest")}
 
 
 def store_fault(server_id: UUID, problem: str) -> None:

@@ -46,8 +46,7 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
     """GET a text resource; any HTTP status is a result. Blocks for at most about `seconds`.
 
     Redirects are followed within a host. One to another host or port is returned: following it is another call, which
-    the
-    rules about hosts have to permit.
+    the rules about hosts have to permit.
     Raises ToolError with a message for the model; RefusedTargetError for a URL that must not be reached.
     """
     target = ssrf_guard.check_url(url, allowed_private=allowed_private)

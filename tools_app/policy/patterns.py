@@ -1,8 +1,7 @@
 """Patterns of tool calls, the syntax of rules: `tool`, `tool(glob)`, `tool(argument=glob, …)`. Pure.
 
 A denying rule matches broadly: it applies if any spelling of the call matches. A permitting rule matches strictly:
-every
-spelling has to match. `globs` defines the wildcards.
+every spelling has to match. `globs` defines the wildcards.
 """
 
 import hashlib

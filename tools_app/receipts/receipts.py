@@ -9,7 +9,7 @@ from audit_app.pagination import first_id_at
 from tools_app import conf
 from tools_app.models import ToolExecution
 from tools_app.receipts.mac import CallState, find_fault, make_receipt, parse
-from tools_app.types import ExecutionStatus, result_text
+from tools_app.types import ExecutionStatus, result_text, view_of
 
 _ROWS_AT_ONCE = 500
 
@@ -68,14 +68,5 @@ def ended_executions(since: datetime | None = None) -> Iterator[ToolExecution]:
 
 def _call_state(row: ToolExecution) -> CallState:
     status = ExecutionStatus(row.status)
-    return CallState(
-        execution_id=row.id,
-        run_id=row.run_id,
-        tool=row.tool,
-        arguments=row.arguments,
-        status=status.value,
-        text=result_text(status, row.output, row.error),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        completed_at=row.completed_at,
-    )
+    text = result_text(status, row.output, row.error)
+    return view_of(CallState, row, execution_id=row.id, status=status.value, text=text)

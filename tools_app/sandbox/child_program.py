@@ -1,9 +1,8 @@
 """Runs Python code under limits: a script that `python_process` starts in a process of its own, never imported.
 
 Its argument is the limits as JSON. Uses the kernel's isolation where available (namespaces, Landlock, seccomp);
-elsewhere
-an audit hook replaces it, which a determined program can bypass. Reports which isolation is active before the code
-runs.
+elsewhere an audit hook replaces it, which a determined program can bypass. Reports which isolation is active before the
+code runs.
 """
 
 import ctypes

@@ -44,10 +44,8 @@ def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Cr
     """
     check_name(name)
     if not LEAST_CHARACTERS <= len(value) <= MOST_CHARACTERS:
-        raise InvalidInput(
-            f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters: a shorter one could not be masked.",
-            code="bad_value",
-        )
+        limits = f"A credential has {LEAST_CHARACTERS} to {MOST_CHARACTERS} characters"
+        raise InvalidInput(f"{limits}: a shorter one could not be masked.", code="bad_value")
     redact.remember(value)
     sealed = vault.seal(value)
     try:
@@ -61,9 +59,8 @@ def store_credential(name: str, value: str, *, owner_id: int | None) -> tuple[Cr
 def check_name(name: str) -> None:
     """Raise InvalidInput (bad_name) for a name that cannot be used in a reference."""
     if not _NAME.fullmatch(name):
-        raise InvalidInput(
-            "A credential's name has 1 to 120 letters, digits, dots, dashes and underscores.", code="bad_name"
-        )
+        problem = "A credential's name has 1 to 120 letters, digits, dots, dashes and underscores."
+        raise InvalidInput(problem, code="bad_name")
 
 
 def _stored(name: str, sealed: str, owner_id: int | None) -> tuple[Credential, bool]:
@@ -133,8 +130,7 @@ def list_credentials(owner_id: int | None) -> tuple[Credential, ...]:
 
 def get_credential(name: str, *, owner_id: int | None) -> Credential:
     """Return a credential's row. Raises UnknownCredential."""
-    row = _rows(owner_id).filter(name=name).first()
-    if row is None:
+    if (row := _rows(owner_id).filter(name=name).first()) is None:
         raise UnknownCredential
     return row
 

@@ -18,8 +18,7 @@ def read_folder(folder: Path, *, publisher_id: str = "local") -> dict[str, Any]:
     """Return the manifest of the folder's skill.
 
     The front matter requires `name` and `description`; `version`, `id`, `publisher` and `category` are optional, also
-    within
-    `metadata`. Raises InvalidInput (bad_skill_folder).
+    within `metadata`. Raises InvalidInput (bad_skill_folder).
     """
     front, body = _read_skill_file(folder)
     metadata = front.get("metadata")

@@ -12,7 +12,7 @@ from django.db.models import F, QuerySet
 
 from audit_app import services as audit
 from audit_app.kernel import context
-from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, Forbidden, InvalidInput, found
 from tools_app import conf
 from tools_app.models import Skill, SkillInstall, SkillVersion
 from tools_app.skills.manifest import Manifest, digest_of, is_signed, read_manifest
@@ -51,8 +51,7 @@ def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
     """Publish a version. Owns its transaction. Idempotent. Returns the version, and whether it is new.
 
     Raises InvalidInput (bad_manifest), Conflict: version_exists (a version never changes), foreign_skill (the id
-    belongs to
-    another publisher), too_many_skills.
+    belongs to another publisher), too_many_skills.
     """
     manifest, digest = read_manifest(data), digest_of(data)
     try:
@@ -64,10 +63,8 @@ def register(data: Mapping[str, Any]) -> tuple[SkillView, bool]:
         )
         if same := row.first():
             return _view(same), False
-        raise Conflict(
-            f"{manifest.skill_id} {manifest.version} is already published with other content. Publish a new version.",
-            code="version_exists",
-        ) from None
+        problem = f"{manifest.skill_id} {manifest.version} is already published with other content."
+        raise Conflict(f"{problem} Publish a new version.", code="version_exists") from None
 
 
 def _registered(manifest: Manifest, data: dict[str, Any], digest: str) -> SkillVersion:
@@ -140,8 +137,7 @@ def install(
     granted: permissions in either notation; None for all required ones.
     owner_id: the user whose credentials it uses; None for the installation's.
     Raises NotFound, InvalidInput (bad_permission), Forbidden (permission_missing) if the granted permissions do not
-    cover
-    the required ones.
+    cover the required ones.
     """
     with transaction.atomic():
         row = _version(skill_id, version)
@@ -215,38 +211,25 @@ def read_permissions(values: Iterable[Any]) -> tuple[Permission, ...]:
 
 def _skill(skill_id: str) -> Skill:
     skill = Skill.objects.filter(skill_id=skill_id).first()
-    if skill is None:
-        raise NotFound(f"There is no skill {skill_id!r}.", code="unknown_skill")
-    return skill
+    return found(skill, f"There is no skill {skill_id!r}.", code="unknown_skill")
 
 
 def _version(skill_id: str, version: str) -> SkillVersion:
     skill = _skill(skill_id)
     rows: QuerySet[SkillVersion] = skill.versions.select_related("skill")
     row = rows.filter(version=version or skill.latest_version).first()
-    if row is None:
-        raise NotFound(f"There is no version {version!r} of {skill_id}.", code="unknown_version")
-    return row
+    return found(row, f"There is no version {version!r} of {skill_id}.", code="unknown_version")
 
 
 def _installed(agent_id: str, skill_id: str) -> SkillInstall:
     rows = SkillInstall.objects.select_related("skill", "version").filter(agent_id=agent_id, skill__skill_id=skill_id)
-    row = rows.first()
-    if row is None:
-        raise NotFound(f"The agent {agent_id!r} has no skill {skill_id!r}.", code="not_installed")
-    return row
+    return found(rows.first(), f"The agent {agent_id!r} has no skill {skill_id!r}.", code="not_installed")
 
 
 def _view(row: SkillVersion) -> SkillView:
     versions = row.skill.versions.values_list("version", flat=True)
-    return SkillView(
-        manifest=load_manifest(row.pk),
-        data=row.manifest,
-        digest=row.digest,
-        is_verified=is_verified(row),
-        versions=tuple(sorted(versions, key=order, reverse=True)),
-        created_at=row.created_at,
-    )
+    ordered = tuple(sorted(versions, key=order, reverse=True))
+    return SkillView(load_manifest(row.pk), row.manifest, row.digest, is_verified(row), ordered, row.created_at)
 
 
 def _install_view(row: SkillInstall) -> InstallView:

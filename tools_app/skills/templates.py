@@ -97,8 +97,7 @@ def render(template: HttpTemplate, values: Mapping[str, Any], credentials: Mappi
     """Return the request for these inputs. Raises UnfitValue.
 
     A query parameter, form field or member of a JSON object whose only value is missing is left out; elsewhere a
-    missing
-    value is empty.
+    missing value is empty.
     """
     fill = _Filler(values, credentials)
     url = _fill_url(template.url, fill)

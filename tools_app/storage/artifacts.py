@@ -21,11 +21,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from tools_app import conf
 from tools_app.advisory_lock import serialize
 from tools_app.models import Artifact
 from tools_app.storage import artifact_paths
+from tools_app.types import view_of
 
 MAX_FILES = 500
 _ORPHAN_SECONDS = 3600
@@ -73,11 +74,10 @@ def write_artifact(
     (by a path that differs in case only), bad_media_type, artifact_too_large, quota_exceeded.
     """
     path = _checked(path)
-    most, session_quota_bytes = conf.artifact_limits()
+    most, quota_bytes = conf.artifact_limits()
     if len(data) > most:
-        raise InvalidInput(
-            f"The file has {len(data):,} bytes; at most {most:,} are allowed.", code="artifact_too_large"
-        )
+        problem = f"The file has {len(data):,} bytes; at most {most:,} are allowed."
+        raise InvalidInput(problem, code="artifact_too_large")
     blob = uuid4()
     fields = {
         "run_id": writer.run_id,
@@ -91,7 +91,7 @@ def write_artifact(
     folder = _folder(writer.session_id)
     _write_whole(folder, blob, data)
     try:
-        store = partial(_store, writer.session_id, path, fields, session_quota_bytes, expected_sha256, keep_existing)
+        store = partial(_store, writer.session_id, path, fields, quota_bytes, expected_sha256, keep_existing)
         try:
             row = store()
         except IntegrityError:  # created by a concurrent call; now it is visible
@@ -116,10 +116,7 @@ def find_artifact(session_id: UUID, path: str) -> ArtifactView:
 
 def get_artifact(artifact_id: UUID) -> ArtifactView:
     """Return a file, of any session. Raises NotFound."""
-    row = Artifact.objects.filter(pk=artifact_id).first()
-    if row is None:
-        raise NotFound("There is no such file.")
-    return _view(row)
+    return _view(found(Artifact.objects.filter(pk=artifact_id).first(), "There is no such file."))
 
 
 def list_artifacts(session_id: UUID) -> tuple[ArtifactView, ...]:
@@ -143,12 +140,7 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
 
 
 def _store(
-    session_id: UUID,
-    path: str,
-    fields: dict[str, Any],
-    session_quota_bytes: int,
-    expected: str | None,
-    keep_existing: bool,
+    session_id: UUID, path: str, fields: dict[str, Any], quota_bytes: int, expected: str | None, keep_existing: bool
 ) -> Artifact:
     with transaction.atomic():
         serialize(f"files of {session_id}")
@@ -157,7 +149,7 @@ def _store(
         row, replaced = _place(session_id, path)
         if expected is not None and row.sha256 != expected:
             raise Conflict("The file has changed since it was read.", code="artifact_changed")
-        _check_quota(session_id, row, fields["size_bytes"], session_quota_bytes)
+        _check_quota(session_id, row, fields["size_bytes"], quota_bytes)
         for name, value in fields.items():
             setattr(row, name, value)
         row.save()
@@ -168,9 +160,7 @@ def _store(
 
 def _row(session_id: UUID, path: str) -> Artifact:
     row = Artifact.objects.filter(session_id=session_id, path=_checked(path)).first()
-    if row is None:
-        raise NotFound(f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
-    return row
+    return found(row, f"There is no file {path[: artifact_paths.MAX_CHARACTERS]!r}.")
 
 
 def _checked(path: str) -> str:
@@ -202,17 +192,16 @@ def _place(session_id: UUID, path: str) -> tuple[Artifact, UUID | None]:
     return Artifact(session_id=session_id, path=path, folded_path=folded, created_at=timezone.now()), None
 
 
-def _check_quota(session_id: UUID, row: Artifact, size: int, session_quota_bytes: int) -> None:
+def _check_quota(session_id: UUID, row: Artifact, size: int, quota_bytes: int) -> None:
     others = Artifact.objects.filter(session_id=session_id).exclude(pk=row.pk)
     if others.count() >= MAX_FILES:
         raise InvalidInput(f"The session already has {MAX_FILES} files.", code="quota_exceeded")
     used = others.aggregate(sum=Sum("size_bytes"))["sum"] or 0
-    if used + size > session_quota_bytes:
-        raise InvalidInput(
-            f"The files of a session may have at most {session_quota_bytes:,} bytes in total; "
-            f"{session_quota_bytes - used:,} are left.",
-            code="quota_exceeded",
+    if used + size > quota_bytes:
+        left = (
+            f"The files of a session may have at most {quota_bytes:,} bytes in total; {quota_bytes - used:,} are left."
         )
+        raise InvalidInput(left, code="quota_exceeded")
 
 
 def _media_type(given: str, path: str) -> str:
@@ -260,13 +249,4 @@ def _remove_orphans(session_id: UUID, folder: Path) -> None:
 
 
 def _view(row: Artifact) -> ArtifactView:
-    return ArtifactView(
-        id=row.id,
-        session_id=row.session_id,
-        run_id=row.run_id,
-        path=row.path,
-        media_type=row.media_type,
-        size_bytes=row.size_bytes,
-        sha256=row.sha256,
-        updated_at=row.updated_at,
-    )
+    return view_of(ArtifactView, row)
