@@ -133,8 +133,7 @@ _Validator = validators.extend(  # type: ignore[no-untyped-call]
 
 
 def fit_foreign(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a third-party schema without what must not be evaluated here: regular expressions may take exponential
-    time.
+    """Return a third-party schema without regular expressions, which may take exponential time.
 
     Raises ValueError if it is not a valid schema, is nested too deeply, or has an external reference.
     """

@@ -1,7 +1,4 @@
-"""Frozen data of the tools: declarations, calls, executions, approvals and questions.
-
-Pure: no ORM, no settings.
-"""
+"""Frozen data of the tools: declarations, calls, executions, approvals and questions. Pure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -114,11 +111,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call requested by the model.
-
-    id: chosen by the model.
-    arguments: raw JSON text, which may be malformed.
-    """
+    """A call requested by the model. id: chosen by the model; arguments: raw JSON text, which may be malformed."""
 
     id: str
     name: str
@@ -186,10 +179,9 @@ class Tool(BaseTool):
 
 
 class AsyncTool(BaseTool):
-    """A tool that mostly waits for a server. Its calls run on the event loop of a runs worker, where connections
-    outlive calls.
+    """A tool that mostly waits for a server. Its calls run on the event loop of a runs worker and must never block it.
 
-    Must never block the loop. A cancelled task ends the call.
+    Connections outlive calls. A cancelled task ends the call.
     """
 
     @abstractmethod

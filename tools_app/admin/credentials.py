@@ -43,20 +43,22 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscrip
         return name
 
 
+_TIMES = ("created_at", "updated_at", "last_used_at")
+
+
 @admin.register(Credential)
 class CredentialAdmin(ModelAdmin):
     form = CredentialForm
-    list_display = ("title", "whose", "created_at", "updated_at", "last_used_at")
+    list_display = ("title", "whose", *_TIMES)
     list_select_related = ("owner",)
     search_fields = ("name",)
     ordering = ("name",)
 
     def get_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
-        given = ("name", "owner", "value")
-        return (*given, "created_at", "updated_at", "last_used_at") if obj else given
+        return ("name", "owner", "value", *(_TIMES if obj else ()))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Credential | None = None) -> tuple[str, ...]:
-        return ("name", "owner", "created_at", "updated_at", "last_used_at") if obj else ()
+        return ("name", "owner", *_TIMES) if obj else ()
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         with acting(request):

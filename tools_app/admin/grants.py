@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.contrib.filters.admin import DropdownFilter
@@ -25,6 +25,13 @@ PAGE = "admin:tools_app_grant_change"
 links.register_page("grant", PAGE)
 
 
+_VALIDITIES = {
+    "standing": Q(run_id=None, revoked_at=None),
+    "run": Q(run_id__isnull=False, revoked_at=None),
+    "revoked": Q(revoked_at__isnull=False),
+}
+
+
 class HoldsFilter(DropdownFilter):
     """Filters by validity."""
 
@@ -35,15 +42,7 @@ class HoldsFilter(DropdownFilter):
         return [("standing", "Permanent"), ("run", "For a run"), ("revoked", "Revoked")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Grant]) -> QuerySet[Grant]:
-        match self.value():
-            case "standing":
-                return queryset.filter(run_id=None, revoked_at=None)
-            case "run":
-                return queryset.filter(run_id__isnull=False, revoked_at=None)
-            case "revoked":
-                return queryset.filter(revoked_at__isnull=False)
-            case _:
-                return queryset
+        return queryset.filter(_VALIDITIES.get(self.value() or "", Q()))
 
 
 @admin.register(Grant)

@@ -53,8 +53,7 @@ class ServerForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
 
 
 class ToolInline(TabularInline):
-    """The tools that the server lists. Operators rate and approve them, so everything that a model would read is
-    shown."""
+    """The tools that the server lists, with everything that a model would read: operators rate and approve them."""
 
     model = McpTool
     hide_title = True  # the server's raw text
@@ -86,11 +85,8 @@ class McpServerAdmin(AuditedAdmin):
     inlines = (ToolInline,)
     actions_detail: Any = ("refresh_tools", "approve_tools")
     conditional_fields = {
-        "command": "transport == 'stdio'",
-        "arguments": "transport == 'stdio'",
-        "environment": "transport == 'stdio'",
-        "url": "transport != 'stdio'",
-        "headers": "transport != 'stdio'",
+        **dict.fromkeys(("command", "arguments", "environment"), "transport == 'stdio'"),
+        **dict.fromkeys(("url", "headers"), "transport != 'stdio'"),
     }
     readonly_fields = ("health", "problem", "greeting_text")
     fieldsets = (

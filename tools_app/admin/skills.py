@@ -4,8 +4,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import display
@@ -66,9 +65,7 @@ class SkillAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
             return back_to(request, PAGE, object_id)
         messages.success(request, "The skill was removed.")
-        if request.headers.get("HX-Request") == "true":
-            return HttpResponse(headers={"HX-Redirect": reverse("admin:tools_app_skill_changelist")})
-        return HttpResponseRedirect(reverse("admin:tools_app_skill_changelist"))
+        return back_to(request, "admin:tools_app_skill_changelist")
 
     def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.delete_skill")

@@ -106,8 +106,7 @@ def _clock_change(moment: datetime) -> str:
 
 
 def _between(start: datetime, end: datetime) -> dict[str, Any]:
-    """Return the difference. seconds: negative if the end precedes the start; text: in days, hours, minutes,
-    seconds."""
+    """Return the difference. seconds: negative if the end comes first; text: in days, hours, minutes and seconds."""
     # In UTC: Python subtracts two times of one zone by wall-clock time, ignoring changes of clocks.
     seconds = (end.astimezone(UTC) - start.astimezone(UTC)).total_seconds()
     span = timedelta(seconds=abs(seconds))

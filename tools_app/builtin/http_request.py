@@ -120,13 +120,11 @@ def _resolved(value: str, context: ToolContext) -> str:
 
 def _result(answer: HttpAnswer, limit: int) -> dict[str, Any]:
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if _TEXT.fullmatch(media_type) or not answer.body:
-        encoding, body = (
-            "text",
-            page_text.decode(answer.body, charset=answer.charset, is_html=False, is_cut=answer.is_cut),
-        )
+    encoding = "text" if _TEXT.fullmatch(media_type) or not answer.body else "base64"
+    if encoding == "text":
+        body = page_text.decode(answer.body, charset=answer.charset, is_html=False, is_cut=answer.is_cut)
     else:
-        encoding, body = "base64", base64.b64encode(answer.body).decode()
+        body = base64.b64encode(answer.body).decode()
     shown = {name: value for name in _SHOWN_HEADERS if (value := answer.headers.get(name))}
     result = {
         "url": answer.url,

@@ -30,9 +30,7 @@ class Python(Tool):
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Return {"exit_code": null if it was stopped, "why_stopped", "stdout", "stderr", "truncated",
-        "held_by_kernel":
-        which of `network`, `files` and `programs` the kernel itself denies}.
-        """
+        "held_by_kernel": which of `network`, `files` and `programs` the kernel itself denies}."""
         ran = python_process.run(arguments["code"], seconds=context.timeout_seconds * _RUNNING_SHARE)
         return {
             "exit_code": ran.exit_code,

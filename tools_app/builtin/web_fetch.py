@@ -49,9 +49,8 @@ class WebFetch(Tool):
         url = str(check_url(arguments["url"], allowed_private=conf.private_fetch_targets()).url)
         page = page_cache.find(context.agent_id, url)
         if page is None:
-            fetched = fetch(
-                url, seconds=context.timeout_seconds * _NETWORK_SHARE, allowed_private=conf.private_fetch_targets()
-            )
+            seconds = context.timeout_seconds * _NETWORK_SHARE
+            fetched = fetch(url, seconds=seconds, allowed_private=conf.private_fetch_targets())
             if fetched.redirect:
                 return {"url": fetched.url, "status": fetched.status, "redirect": fetched.redirect}
             content = page_text.read(

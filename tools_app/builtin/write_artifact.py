@@ -54,12 +54,8 @@ class WriteArtifact(Tool):
             written = artifacts.write_artifact(writer, arguments["path"], _bytes(arguments), media_type=media_type)
         except AppError as error:
             raise ToolError(error.message) from None
-        return {
-            "path": written.path,
-            "bytes": written.size_bytes,
-            "sha256": written.sha256,
-            "media_type": written.media_type,
-        }
+        stored = {"path": written.path, "bytes": written.size_bytes}
+        return {**stored, "sha256": written.sha256, "media_type": written.media_type}
 
     def preview(self, arguments: dict[str, Any], *, run_id: UUID, session_id: UUID, agent_id: str) -> Change | None:
         """Return the file before and after, if it is text."""

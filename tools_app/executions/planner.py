@@ -36,9 +36,7 @@ from tools_app.types import (
 class StepContext:
     """The step of a run whose calls are planned. The fields are columns of the execution rows.
 
-    step: number of the step within the run;
-    on_done: Celery task to nudge with the run's id when the last open execution of the run has ended;
-    on_done_queue: queue of that task.
+    on_done, on_done_queue: task to nudge with the run's id when its last open execution has ended, and its queue.
     """
 
     run_id: UUID
@@ -57,8 +55,7 @@ class Planned:
 
     executions: one per call, in the order of the calls.
     events: for the caller to emit, in this order.
-    asks: whether some executions wait for an approval.
-    questions: whether some wait for an answer.
+    asks, questions: whether some executions wait for an approval, or for an answer.
     """
 
     executions: tuple[ExecutionView, ...]
@@ -90,14 +87,12 @@ class _Plan:
 
 
 def specs_for(agent_policy: AgentPolicy, session_policy: SessionPolicy = OPEN_SESSION) -> tuple[ToolSpec, ...]:
-    """Return the tools to offer to the agent's model: those that its policy does not deny outright. Reads the
-    database."""
+    """Return the tools to offer to the agent's model: those that its policy does not deny outright."""
     limit = conf.max_timeout_seconds()
-    known = catalogue.list_tools(agent_policy.agent_id)
     return tuple(
         # Questions to users have no time limit of their own to request.
         tool.spec if isinstance(tool, HumanTool) else schema.advertised(tool.spec, max_timeout_seconds=limit)
-        for tool in known
+        for tool in catalogue.list_tools(agent_policy.agent_id)
         if refuse_tool(tool.spec, agent_policy, session_policy) is None
     )
 
@@ -124,11 +119,8 @@ def plan_executions(
     rows = [_row(index, call, plan, context) for index, (call, plan) in enumerate(zip(calls, plans, strict=True))]
     ToolExecution.objects.bulk_create(rows)
     asked = {row.id: request_approval(row, plan.asks) for row, plan in zip(rows, plans, strict=True) if plan.asks}
-    questions = {
-        row.id: request_input(row, plan.question)
-        for row, plan in zip(rows, plans, strict=True)
-        if plan.question and not plan.error
-    }
+    to_ask = ((row, plan.question) for row, plan in zip(rows, plans, strict=True) if plan.question and not plan.error)
+    questions = {row.id: request_input(row, question) for row, question in to_ask}
     new_events: list[NewEvent] = []
     for row in rows:
         new_events.append(events.requested(row, text_length=text_length))
@@ -179,16 +171,11 @@ def _plan(call: ToolCall, gate: Gate) -> _Plan:
         arguments = schema.read_arguments(call.arguments, max_characters=conf.MAX_ARGUMENTS_CHARACTERS)
         if tool is None:
             return _unknown_tool(call.name, arguments, gate)
-        default = tool.spec.timeout_seconds
-        arguments, seconds = schema.take_timeout(
-            arguments, default_seconds=default, max_seconds=conf.max_timeout_seconds()
-        )
+        default, most = tool.spec.timeout_seconds, conf.max_timeout_seconds()
+        arguments, seconds = schema.take_timeout(arguments, default_seconds=default, max_seconds=most)
         schema.check_arguments(arguments, tool.spec.parameters)
     except schema.ArgumentsError as problem:
-        spec = tool.spec if tool else _NO_TOOL
-        return _Plan(
-            arguments, spec.effect, spec.risk, spec.timeout_seconds, "not decided: unfit arguments", str(problem)
-        )
+        return _refused(tool.spec if tool else _NO_TOOL, arguments, "unfit arguments", str(problem))
     return _decided(tool, arguments, seconds, gate)
 
 
@@ -218,9 +205,11 @@ _NO_TOOL = ToolSpec(name="", description="", parameters={})
 def _unknown_tool(name: str, arguments: dict[str, Any], gate: Gate) -> _Plan:
     known = ", ".join(spec.name for spec in specs_for(gate.agent_policy, gate.session_policy)) or "none"
     error = f"There is no tool {_clean(name, 120)!r}. Available tools: {known}."
-    return _Plan(
-        arguments, _NO_TOOL.effect, _NO_TOOL.risk, _NO_TOOL.timeout_seconds, "not decided: unknown tool", error
-    )
+    return _refused(_NO_TOOL, arguments, "unknown tool", error)
+
+
+def _refused(spec: ToolSpec, arguments: dict[str, Any], why: str, error: str) -> _Plan:
+    return _Plan(arguments, spec.effect, spec.risk, spec.timeout_seconds, f"not decided: {why}", error)
 
 
 def _clean(text: str, length: int) -> str:

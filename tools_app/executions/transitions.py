@@ -1,5 +1,4 @@
-"""The only writer of the status of executions, approvals and questions: guarded UPDATEs, whose row count is the
-result."""
+"""The only writer of the status of executions, approvals and questions, by guarded UPDATEs."""
 
 from datetime import timedelta
 from typing import Any

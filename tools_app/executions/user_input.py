@@ -52,7 +52,6 @@ def request_input(row: ToolExecution, question: Question) -> InputRequest:
 def answer_input(run_id: UUID, text: str, *, actor: str) -> Answered | None:
     """Answer the run's oldest open question, in the caller's transaction.
 
-    actor: the user who answers.
     The caller emits the events and resumes the run. Returns None, without changes, if the run has no open question.
     """
     rows = InputRequest.objects.select_related("execution").filter(run_id=run_id, status=InputStatus.PENDING)

@@ -15,8 +15,7 @@ _MESSAGES_AT_ONCE, _MESSAGES_PER_SECOND = 2_000, 100
 
 @contextlib.asynccontextmanager
 async def guarded(transport: Any, on_end: Callable[[ServerFault | None], None]) -> AsyncIterator[Any]:
-    """Yield the transport's streams until it ends or floods. on_end: called with the fault, or None if it just
-    ended."""
+    """Yield the transport's streams until it ends or floods. on_end: called with the fault, or None for an end."""
     async with transport as (read, write), anyio.create_task_group() as group:
         handed, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         group.start_soon(_pump, read, handed, on_end)

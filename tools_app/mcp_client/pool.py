@@ -43,8 +43,7 @@ class _Slot:
 
 
 class Pool:
-    """Connections by server. load: returns a server's configuration; report: called with each listing and each
-    fault."""
+    """Connections by server. load: returns a server's configuration; report: called with each listing and fault."""
 
     def __init__(self, load: Load, report: Report) -> None:
         self._load = load
@@ -52,10 +51,7 @@ class Pool:
         self._slots: dict[UUID, _Slot] = {}
 
     async def connection(self, server_id: UUID, version: int) -> Connection:
-        """Return an open connection made from this version of the settings.
-
-        Raises ServerFault, at once during a back-off.
-        """
+        """Return an open connection made from these settings. Raises ServerFault, at once during a back-off."""
         slot = self._slots.setdefault(server_id, _Slot(version))
         async with slot.lock:
             slot.used_at = time.monotonic()

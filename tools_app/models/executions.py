@@ -1,5 +1,4 @@
-"""Tool executions: durable attempts at the calls that models request. Only `executions.transitions` writes their
-status."""
+"""Tool executions: durable attempts at calls of models. Only `executions.transitions` writes their status."""
 
 from django.db import models
 from django.db.models import Q

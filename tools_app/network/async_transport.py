@@ -39,9 +39,8 @@ class AsyncGuardedTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError(type(error).__name__) from error
         except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError) as error:
             raise httpx2.ReadError(type(error).__name__) from error
-        return httpx2.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
-        )
+        body = _Body(answer)
+        return httpx2.Response(answer.status, headers=answer.headers, stream=body, extensions=answer.extensions)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

@@ -26,10 +26,8 @@ _TEXT_TYPES = {"application/json", "application/xml", "application/xhtml+xml", "
 class Fetched:
     """A fetched page.
 
-    url: after redirects.
-    media_type: lower case, without parameters.
-    body: decompressed, at most MAX_BYTES.
-    is_cut: whether the body was longer.
+    url: after redirects; media_type: lower case, without parameters.
+    body: decompressed, at most MAX_BYTES; is_cut: whether it was longer.
     redirect: URL of a redirect to another host, which was not followed.
     """
 
@@ -53,10 +51,8 @@ def fetch(url: str, *, seconds: float, allowed_private: Collection[str]) -> Fetc
     budget = Budget(seconds=seconds, wire_bytes=MAX_BYTES + _WIRE_EXTRA_BYTES)
     transport = GuardedTransport(budget, allowed_private)
     # trust_env=False: no proxy, no netrc; only the guarded connection.
-    with (
-        httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS) as client,
-        fault_texts(),
-    ):
+    client = httpx2.Client(transport=transport, trust_env=False, headers=_HEADERS, timeout=_READ_SECONDS)
+    with client, fault_texts():
         return _follow(client, target, allowed_private)
 
 
@@ -69,15 +65,11 @@ def _follow(client: httpx2.Client, target: ssrf_guard.CheckedUrl, allowed_privat
         if target.url.scheme == "https" and next_url.scheme == "http":
             raise ssrf_guard.RefusedTargetError("The page redirects from https to http.")
         following = ssrf_guard.check_url(str(next_url), allowed_private=allowed_private)
-        if not _is_same_place(target, following):
+        is_upgrade = (target.port, following.port) == (80, 443)  # from http to https on the default ports
+        if target.host != following.host or not (target.port == following.port or is_upgrade):
             return Fetched(str(target.url), status, "", None, b"", False, redirect=str(following.url))
         target = following
     raise ToolError(f"The page redirects more than {_MAX_REDIRECTS} times.")
-
-
-def _is_same_place(source: ssrf_guard.CheckedUrl, target: ssrf_guard.CheckedUrl) -> bool:
-    """Return whether both are the same server; switching from http to https on the default ports counts as the same."""
-    return source.host == target.host and (source.port == target.port or (source.port, target.port) == (80, 443))
 
 
 def read_body(response: httpx2.Response, max_bytes: int) -> tuple[bytes, bool]:

@@ -38,8 +38,7 @@ class HttpAnswer:
 
 
 def allows(hosts: Collection[str], host: str, port: int) -> bool:
-    """Return whether `hosts` has the host; all in lower case: `api.example.com`, with or without a port,
-    `*.example.com`."""
+    """Return whether `hosts` has the host; all in lower case: `example.com` or `*.example.com`, also with a port."""
     for allowed in hosts:
         name, _, number = allowed.rpartition(":")
         if not (name and number.isdigit() and not name.endswith(":")):

@@ -1,9 +1,7 @@
-"""Guards against server-side request forgery: keeps requests of models and third parties away from non-public
-addresses.
+"""Guards against server-side request forgery: keeps requests for models and third parties to public addresses.
 
 A URL is checked before anything is sent. Its name is resolved once, all addresses must be public, and the connection
-uses one of these addresses. Every outgoing request to a URL that a model or a third party chose goes through this
-module.
+uses one of these. Every outgoing request to a URL that a model or a third party chose goes through this module.
 """
 
 import re
@@ -43,8 +41,7 @@ class CheckedUrl:
 def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
     """Return the checked http or https URL. Raises RefusedTargetError. Resolves nothing and sends nothing.
 
-    allowed_private: `host:port` pairs, in lower case, that are exempt from all rules but those about scheme and user
-    name.
+    allowed_private: `host:port` pairs, in lower case, exempt from all rules but those about scheme and user name.
     """
     if len(text) > MAX_URL_CHARACTERS:
         raise RefusedTargetError(f"The URL is longer than {MAX_URL_CHARACTERS} characters.")
@@ -70,8 +67,7 @@ def check_url(text: str, *, allowed_private: Collection[str]) -> CheckedUrl:
 def resolve(host: str, port: int, *, seconds: float, allowed_private: Collection[str]) -> tuple[str, ...]:
     """Return the addresses of a host, resolved once, best first.
 
-    Raises RefusedTargetError if any of them is not public, ToolError if there is none, or the look-up exceeds
-    `seconds`.
+    Raises RefusedTargetError if any is not public, ToolError if there is none or the look-up exceeds `seconds`.
     """
     literal = _parse_address(host)
     addresses = [literal] if literal else _look_up(host, port, seconds)

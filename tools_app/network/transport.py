@@ -62,9 +62,8 @@ class GuardedTransport(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = self._pool.handle_request(to_core(request, request.url))
-        return httpx2.Response(
-            answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions
-        )
+        body = _Body(answer)
+        return httpx2.Response(answer.status, headers=answer.headers, stream=body, extensions=answer.extensions)
 
     def close(self) -> None:
         self._pool.close()
@@ -95,9 +94,8 @@ class _GuardedBackend(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
-        addresses = ssrf_guard.resolve(
-            host, port, seconds=self._budget.seconds(LOOK_UP_SECONDS), allowed_private=self._allowed_private
-        )
+        seconds = self._budget.seconds(LOOK_UP_SECONDS)
+        addresses = ssrf_guard.resolve(host, port, seconds=seconds, allowed_private=self._allowed_private)
         *others, last = addresses[:ADDRESSES_TRIED]
         for address in others:
             try:

@@ -25,11 +25,7 @@ class Stopped(Unavailable):
 
 @dataclass(frozen=True)
 class ControlView:
-    """State of one scope.
-
-    scope: an agent's public id, or empty for all agents.
-    changed_by: the actor who stopped or resumed it last.
-    """
+    """State of one scope: of an agent's public id, or empty for all agents. changed_by: the last actor."""
 
     scope: str
     is_stopped: bool
@@ -39,8 +35,7 @@ class ControlView:
 
 
 def stop(scope: str = ALL, *, reason: str = "") -> ControlView:
-    """Stop the scope. Joins the caller's transaction, or uses one of its own. Idempotent. Raises InvalidInput
-    (reason_too_long)."""
+    """Stop the scope, in the caller's transaction if any. Idempotent. Raises InvalidInput (reason_too_long)."""
     return _change(scope, is_stopped=True, reason=reason)
 
 

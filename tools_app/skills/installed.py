@@ -27,8 +27,7 @@ class Installed:
 
 
 def spec_of(installed: Installed) -> ToolSpec:
-    """Return the skill's tool spec. The risk of an unverified skill is at least medium, whatever its manifest
-    claims."""
+    """Return the skill's tool spec. The risk of an unverified skill is at least medium."""
     manifest = installed.manifest
     risk = manifest.risk if installed.is_verified else at_least(manifest.risk, Risk.MEDIUM)
     return ToolSpec(

@@ -36,8 +36,7 @@ class UnfitValue(ValueError):
 
 @dataclass(frozen=True)
 class HttpTemplate:
-    """A template of a request. json_body: any JSON value with templates in its texts; form: fields; at most one of
-    them."""
+    """A template of a request. json_body: a JSON value with templates in its texts; form: fields; or neither."""
 
     method: str
     url: str

@@ -17,8 +17,7 @@ def is_version(text: str) -> bool:
 
 
 def order(text: str) -> Order:
-    """Return a sort key of a version (semver.org section 11): a pre-release before its release, build metadata
-    ignored."""
+    """Return a sort key of a version (semver.org, section 11): pre-releases before releases, build metadata ignored."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a version")
