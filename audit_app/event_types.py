@@ -71,7 +71,6 @@ def declare(
 class NewEvent:
     """An event to be stored by `services.emit`, or sent by `stream.send_passing` if its type is live only.
 
-    session_id: the session it belongs to.
     payload: JSON, as the type declares it.
     actor: `user:7`, `agent:default`, `system` (empty: the actor bound to the context).
     agent_id: the public agent id, for the audit entry.

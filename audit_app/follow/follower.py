@@ -54,7 +54,7 @@ class Follower:
         self._moved: set[UUID] = set()
         self._has_moved = asyncio.Event()
         self._reads_begun = 0
-        self._reader = StreamReader(self._on_entries, self._on_hints, self._on_connected)
+        self._reader = StreamReader(self._on_entries, self._on_hints, lambda: self._mark_moved(self._sessions))
         self._tasks: list[asyncio.Task[None]] = []
 
     def subscribe(self, session_id: UUID, *, live: bool = True) -> Subscription:
@@ -148,9 +148,6 @@ class Follower:
         for session_id, batch in passing.items():
             self._deliver_live(session_id, batch)
 
-    def _on_connected(self) -> None:
-        self._mark_moved(self._sessions)
-
     def _deliver_live(self, session_id: UUID | None, batch: Sequence[Item]) -> None:
         session = self._sessions.get(session_id) if session_id else None
         for subscription in session.subscriptions if session and batch else ():
@@ -186,10 +183,8 @@ class Follower:
         return True
 
     def _positions(self, session_ids: Iterable[UUID]) -> dict[UUID, int]:
-        known = {
-            session_id: self._sessions[session_id].seq for session_id in session_ids if session_id in self._sessions
-        }
-        return {session_id: seq for session_id, seq in known.items() if seq is not None}
+        followed = ((session_id, self._sessions.get(session_id)) for session_id in session_ids)
+        return {key: session.seq for key, session in followed if session is not None and session.seq is not None}
 
     def _deliver_news(self, events: Sequence[KeptEvent], caught_up: dict[UUID, CaughtUp]) -> None:
         batches: dict[UUID, list[Item]] = {}

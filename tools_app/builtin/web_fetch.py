@@ -50,17 +50,13 @@ class WebFetch(Tool):
         page = page_cache.find(context.agent_id, url)
         if page is None:
             seconds = context.timeout_seconds * _NETWORK_SHARE
-            fetched = fetch(url, seconds=seconds, allowed_private=conf.private_fetch_targets())
-            if fetched.redirect:
-                return {"url": fetched.url, "status": fetched.status, "redirect": fetched.redirect}
+            got = fetch(url, seconds=seconds, allowed_private=conf.private_fetch_targets())
+            if got.redirect:
+                return {"url": got.url, "status": got.status, "redirect": got.redirect}
             content = page_text.read(
-                fetched.body,
-                media_type=fetched.media_type,
-                charset=fetched.charset,
-                url=fetched.url,
-                is_cut=fetched.is_cut,
+                got.body, media_type=got.media_type, charset=got.charset, url=got.url, is_cut=got.is_cut
             )
-            page = Page(fetched.url, fetched.status, content, len(fetched.body))
+            page = Page(got.url, got.status, content, len(got.body))
             if page.status == 200:
                 page_cache.keep(context.agent_id, url, page)
         return _result(page, arguments)

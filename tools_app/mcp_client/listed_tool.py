@@ -59,15 +59,14 @@ def read_tool(tool: Mapping[str, Any]) -> ListedTool:
         raise UnusableTool(f"its description is longer than {_MAX_SCHEMA} characters")
     if "\\u0000" in text:  # not every database stores it
         raise UnusableTool("its description contains a NUL character")
-    hints = tool.get("annotations")
+    annotations: Any = tool.get("annotations")
+    hints = annotations if isinstance(annotations, dict) else {}
     return ListedTool(
         name=name,
         title=_clean(tool.get("title"), 200),
         description=_clean(tool.get("description"), _MAX_DESCRIPTION),
         parameters=_without_timeout(parameters),
-        hints={key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)}
-        if isinstance(hints, dict)
-        else {},
+        hints={key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)},
         digest=sha256(text.encode()).hexdigest(),
         returns=returns,
     )

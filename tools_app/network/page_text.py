@@ -30,10 +30,8 @@ class Readable:
 def read(body: bytes, *, media_type: str, charset: str | None, url: str, is_cut: bool = False) -> Readable:
     """Return the text of a body.
 
-    media_type: may be empty, then it is guessed.
-    charset: as declared by the server, if any.
-    url: base of relative links.
-    is_cut: whether the body is truncated.
+    media_type: guessed if empty; charset: as declared by the server, if any.
+    url: base of relative links; is_cut: whether the body is truncated.
     """
     is_html = "html" in media_type or (not media_type and body.lstrip()[:1] == b"<")
     text = decode(body, charset=charset, is_html=is_html, is_cut=is_cut)

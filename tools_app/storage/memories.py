@@ -43,9 +43,10 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
     Raises ToolError if there are MAX_MEMORIES already. Idempotent.
     """
     now = timezone.now()
+    columns = {"text": text, "run_id": run_id, "updated_at": now}
     with transaction.atomic():
         rows = _rows(holder)
-        if rows.filter(key=key).update(text=text, run_id=run_id, updated_at=now):
+        if rows.filter(key=key).update(**columns):
             return False
         serialize(f"memories of {holder.agent_id} for {holder.actor}")
         if rows.count() >= MAX_MEMORIES:
@@ -54,8 +55,8 @@ def store(holder: Holder, key: str, text: str, *, run_id: UUID) -> bool:
             agent_id=holder.agent_id,
             actor=holder.actor,
             key=key,
-            defaults={"text": text, "run_id": run_id, "updated_at": now},
-            create_defaults={"text": text, "run_id": run_id, "updated_at": now, "created_at": now},
+            defaults=columns,
+            create_defaults={**columns, "created_at": now},
         )
         return True
 

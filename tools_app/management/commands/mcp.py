@@ -2,6 +2,7 @@
 
 import json
 from argparse import REMAINDER
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -20,10 +21,9 @@ class Command(BaseCommand):
         add.add_argument("name", help="your name for the server, part of its tools' names")
         add.add_argument("--url", default="", help="its URL, for streamable HTTP (or SSE, with --sse)")
         add.add_argument("--sse", action="store_true", help="use the older SSE transport")
-        add.add_argument("--header", action="append", default=[], metavar="NAME=TEXT", help="sent with each request")
-        add.add_argument(
-            "--env", action="append", default=[], metavar="NAME=TEXT", help="an environment variable of its process"
-        )
+        add_pairs = partial(add.add_argument, action="append", default=[], metavar="NAME=TEXT")
+        add_pairs("--header", help="sent with each request")
+        add_pairs("--env", help="an environment variable of its process")
         add.add_argument("--risk", choices=[risk for risk, _ in McpServer.RISKS], help="of its tools (default: high)")
         add.add_argument(
             "--command",
@@ -79,10 +79,8 @@ class Command(BaseCommand):
 
     def _test(self, options: dict[str, Any]) -> None:
         found = discovery.discover(servers.get_server(options["name"]))
-        greeting = found.greeting
-        self.stdout.write(
-            f"Connected to {greeting.name or 'no name'} {greeting.version}, protocol {greeting.protocol}."
-        )
+        name, version, protocol = found.greeting.name, found.greeting.version, found.greeting.protocol
+        self.stdout.write(f"Connected to {name or 'no name'} {version}, protocol {protocol}.")
         self.stdout.write(f"{len(found.tools)} tools: {', '.join(tool.name for tool in found.tools) or 'none'}.")
         self._print_skipped(found.skipped)
 
