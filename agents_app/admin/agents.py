@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, RelatedDropdownFilter
@@ -17,8 +17,8 @@ from agents_app.admin import dry_run_page
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
-from audit_app.admin_base import links
-from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base import columns, links
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
@@ -146,11 +146,11 @@ class AgentAdmin(AuditedAdmin):
 
     @button("Try it", path="try", icon="chat", variant=ActionVariant.PRIMARY)
     def try_it(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return HttpResponseRedirect(try_url(self._get(request, object_id)))
+        return HttpResponseRedirect(try_url(get_or_404(self, request, object_id)))
 
     @button("What would it do?", path="rehearsal", icon="psychology_alt", permissions=["change"])
     def dry_run(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return dry_run_page.page(request, self, self._get(request, object_id))
+        return dry_run_page.page(request, self, get_or_404(self, request, object_id))
 
     @act(
         "Stop",
@@ -166,7 +166,7 @@ class AgentAdmin(AuditedAdmin):
         ),
     )
     def stop(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
-        stop(request, form, self._get(request, object_id).agent_id)
+        stop(request, form, get_or_404(self, request, object_id).agent_id)
         return back_to(request, PAGE, object_id)
 
     @act(
@@ -182,12 +182,12 @@ class AgentAdmin(AuditedAdmin):
         ),
     )
     def resume(self, request: HttpRequest, form: ReasonForm, object_id: str) -> HttpResponse:
-        resume(request, form, self._get(request, object_id).agent_id)
+        resume(request, form, get_or_404(self, request, object_id).agent_id)
         return back_to(request, PAGE, object_id)
 
     @button("Runs", path="runs", icon="play_circle")
     def show_runs(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        query = urlencode({"agent__id__exact": self._get(request, object_id).pk})
+        query = urlencode({"agent__id__exact": get_or_404(self, request, object_id).pk})
         return HttpResponseRedirect(f"{reverse('admin:agents_app_run_changelist')}?{query}")
 
     @act(
@@ -202,7 +202,7 @@ class AgentAdmin(AuditedAdmin):
         ),
     )
     def retire(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        agent = self._get(request, object_id)
+        agent = get_or_404(self, request, object_id)
         try:
             with acting(request):
                 services.retire_agent(agent)
@@ -219,33 +219,24 @@ class AgentAdmin(AuditedAdmin):
         dialog=Dialog("Restore this agent?", "It accepts sessions and messages again.", "Restore it"),
     )
     def restore(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        agent = self._get(request, object_id)
+        agent = get_or_404(self, request, object_id)
         with acting(request):
             services.restore_agent(agent)
         messages.success(request, f"{agent.name} is restored.")
         return back_to(request, PAGE, object_id)
 
-    def _get(self, request: HttpRequest, object_id: str) -> Agent:
-        agent = self.get_object(request, object_id)
-        if agent is None:
-            raise Http404
-        return agent
-
-    @display(description="Name", ordering="name")
-    def title(self, agent: Agent) -> str:
-        return visible(agent.name)
+    title = columns.text("Name", "name", ordering="name")
 
     @display(description="Model")
     def model(self, agent: Agent) -> str:
         return f"{agent.provider.name} · {visible(agent.model_id or agent.provider.default_model or 'default')}"
 
-    @display(description="Autonomy", label={"readonly": "info", "supervised": "success", "full": "warning"})
-    def may(self, agent: Agent) -> str:
-        return agent.autonomy
-
-    @display(description="State", label={"active": "success"})
-    def state(self, agent: Agent) -> str:
-        return "retired" if agent.retired_at else "active"
+    may = columns.column(
+        "Autonomy", lambda agent: agent.autonomy, label={"readonly": "info", "supervised": "success", "full": "warning"}
+    )
+    state = columns.column(
+        "State", lambda agent: "retired" if agent.retired_at else "active", label={"active": "success"}
+    )
 
     @display(description="")
     def try_link(self, agent: Agent) -> str:

@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
 from agents_app.admin.pending_approvals import changes_of, read_waiting, time_left
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.filters import KeyDateFilter
@@ -152,29 +152,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
             messages.error(request, error.message)
         return back_to(request, PAGE, object_id)
 
-    @display(description="Requested")
-    def requested(self, approval: Approval) -> str:
-        return f"{timezone.localtime(approval.created_at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Status", label=TONES)
-    def state(self, approval: Approval) -> str:
-        return approval.status
-
-    @display(description="Tool")
-    def tool(self, approval: Approval) -> str:
-        return visible(approval.execution.tool)
-
-    @display(description="Call")
-    def call(self, approval: Approval) -> str:
-        return summary(masked(approval.execution.arguments))
-
-    @display(description="Arguments")
-    def arguments(self, approval: Approval) -> str:
-        return json_block(masked(approval.execution.arguments))
-
-    @display(description="Changes")
-    def changes(self, approval: Approval) -> str:
-        return changes_of(selectors.approval_view(approval)) or "–"
+    requested = columns.time("Requested", "created_at")
+    state = columns.column("Status", lambda approval: approval.status, label=TONES)
+    tool = columns.column("Tool", lambda approval: visible(approval.execution.tool))
+    call = columns.column("Call", lambda approval: summary(masked(approval.execution.arguments)))
+    arguments = columns.column("Arguments", lambda approval: json_block(masked(approval.execution.arguments)))
+    changes = columns.column("Changes", lambda approval: changes_of(selectors.approval_view(approval)) or "–")
 
     @display(description="Wider permissions")
     def wider(self, approval: Approval) -> str:
@@ -182,29 +165,12 @@ class ApprovalAdmin(ReadOnlyAdmin):
         shown = [f"{visible(masked(pattern))} ({when})" for pattern, when in scopes if pattern]
         return " · ".join(shown) or "–"
 
-    @display(description="Risk")
-    def risk(self, approval: Approval) -> str:
-        return f"{approval.execution.risk} ({approval.execution.effect})"
-
-    @display(description="Agent")
-    def agent(self, approval: Approval) -> str:
-        return links.link("agent", approval.execution.agent_id)
-
-    @display(description="Run")
-    def run(self, approval: Approval) -> str:
-        return links.link("run", approval.run_id)
-
-    @display(description="Session")
-    def session(self, approval: Approval) -> str:
-        return links.link("session", approval.execution.session_id)
-
-    @display(description="Execution")
-    def execution_link(self, approval: Approval) -> str:
-        return links.link("execution", approval.execution_id)
-
-    @display(description="Reason for approval")
-    def why(self, approval: Approval) -> str:
-        return visible(approval.reason)
+    risk = columns.column("Risk", lambda approval: f"{approval.execution.risk} ({approval.execution.effect})")
+    agent = columns.column("Agent", lambda approval: links.link("agent", approval.execution.agent_id))
+    run = columns.link("Run", "run", "run_id")
+    session = columns.column("Session", lambda approval: links.link("session", approval.execution.session_id))
+    execution_link = columns.link("Execution", "execution", "execution_id")
+    why = columns.text("Reason for approval", "reason")
 
     @display(description="Time left")
     def left(self, approval: Approval) -> str:
@@ -215,10 +181,5 @@ class ApprovalAdmin(ReadOnlyAdmin):
         decision = " by ".join(part for part in (approval.decision, approval.decided_by) if part)
         return visible(decision) or "–"
 
-    @display(description="Decided")
-    def decided(self, approval: Approval) -> str:
-        return f"{timezone.localtime(approval.decided_at):%Y-%m-%d %H:%M:%S}" if approval.decided_at else "–"
-
-    @display(description="Note")
-    def remark(self, approval: Approval) -> str:
-        return visible(approval.note) or "–"
+    decided = columns.time("Decided", "decided_at")
+    remark = columns.text("Note", "note", empty="–")

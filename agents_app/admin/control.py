@@ -5,20 +5,19 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
-from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.forms import BaseDialogForm
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from agents_app import services
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
-from audit_app.kernel.safe_text import visible
 from tools_app.models import Control
 
 PAGE = "admin:tools_app_control_changelist"
+TONES = {"stopped": "danger", "running": "success"}
 
 
 class ReasonForm(BaseDialogForm):
@@ -91,22 +90,9 @@ class ControlAdmin(ReadOnlyAdmin):
         resume(request, form)
         return back_to(request, PAGE)
 
-    @display(description="Agent")
-    def what(self, row: Control) -> str:
-        return visible(row.scope) or "All agents"
+    what = columns.text("Agent", "scope", empty="All agents")
 
-    @display(description="State", label={"stopped": "danger", "running": "success"})
-    def state(self, row: Control) -> str:
-        return "stopped" if row.is_stopped else "running"
-
-    @display(description="Reason")
-    def why(self, row: Control) -> str:
-        return visible(row.reason) or "–"
-
-    @display(description="By")
-    def who(self, row: Control) -> str:
-        return visible(row.changed_by)
-
-    @display(description="Since")
-    def when(self, row: Control) -> str:
-        return f"{timezone.localtime(row.changed_at):%Y-%m-%d %H:%M:%S}"
+    state = columns.column("State", lambda row: "stopped" if row.is_stopped else "running", label=TONES)
+    why = columns.text("Reason", "reason", empty="–")
+    who = columns.text("By", "changed_by")
+    when = columns.time("Since", "changed_at")

@@ -10,10 +10,9 @@ from unfold.decorators import display
 from agents_app.admin.forms import ProviderForm
 from agents_app.models import ModelProvider
 from audit_app import services as audit
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.safe_text import visible
 from tools_app.secrets import vault
 
 PAGE = "admin:agents_app_modelprovider_change"
@@ -58,13 +57,8 @@ class ModelProviderAdmin(AuditedAdmin):
             elif form.cleaned_data["remove_key"]:
                 audit.record("CredentialDeleted", details={"provider": obj.name})
 
-    @display(description="Address")
-    def address(self, provider: ModelProvider) -> str:
-        return visible(provider.base_url) or "–"
-
-    @display(description="Key set", boolean=True)
-    def key_is_set(self, provider: ModelProvider) -> bool:
-        return bool(provider.api_key_sealed)
+    address = columns.text("Address", "base_url", empty="–")
+    key_is_set = columns.column("Key set", lambda provider: bool(provider.api_key_sealed), boolean=True)
 
     @display(description="Stored key")
     def stored_key(self, provider: ModelProvider) -> str:

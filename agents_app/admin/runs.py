@@ -7,7 +7,7 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import MultipleChoicesDropdownFilter, RelatedDropdownFilter
@@ -21,13 +21,13 @@ from agents_app.admin import timeline
 from agents_app.models import OPEN, Run
 from agents_app.types import RunStatus
 from audit_app import services as audit
-from audit_app.admin_base import links
-from audit_app.admin_base.base import ReadOnlyAdmin, acting
+from audit_app.admin_base import columns, links
+from audit_app.admin_base.base import ReadOnlyAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.errors import AppError
-from audit_app.kernel.safe_text import took, visible
+from audit_app.kernel.safe_text import took
 from audit_app.models import Event
 from tools_app.models import ToolExecution
 
@@ -126,7 +126,7 @@ class RunAdmin(ReadOnlyAdmin):
     )
     def cancel_this(self, request: HttpRequest, form: CancelForm, object_id: str) -> HttpResponse:
         with acting(request):
-            outcome = cancel(self._get(request, object_id), form.cleaned_data["reason"])
+            outcome = cancel(get_or_404(self, request, object_id), form.cleaned_data["reason"])
         if outcome:
             messages.success(request, "The run is being stopped.")
         else:
@@ -143,7 +143,7 @@ class RunAdmin(ReadOnlyAdmin):
     def retry_this(self, request: HttpRequest, form: BaseDialogForm, object_id: str) -> HttpResponse:
         try:
             with acting(request):
-                again = retry(self._get(request, object_id), f"user:{request.user.pk}")
+                again = retry(get_or_404(self, request, object_id), f"user:{request.user.pk}")
         except AppError as error:
             messages.error(request, error.message)
             return back_to(request, PAGE, object_id)
@@ -169,12 +169,6 @@ class RunAdmin(ReadOnlyAdmin):
         self._each(request, queryset, lambda run: format_html("is retried as {}", links.link("run", retry(run, actor))))
         return None
 
-    def _get(self, request: HttpRequest, object_id: str) -> Run:
-        run: Run | None = self.get_object(request, object_id)
-        if run is None:
-            raise Http404
-        return run
-
     def _each(self, request: HttpRequest, queryset: QuerySet[Run], action: Callable[[Run], str]) -> None:
         """Apply the action to each run and show its outcome. An error does not stop the others."""
         with acting(request):
@@ -185,38 +179,16 @@ class RunAdmin(ReadOnlyAdmin):
                 except AppError as error:
                     messages.error(request, format_html("{}: {}", name, error.message))
 
-    @display(description="Started")
-    def begun(self, run: Run) -> str:
-        return f"{timezone.localtime(run.created_at):%Y-%m-%d %H:%M:%S}"
+    begun = columns.time("Started", "created_at")
 
     @display(description="Status", label=timeline.RUN_TONES)
     def state(self, run: Run) -> str | tuple[str, str]:
         return (run.status, f"waiting on {run.waiting_on}") if run.waiting_on else run.status
 
-    @display(description="Agent")
-    def agent_link(self, run: Run) -> str:
-        return links.link("agent", run.agent.agent_id)
-
-    @display(description="Session")
-    def session(self, run: Run) -> str:
-        return links.session_link(run.conversation_id, run.session_key)
-
-    @display(description="Actor")
-    def who(self, run: Run) -> str:
-        return visible(run.actor)
-
-    @display(description="Waited")
-    def waited(self, run: Run) -> str:
-        return took(run.created_at, run.started_at)
-
-    @display(description="Took")
-    def length(self, run: Run) -> str:
-        return took(run.started_at, run.ended_at)
-
-    @display(description="Tokens")
-    def tokens(self, run: Run) -> str:
-        return f"{run.input_tokens:,} in, {run.output_tokens:,} out"
-
-    @display(description="Error")
-    def problem(self, run: Run) -> str:
-        return visible(run.error_code) or "–"
+    agent_link = columns.column("Agent", lambda run: links.link("agent", run.agent.agent_id))
+    session = columns.column("Session", lambda run: links.session_link(run.conversation_id, run.session_key))
+    who = columns.text("Actor", "actor")
+    waited = columns.column("Waited", lambda run: took(run.created_at, run.started_at))
+    length = columns.column("Took", lambda run: took(run.started_at, run.ended_at))
+    tokens = columns.column("Tokens", lambda run: f"{run.input_tokens:,} in, {run.output_tokens:,} out")
+    problem = columns.text("Error", "error_code", empty="–")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib.admin import ShowFacets
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
 from audit_app import services
@@ -87,6 +87,14 @@ class ReadOnlyAdmin(ModelAdmin):
 def has_dates(request: HttpRequest) -> bool:
     """Return whether a date filter limits the list."""
     return any(value for name, value in request.GET.items() if name.endswith(("_from", "_to")))
+
+
+def get_or_404(page: ModelAdmin, request: HttpRequest, object_id: str) -> Any:
+    """Return the row of this page. Raises Http404."""
+    row = page.get_object(request, object_id)
+    if row is None:
+        raise Http404
+    return row
 
 
 def acting(request: HttpRequest) -> AbstractContextManager[None]:

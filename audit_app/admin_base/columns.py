@@ -22,9 +22,9 @@ def column(description: str, value: Callable[[Any], object], **options: Any) -> 
     return cast(Column, content)
 
 
-def text(description: str, name: str, *, empty: str = "") -> Column:
+def text(description: str, name: str, *, empty: str = "", **options: Any) -> Column:
     """Declare a column of an untrusted text of the row."""
-    return column(description, lambda row: visible(getattr(row, name)) or empty)
+    return column(description, lambda row: visible(getattr(row, name)) or empty, **options)
 
 
 def link(description: str, noun: str, name: str) -> Column:

@@ -6,7 +6,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
@@ -20,7 +20,8 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from audit_app.admin_base.base import acting
+from audit_app.admin_base import columns
+from audit_app.admin_base.base import acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
 from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.safe_text import visible
@@ -163,9 +164,7 @@ class ApiKeyAdmin(ModelAdmin):
         ),
     )
     def revoke(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        key = self.get_object(request, object_id)
-        if key is None:
-            raise Http404
+        key = get_or_404(self, request, object_id)
         with acting(request):
             revoke_api_key(key.user, key.pk)
         messages.success(request, f"The key {visible(key.name)} is revoked.")
@@ -183,13 +182,8 @@ class ApiKeyAdmin(ModelAdmin):
                 messages.success(request, f"The key {visible(key.name)} is revoked.")
         return None
 
-    @display(description="Key")
-    def beginning(self, key: ApiKey) -> str:
-        return f"sk-user-{key.prefix}…"
-
-    @display(description="Scopes")
-    def scope_names(self, key: ApiKey) -> str:
-        return ", ".join(key.scopes) or "–"
+    beginning = columns.column("Key", lambda key: f"sk-user-{key.prefix}…")
+    scope_names = columns.column("Scopes", lambda key: ", ".join(key.scopes) or "–")
 
     @display(description="State", label={"active": "success", "expired": "warning", "revoked": "danger"})
     def state(self, key: ApiKey) -> str:

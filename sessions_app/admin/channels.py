@@ -6,13 +6,13 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import ValidationError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from audit_app import services as audit
-from audit_app.admin_base import links
-from audit_app.admin_base.base import AuditedAdmin, acting
+from audit_app.admin_base import columns, links
+from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
@@ -144,9 +144,7 @@ class ChannelAccountAdmin(AuditedAdmin):
         ),
     )
     def try_out(self, request: HttpRequest, form: Any, object_id: str) -> HttpResponse:
-        account = self.get_object(request, object_id)
-        if account is None:
-            raise Http404
+        account = get_or_404(self, request, object_id)
         try:
             with acting(request):
                 lines = accounts.try_out(account)
@@ -185,21 +183,16 @@ class ChannelAccountAdmin(AuditedAdmin):
         return self._make_code(request, object_id, None)
 
     def _make_code(self, request: HttpRequest, object_id: str, user: User | None) -> HttpResponse:
-        account = self.get_object(request, object_id)
-        if account is None:
-            raise Http404
+        account = get_or_404(self, request, object_id)
         with acting(request):
             code = pairing_codes.make_code(account, user)
         messages.success(request, f"{'Send' if user else 'The sender has to send'}: /pair {code}")
         return back_to(request, PAGE, object_id)
 
-    @display(description="Account")
-    def name(self, account: ChannelAccount) -> str:
-        return visible(account)
-
-    @display(description="Agent")
-    def answering(self, account: ChannelAccount) -> str:
-        return links.link("agent", account.agent.agent_id) if account.agent else "default"
+    name = columns.column("Account", lambda account: visible(account))
+    answering = columns.column(
+        "Agent", lambda account: links.link("agent", account.agent.agent_id) if account.agent else "default"
+    )
 
     @display(description="Last error")
     def problem(self, account: ChannelAccount) -> str:
@@ -229,6 +222,4 @@ class PairingAdmin(AuditedAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    @display(description="Sender")
-    def sender(self, row: Pairing) -> str:
-        return visible(row.sender_name or row.sender_id or "an open code")
+    sender = columns.column("Sender", lambda row: visible(row.sender_name or row.sender_id or "an open code"))

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
@@ -49,17 +49,11 @@ class FeedbackAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
         return super().get_queryset(request).prefetch_related("session", "user")
 
-    @display(description="Feedback")
-    def label(self, row: Feedback) -> str:
-        return visible(shorten(row.comment or row.reason or "–", _LISTED_CHARACTERS))
-
-    @display(description="Rating", label={"up": "success", "down": "danger"})
-    def opinion(self, row: Feedback) -> Any:
-        return row.get_rating_display()
-
-    @display(description="About")
-    def about(self, row: Feedback) -> str:
-        return str(row.get_target_type_display())
+    label = columns.column(
+        "Feedback", lambda row: visible(shorten(row.comment or row.reason or "–", _LISTED_CHARACTERS))
+    )
+    opinion = columns.column("Rating", lambda row: row.get_rating_display(), label={"up": "success", "down": "danger"})
+    about = columns.column("About", lambda row: str(row.get_target_type_display()))
 
     @display(description="Message")
     def message_text(self, row: Feedback) -> Any:
@@ -71,21 +65,12 @@ class FeedbackAdmin(ReadOnlyAdmin):
         text = visible(shorten(turn.content, _SHOWN_CHARACTERS)) or "(no text)"
         return format_html('<a class="k-link" href="{}?before={}.{}">{}</a>', url, turn.ordinal, turn.part + 1, text)
 
-    @display(description="Session")
-    def session_link(self, row: Feedback) -> str:
-        return links.link("session", row.session_id, shorten(row.session.title or row.session.key, 60))
-
-    @display(description="Comment")
-    def remark(self, row: Feedback) -> str:
-        return visible(row.comment) or "–"
-
-    @display(description="By")
-    def person(self, row: Feedback) -> str:
-        return visible(row.user.get_username())
-
-    @display(description="Sent with it")
-    def more(self, row: Feedback) -> Any:
-        return json_block(row.extra_metadata) if row.extra_metadata else "–"
+    session_link = columns.column(
+        "Session", lambda row: links.link("session", row.session_id, shorten(row.session.title or row.session.key, 60))
+    )
+    remark = columns.text("Comment", "comment", empty="–")
+    person = columns.column("By", lambda row: visible(row.user.get_username()))
+    more = columns.column("Sent with it", lambda row: json_block(row.extra_metadata) if row.extra_metadata else "–")
 
 
 def _find_turn(row: Feedback) -> Turn | None:

@@ -5,12 +5,11 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
 from unfold.decorators import display
 
 from agents_app import selectors as agents
-from audit_app.admin_base import links
+from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import ReadOnlyAdmin
 from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.kernel.safe_text import visible
@@ -55,29 +54,16 @@ class SessionAdmin(ReadOnlyAdmin):
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    @display(description="Session")
-    def name(self, session: Session) -> str:
-        return visible(shorten(session.title or session.key, 80))
+    name = columns.column("Session", lambda session: visible(shorten(session.title or session.key, 80)))
 
     @display(description="Owner")
     def person(self, session: Session) -> str:
         return visible(session.owner.get_username() if session.owner else session.sender_name or session.sender_id)
 
-    @display(description="Channel")
-    def platform(self, session: Session) -> str:
-        return visible(session.channel)
-
-    @display(description="Agent")
-    def agent_link(self, session: Session) -> str:
-        return links.link("agent", session.agent.agent_id)
-
-    @display(description="Last active")
-    def active(self, session: Session) -> str:
-        return f"{timezone.localtime(session.last_active_at):%Y-%m-%d %H:%M:%S}"
-
-    @display(description="Deleted", boolean=True)
-    def is_deleted(self, session: Session) -> bool:
-        return session.deleted_at is not None
+    platform = columns.text("Channel", "channel")
+    agent_link = columns.column("Agent", lambda session: links.link("agent", session.agent.agent_id))
+    active = columns.time("Last active", "last_active_at")
+    is_deleted = columns.column("Deleted", lambda session: session.deleted_at is not None, boolean=True)
 
 
 def _place(text: str) -> tuple[int, int] | None:

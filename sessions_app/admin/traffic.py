@@ -1,15 +1,12 @@
 """Inbound messages, attachments and deliveries in the admin. Read only, but failed deliveries can be sent again."""
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import ChoicesDropdownFilter, FieldTextFilter, RelatedDropdownFilter
-from unfold.decorators import display
 
 from audit_app import services as audit
-from audit_app.admin_base import links
+from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import MOST_SELECTED, confirmation, confirmed
 from audit_app.admin_base.html import json_block
@@ -21,6 +18,7 @@ from sessions_app.channels.outbound import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
 
 _AGAIN_SECONDS = 3600.0
+_TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired": "danger", "pending": "info"}
 
 
 @admin.register(InboundMessage)
@@ -50,41 +48,19 @@ class InboundMessageAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
         return super().get_queryset(request).prefetch_related("account")
 
-    @display(description="Message")
-    def line(self, row: InboundMessage) -> str:
-        return visible(shorten(row.text or row.message_id, 80))
-
-    @display(description="Sender")
-    def sender(self, row: InboundMessage) -> str:
-        return visible(f"{row.sender_name} ({row.sender_id})" if row.sender_name else row.sender_id)
-
-    @display(description="Text")
-    def text_shown(self, row: InboundMessage) -> str:
-        return visible(row.text)
-
-    @display(description="Outcome")
-    def outcome(self, row: InboundMessage) -> str:
-        return visible(row.reason) or "answered by a run"
-
-    @display(description="Session")
-    def session_link(self, row: InboundMessage) -> str:
-        return links.link("session", row.session_id)
-
-    @display(description="Run")
-    def run_link(self, row: InboundMessage) -> str:
-        return links.link("run", row.run_id)
-
-    @display(description="Metadata")
-    def details(self, row: InboundMessage) -> str:
-        return json_block(masked_metadata(row.metadata))
-
-    @display(description="Attachments")
-    def files(self, row: InboundMessage) -> str:
-        return json_block(row.attachments)
-
-    @display(description="Payload")
-    def payload(self, row: InboundMessage) -> str:
-        return json_block(masked_payload(row.raw, row.metadata)) if row.raw else "kept for seven days"
+    line = columns.column("Message", lambda row: visible(shorten(row.text or row.message_id, 80)))
+    sender = columns.column(
+        "Sender", lambda row: visible(f"{row.sender_name} ({row.sender_id})" if row.sender_name else row.sender_id)
+    )
+    text_shown = columns.text("Text", "text")
+    outcome = columns.text("Outcome", "reason", empty="answered by a run")
+    session_link = columns.link("Session", "session", "session_id")
+    run_link = columns.link("Run", "run", "run_id")
+    details = columns.column("Metadata", lambda row: json_block(masked_metadata(row.metadata)))
+    files = columns.column("Attachments", lambda row: json_block(row.attachments))
+    payload = columns.column(
+        "Payload", lambda row: json_block(masked_payload(row.raw, row.metadata)) if row.raw else "kept for seven days"
+    )
 
 
 @admin.register(Attachment)
@@ -111,21 +87,12 @@ class AttachmentAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Attachment]:
         return super().get_queryset(request).prefetch_related("account")
 
-    @display(description="File")
-    def line(self, row: Attachment) -> str:
-        return visible(row.filename) or "–"
-
-    @display(description="Status", label={"stored": "success", "failed": "danger", "waiting": "info"})
-    def state(self, row: Attachment) -> Any:
-        return row.status
-
-    @display(description="Error")
-    def problem(self, row: Attachment) -> str:
-        return visible(row.error) or "–"
-
-    @display(description="Text")
-    def text_shown(self, row: Attachment) -> str:
-        return visible(row.text) or "–"
+    line = columns.text("File", "filename", empty="–")
+    state = columns.column(
+        "Status", lambda row: row.status, label={"stored": "success", "failed": "danger", "waiting": "info"}
+    )
+    problem = columns.text("Error", "error", empty="–")
+    text_shown = columns.text("Text", "text", empty="–")
 
 
 @admin.register(Delivery)
@@ -177,29 +144,10 @@ class DeliveryAdmin(ReadOnlyAdmin):
         )
         return None
 
-    @display(description="Message")
-    def line(self, row: Delivery) -> str:
-        return visible(shorten(row.text or row.filename or row.kind, 80))
+    line = columns.column("Message", lambda row: visible(shorten(row.text or row.filename or row.kind, 80)))
+    text_shown = columns.text("Text", "text")
 
-    @display(description="Text")
-    def text_shown(self, row: Delivery) -> str:
-        return visible(row.text)
-
-    @display(
-        description="Status",
-        label={"sent": "success", "failed": "danger", "unknown": "warning", "expired": "danger", "pending": "info"},
-    )
-    def state(self, row: Delivery) -> Any:
-        return row.status
-
-    @display(description="Error")
-    def problem(self, row: Delivery) -> str:
-        return visible(row.error) or "–"
-
-    @display(description="Session")
-    def session_link(self, row: Delivery) -> str:
-        return links.link("session", row.session_id)
-
-    @display(description="Run")
-    def run_link(self, row: Delivery) -> str:
-        return links.link("run", row.run_id)
+    state = columns.column("Status", lambda row: row.status, label=_TONES)
+    problem = columns.text("Error", "error", empty="–")
+    session_link = columns.link("Session", "session", "session_id")
+    run_link = columns.link("Run", "run", "run_id")
