@@ -4,11 +4,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, DropdownFilter, RelatedDropdownFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RelatedDropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
@@ -20,6 +20,7 @@ from agents_app.models import Agent
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
+from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
@@ -35,19 +36,12 @@ def try_url(agent: Agent) -> str:
     return f"/?{urlencode({'agent': agent.agent_id})}"
 
 
-class StateFilter(DropdownFilter):
-    """A filter of active and retired agents."""
+class StateFilter(ActiveFilter):
+    ended = "retired"
 
-    title = "state"
-    parameter_name = "state"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("active", "Active"), ("retired", "Retired")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Agent]) -> QuerySet[Agent]:
-        if self.value() in ("active", "retired"):
-            return queryset.filter(retired_at__isnull=self.value() == "active")
-        return queryset
+def _tab(title: str, *fields: str | tuple[str, ...]) -> tuple[str, Any]:
+    return title, {"classes": ["tab"], "fields": fields}
 
 
 @admin.register(Agent)
@@ -65,50 +59,19 @@ class AgentAdmin(AuditedAdmin):
     warn_unsaved_form = True
     fieldsets = (
         (None, {"fields": (("name", "agent_id"), "description", ("provider", "model_id"))}),
-        (
-            "Behaviour",
-            {"classes": ["tab"], "fields": ("system_prompt", "max_context_tokens", "allowed_channels", "busy_policy")},
-        ),
-        (
-            "Tools",
-            {
-                "classes": ["tab"],
-                "fields": (
-                    "autonomy",
-                    "all_tools",
-                    "chosen_tools",
-                    "mcp_servers_mode",
-                    "mcp_servers",
-                    "enabled_skill_ids",
-                ),
-            },
-        ),
-        (
+        _tab("Behaviour", "system_prompt", "max_context_tokens", "allowed_channels", "busy_policy"),
+        _tab("Tools", "autonomy", "all_tools", "chosen_tools", "mcp_servers_mode", "mcp_servers", "enabled_skill_ids"),
+        _tab(
             "Rules",
-            {
-                "classes": ["tab"],
-                "fields": (
-                    "denied_tools",
-                    "always_ask",
-                    "auto_approve",
-                    "allowed_tools",
-                    "allowed_hosts",
-                    "denied_hosts",
-                    ("actions_per_hour", "cost_per_hour"),
-                ),
-            },
+            *("denied_tools", "always_ask", "auto_approve", "allowed_tools", "allowed_hosts", "denied_hosts"),
+            ("actions_per_hour", "cost_per_hour"),
         ),
-        (
+        _tab(
             "Limits",
-            {
-                "classes": ["tab"],
-                "fields": (
-                    ("max_tool_rounds", "max_active_seconds"),
-                    ("max_call_seconds", "max_idle_seconds"),
-                    ("max_tries", "queue_limit"),
-                    ("retry_first_seconds", "retry_max_seconds"),
-                ),
-            },
+            ("max_tool_rounds", "max_active_seconds"),
+            ("max_call_seconds", "max_idle_seconds"),
+            ("max_tries", "queue_limit"),
+            ("retry_first_seconds", "retry_max_seconds"),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Forms of agents and model providers."""
+"""Forms of agents and model providers. Their models and fields are set by the pages that use them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from unfold.widgets import (
 )
 
 from agents_app.admin.rules import hosts_field, patterns_field
-from agents_app.models import Agent, ModelProvider
+from agents_app.models import Agent
 from agents_app.providers import registry as providers
 from tools_app.registry import tools
 from tools_app.secrets import credentials
@@ -82,36 +82,6 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
     )
 
     class Meta:
-        model = Agent
-        fields = [
-            "agent_id",
-            "name",
-            "description",
-            "provider",
-            "model_id",
-            "system_prompt",
-            "max_context_tokens",
-            "allowed_channels",
-            "autonomy",
-            "mcp_servers_mode",
-            "mcp_servers",
-            "enabled_skill_ids",
-            "busy_policy",
-            "queue_limit",
-            "max_tool_rounds",
-            "max_active_seconds",
-            "max_call_seconds",
-            "max_idle_seconds",
-            "max_tries",
-            "retry_first_seconds",
-            "retry_max_seconds",
-            "denied_tools",
-            "always_ask",
-            "auto_approve",
-            "allowed_tools",
-            "allowed_hosts",
-            "denied_hosts",
-        ]
         labels = {"model_id": "Model", "agent_id": "Agent id", "mcp_servers_mode": "MCP servers it has"}
         widgets = {"description": UnfoldAdminTextareaWidget(attrs={"rows": 2})}
 
@@ -157,8 +127,6 @@ class ProviderForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscripta
     remove_key = forms.BooleanField(required=False, widget=UnfoldBooleanSwitchWidget, label="Remove the stored key")
 
     class Meta:
-        model = ModelProvider
-        fields = ["name", "kind", "base_url", "default_model", "input_price", "output_price", "is_enabled"]
         labels = {"base_url": "Address", "is_enabled": "Enabled"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -5,10 +5,26 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import RangeDateFilter
+from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 from unfold.utils import parse_date_str
 
 from audit_app.pagination import first_id_at
+
+
+class ActiveFilter(DropdownFilter):
+    """A filter of active and ended rows. ended: the state of rows whose column `<ended>_at` is set."""
+
+    title = "state"
+    parameter_name = "state"
+    ended: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(state, state.capitalize()) for state in ("active", self.ended)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() in ("active", self.ended):
+            return queryset.filter(**{f"{self.ended}_at__isnull": self.value() == "active"})
+        return queryset
 
 
 class KeyDateFilter(RangeDateFilter):

@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
-from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import (
@@ -23,6 +22,7 @@ from unfold.widgets import (
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import acting, get_or_404
 from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, confirmed
+from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.safe_text import visible
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
@@ -49,10 +49,6 @@ class ApiKeyForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptabl
 
     operator: User
 
-    class Meta:
-        model = ApiKey
-        fields = ["user", "name", "scopes", "expires_at"]
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["user"].queryset = users_for(self.operator)  # type: ignore[attr-defined]
@@ -72,19 +68,8 @@ def users_for(operator: User) -> QuerySet[User]:
     return users.filter(is_staff=False, is_superuser=False) | users.filter(pk=operator.pk)
 
 
-class StateFilter(DropdownFilter):
-    """A filter of active and revoked keys."""
-
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("active", "Active"), ("revoked", "Revoked")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-        if self.value() in ("active", "revoked"):
-            return queryset.filter(revoked_at__isnull=self.value() == "active")
-        return queryset
+class StateFilter(ActiveFilter):
+    ended = "revoked"
 
 
 @admin.register(ApiKey)
@@ -110,19 +95,7 @@ class ApiKeyAdmin(ModelAdmin):
         return request.user.has_perm("sessions_app.delete_apikey")
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
-        if obj is None:
-            return ("user", "name", "scopes", "expires_at")
-        return (
-            "name",
-            "beginning",
-            "user",
-            "scope_names",
-            "state",
-            "created_at",
-            "expires_at",
-            "last_used_at",
-            "revoked_at",
-        )
+        return (*self.list_display, "revoked_at") if obj else self.fields
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)

@@ -48,10 +48,6 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, separated by commas."
     )
 
-    class Meta:
-        model = ChannelAccount
-        fields = ["channel", "account_id", "agent", "access", "allowed_senders", "config", "is_enabled"]
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "channel" in self.fields:
