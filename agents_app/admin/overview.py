@@ -70,8 +70,7 @@ def read(now: datetime) -> Overview:
     times = list(sample.values_list("created_at", "started_at", "ended_at")[:_SAMPLE])
     waits = [(started - created).total_seconds() for created, started, _ in times if started]
     works = [(ended - started).total_seconds() for _, started, ended in times if started and ended]
-    by_hour = day.annotate(hour=TruncHour("created_at")).values_list("hour", "status").annotate(Count("id"))
-    rows = list(by_hour)
+    rows = list(day.annotate(hour=TruncHour("created_at")).values_list("hour", "status").annotate(Count("id")))
     by_status: Counter[str] = Counter()
     for _, status, count in rows:
         by_status[status] += count
@@ -105,15 +104,10 @@ def _hours(rows: Sequence[tuple[datetime, str, int]], now: datetime) -> tuple[Ho
     counts: dict[datetime, Counter[str]] = {this_hour - timedelta(hours=back): Counter() for back in range(23, -1, -1)}
     for hour, status, count in rows:
         if hour in counts:
-            counts[hour][_tone(status)] += count
+            tone = "success" if status == RunStatus.COMPLETED else "danger" if status in FAILED else "info"
+            counts[hour][tone] += count
     busiest = max(tones.total() for tones in counts.values()) or 1
     return tuple(Hour(f"{hour:%H}:00", tones.total(), _parts(tones, busiest)) for hour, tones in counts.items())
-
-
-def _tone(status: str) -> str:
-    if status in FAILED:
-        return "danger"
-    return "success" if status == RunStatus.COMPLETED else "info"
 
 
 def _parts(tones: Counter[str], busiest: int) -> tuple[Part, ...]:

@@ -36,7 +36,6 @@ def register(kind: str, path: str) -> None:
 
 
 def kinds() -> tuple[str, ...]:
-    """Return the names of all kinds."""
     return _kinds.names()
 
 
@@ -82,15 +81,13 @@ async def aclose_all() -> None:
 
 def _build(row: ModelProvider) -> Provider:
     if not row.is_enabled:
-        raise ProviderError(
-            f"The model provider {row.name!r} is disabled. Choose another one.", code="model_bad_request"
-        )
+        message = f"The model provider {row.name!r} is disabled. Choose another one."
+        raise ProviderError(message, code="model_bad_request")
     try:
         provider_class = load(row.kind)
     except AppError as error:
-        raise ProviderError(
-            f"The model provider {row.name!r} cannot be used. {error.message}", code="model_bad_request"
-        ) from error
+        message = f"The model provider {row.name!r} cannot be used. {error.message}"
+        raise ProviderError(message, code="model_bad_request") from error
     return provider_class(base_url=row.base_url, api_key=_key_of(row), default_model=row.default_model)
 
 
@@ -100,16 +97,13 @@ def _key_of(row: ModelProvider) -> str:
     try:
         stored = vault.unseal(row.api_key_sealed)
     except AppError as error:
-        raise ProviderError(
-            f"The stored key of the model provider {row.name!r} cannot be read. Enter it again in the admin.",
-            code="model_auth",
-        ) from error
+        message = f"The stored key of the model provider {row.name!r} cannot be read. Enter it again in the admin."
+        raise ProviderError(message, code="model_auth") from error
     try:
         return credentials.resolve_references(stored, owner_id=None, purpose=f"model provider {row.name}")
     except AppError as error:
-        raise ProviderError(
-            f"The model provider {row.name!r} cannot use its credential. {error.message}", code="model_auth"
-        ) from error
+        message = f"The model provider {row.name!r} cannot use its credential. {error.message}"
+        raise ProviderError(message, code="model_auth") from error
 
 
 def credential_changed(name: str, owner_id: int | None) -> None:

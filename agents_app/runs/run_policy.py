@@ -13,7 +13,6 @@ NO_OPTIONS = RunOptions()
 
 
 def limits_of(run: Run) -> Limits:
-    """Return the limits of a run."""
     agent = run.agent
     return Limits(
         tool_rounds=agent.max_tool_rounds,

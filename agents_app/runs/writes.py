@@ -99,7 +99,8 @@ def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None
     with transaction.atomic(savepoint=False):
         while True:
             decision = next_step(snapshot)
-            if recorded and _is_left_open(recorded, decision):
+            # No other event closes the step if a user turn follows it, or the run ends without its calls.
+            if recorded and (isinstance(decision, Think) or (recorded.tool_calls and not isinstance(decision, Act))):
                 closing: events.StepCompleted = {"text_length": len(recorded.text)}
                 new_events = [event_of(claim.run, events.STEP_COMPLETED, closing, step=recorded.index)]
             recorded = None
@@ -122,11 +123,6 @@ def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)
                     return None
-
-
-def _is_left_open(step: StepView, decision: object) -> bool:
-    """Return whether no other event closes the step: a user turn follows it, or the run ends without its calls."""
-    return isinstance(decision, Think) or (bool(step.tool_calls) and not isinstance(decision, Act))
 
 
 def _plan(claim: Claim, snapshot: Snapshot, step: Act) -> tools.Planned:
@@ -191,11 +187,7 @@ def park_for_retry(claim: Claim, delay_seconds: float, error: ProviderError, *, 
             error_code=error.code,
             error_message=error.message,
         )
-        payload: events.RunWaiting = {
-            "waiting_on": WaitingOn.RETRY.value,
-            "reason": error.message,
-            "until": until.isoformat(),
-        }
+        payload = events.RunWaiting(waiting_on=WaitingOn.RETRY.value, reason=error.message, until=until.isoformat())
         audit.emit([event_of(claim.run, events.RUN_WAITING, payload)])
 
 

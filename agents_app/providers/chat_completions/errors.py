@@ -62,16 +62,15 @@ def of_status(endpoint: Endpoint, status: int, body: object, *, wait: float | No
     if status in (401, 403):
         return _refused_key(endpoint, server, status, detail)
     if status == 429:
-        return _limited(server, wait, detail)
+        when = f"in {math.ceil(wait)} seconds" if wait else "in a moment"
+        message = f"{server} receives too many requests. Try again {when}.{detail}"
+        return ProviderError(message, code="model_rate_limited", **_waiting(wait))
     if status == 404:
-        return ProviderError(
-            f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the admin.{detail}",
-            code="model_bad_request",
-        )
+        message = f"{server} has no model {endpoint.model!r}, or its base URL is wrong. Check both in the admin."
+        return ProviderError(message + detail, code="model_bad_request")
     if status == 408:
-        return ProviderError(
-            f"{server} timed out waiting for the request (408). Try again.{detail}", code="model_timeout"
-        )
+        message = f"{server} timed out waiting for the request (408). Try again.{detail}"
+        return ProviderError(message, code="model_timeout")
     if status == 413 or codes & _LENGTH_CODES:
         message = f"The conversation is too long for the model {endpoint.model!r}. Start a new session.{detail}"
         return ProviderError(message, code="model_bad_request")
@@ -103,44 +102,33 @@ def unreachable(endpoint: Endpoint, error: BaseException) -> ProviderError:
 
 
 def bad_base_url() -> ProviderError:
-    return ProviderError(
-        "The model provider's base URL is not valid. It has to look like https://api.openai.com/v1.",
-        code="model_bad_request",
-    )
+    message = "The model provider's base URL is not valid. It has to look like https://api.openai.com/v1."
+    return ProviderError(message, code="model_bad_request")
 
 
 def bad_key(endpoint: Endpoint) -> ProviderError:
-    return ProviderError(
-        f"The API key for {endpoint.server} contains invalid characters. Enter it again in the admin.",
-        code="model_auth",
-    )
+    message = f"The API key for {endpoint.server} contains invalid characters. Enter it again in the admin."
+    return ProviderError(message, code="model_auth")
 
 
 def not_a_model_server(endpoint: Endpoint) -> ProviderError:
-    return ProviderError(
-        f"{_sentence(endpoint.server)} returned a web page. Check the provider's base URL; most end in /v1.",
-        code="model_bad_request",
-    )
+    message = f"{_sentence(endpoint.server)} returned a web page. Check the provider's base URL; most end in /v1."
+    return ProviderError(message, code="model_bad_request")
 
 
 def no_model(endpoint: Endpoint) -> ProviderError:
-    return ProviderError(
-        f"No model is chosen for {endpoint.server}. Set one for the agent or a default for its provider.",
-        code="model_bad_request",
-    )
+    message = f"No model is chosen for {endpoint.server}. Set one for the agent or a default for its provider."
+    return ProviderError(message, code="model_bad_request")
 
 
 def silent(endpoint: Endpoint, seconds: float) -> ProviderError:
-    return ProviderError(
-        f"{_sentence(endpoint.server)} sent nothing for {seconds:g} seconds. Try again.", code="model_timeout"
-    )
+    message = f"{_sentence(endpoint.server)} sent nothing for {seconds:g} seconds. Try again."
+    return ProviderError(message, code="model_timeout")
 
 
 def too_slow(endpoint: Endpoint, seconds: float) -> ProviderError:
-    return ProviderError(
-        f"{_sentence(endpoint.server)} did not finish its answer in {seconds:g} seconds. Ask for less.",
-        code="model_timeout",
-    )
+    message = f"{_sentence(endpoint.server)} did not finish its answer in {seconds:g} seconds. Ask for less."
+    return ProviderError(message, code="model_timeout")
 
 
 def stream_cut(endpoint: Endpoint, predicate: str) -> ProviderError:
@@ -149,11 +137,8 @@ def stream_cut(endpoint: Endpoint, predicate: str) -> ProviderError:
 
 
 def too_large(endpoint: Endpoint) -> ProviderError:
-    return ProviderError(
-        f"{_sentence(endpoint.server)} sent a response that is too long. Ask for less.",
-        code="model_error",
-        retryable=False,
-    )
+    message = f"{_sentence(endpoint.server)} sent a response that is too long. Ask for less."
+    return ProviderError(message, code="model_error", retryable=False)
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float | None:
@@ -173,13 +158,6 @@ def retry_after_seconds(headers: Mapping[str, str], *, now: datetime) -> float |
     except ValueError:
         return None
     return max((at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds(), 0.0)
-
-
-def _limited(server: str, wait: float | None, detail: str) -> ProviderError:
-    when = f" Try again in {math.ceil(wait)} seconds." if wait else " Try again in a moment."
-    return ProviderError(
-        f"{server} receives too many requests.{when}{detail}", code="model_rate_limited", **_waiting(wait)
-    )
 
 
 def _waiting(wait: float | None) -> dict[str, Any]:

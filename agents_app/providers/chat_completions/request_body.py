@@ -3,16 +3,13 @@
 from typing import Any
 
 from agents_app.types import Message, ModelRequest, RunOptions
-from tools_app.types import ToolCall, ToolSpec
+from tools_app.types import ToolSpec
 
 
 def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -> dict[str, Any]:
     """Return the body of a request. asks_for_usage: send `stream_options`, which some servers reject."""
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [_message(message) for message in request.messages],
-        "stream": True,
-    }
+    messages = [_message(message) for message in request.messages]
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if not request.may_call_tools:
@@ -26,10 +23,8 @@ def encode_request(request: ModelRequest, *, model: str, asks_for_usage: bool) -
 def _options(options: RunOptions) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if options.output_schema is not None:
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": options.output_schema},
-        }
+        schema = {"name": "answer", "schema": options.output_schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
     if options.temperature is not None:
         body["temperature"] = options.temperature
     if options.max_output_tokens is not None:
@@ -41,15 +36,13 @@ def _message(message: Message) -> dict[str, Any]:
     encoded: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
     if message.tool_calls:
         encoded["content"] = encoded["content"] or None
-        encoded["tool_calls"] = [_call(call) for call in message.tool_calls]
+        encoded["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _sendable(call.arguments)}}
+            for call in message.tool_calls
+        ]
     if message.role == "tool":
         encoded["tool_call_id"] = message.tool_call_id
     return encoded
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": _sendable(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class CallAssembly:
         function = function if isinstance(function, dict) else {}
         index = fragment.get("index") if isinstance(fragment.get("index"), int) else None
         call_id, name = _text(fragment.get("id")), _text(function.get("name"))
-        arguments = _arguments(function.get("arguments"))
+        given = function.get("arguments")  # text, but some servers send the object itself
+        arguments = json.dumps(given) if isinstance(given, dict) else _text(given)
         draft = self._find(index, call_id, name)
         if draft is None:
             draft = _Draft(index, call_id)
@@ -90,11 +91,6 @@ class CallAssembly:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _arguments(value: Any) -> str:
-    """Return the raw text. Some servers send the object itself."""
-    return json.dumps(value) if isinstance(value, dict) else _text(value)
 
 
 def _is_whole(arguments: list[str]) -> bool:

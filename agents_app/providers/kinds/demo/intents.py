@@ -83,7 +83,7 @@ def supported(intents: Iterable[Intent], tools: Iterable[ToolSpec]) -> tuple[Int
 def _clocks(text: str) -> list[tuple[int, Intent]]:
     if not _CLOCK_WORD.search(text):
         return []
-    places = [(match.start(), _zone(match[0])) for match in _ZONE.finditer(text)]
+    places = [(match.start(), "UTC" if match[0] == "GMT" else match[0]) for match in _ZONE.finditer(text)]
     places += [(match.start(), ZONE_OF_CITY[match[0].lower()]) for match in _CITY.finditer(_ZONE.sub(_blank, text))]
     question = _CLOCK_QUESTION.search(text)
     if not places and question:
@@ -128,10 +128,6 @@ def _is_sum(expression: str) -> bool:
 
 def _is_part_of_sum(node: ast.AST) -> bool:
     return isinstance(node, _SUM_NODES) and (not isinstance(node, ast.Call) or isinstance(node.func, ast.Name))
-
-
-def _zone(name: str) -> str:
-    return "UTC" if name == "GMT" else name
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -13,7 +13,8 @@ _MAX_QUOTED = 600
 def describe(tool: str, arguments: str, content: str) -> str:
     """Return a list item. arguments: raw JSON of the call; content: JSON of the result, or `[Status] error`."""
     content = without_receipt(unmark(content))
-    sent, found = _object(arguments), _value(content)
+    sent, found = _value(arguments), _value(content)
+    sent = sent if isinstance(sent, dict) else {}
     if content.startswith("[") and not isinstance(found, list):
         return f"- **{tool}** failed. {content}"
     if isinstance(found, dict):
@@ -21,18 +22,14 @@ def describe(tool: str, arguments: str, content: str) -> str:
             case "calculator" if "result" in found:
                 return f"- `{sent.get('expression', '?')}` is **{found['result']}**."
             case "date_time" if found.keys() >= {"timezone", "time", "weekday", "date"}:
-                return _clock(found)
+                place = str(found["timezone"]).rpartition("/")[2].replace("_", " ")
+                return f"- In {place} it is **{found['time']}** on {found['weekday']}, {found['date']}."
             case "echo" if "text" in found:
                 return f"- The echo returned:{_quoted(str(found['text']))}"
             case "web_fetch":
                 return _page(sent, found)
     text = content if isinstance(found, str) else json.dumps(found, indent=2, ensure_ascii=False)
     return f"- **{tool}** returned:\n\n```json\n{text[:_MAX_QUOTED]}\n```"
-
-
-def _clock(found: dict[str, Any]) -> str:
-    place = str(found["timezone"]).rpartition("/")[2].replace("_", " ")
-    return f"- In {place} it is **{found['time']}** on {found['weekday']}, {found['date']}."
 
 
 def _page(sent: dict[str, Any], found: dict[str, Any]) -> str:
@@ -46,11 +43,6 @@ def _page(sent: dict[str, Any], found: dict[str, Any]) -> str:
 def _quoted(text: str) -> str:
     flat = one_line(text, _MAX_QUOTED)
     return f"\n\n  > {flat}\n" if flat else " nothing."
-
-
-def _object(text: str) -> dict[str, Any]:
-    value = _value(text)
-    return value if isinstance(value, dict) else {}
 
 
 def _value(text: str) -> Any:
