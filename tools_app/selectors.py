@@ -61,7 +61,6 @@ def find_waiting_for_loop() -> UUID | None:
 
 
 def view(row: ToolExecution) -> ExecutionView:
-    """Return the frozen view of a row."""
     duration = None
     if row.started_at is not None and row.completed_at is not None:
         duration = max((row.completed_at - row.started_at).total_seconds(), 0.0)

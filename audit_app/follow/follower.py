@@ -107,7 +107,6 @@ class Follower:
         return await self._reader.read_all(run_id)
 
     async def aclose(self) -> None:
-        """Stop reading and end all subscriptions."""
         self.is_closed = True
         for task in self._tasks:
             task.cancel()

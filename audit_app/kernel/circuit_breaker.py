@@ -26,7 +26,6 @@ class Breaker:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Watch a block that uses the server."""
         began = self._clock()
         try:
             yield

@@ -255,7 +255,6 @@ class _Insertion:
 
 
 def _adapted(name: str, value: Any) -> Any:
-    """Return a value as Django would pass it to this database."""
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, UUID):

@@ -14,7 +14,6 @@ _POSTGRES_MARKS = "audit_app.liveness.pg_locks.PostgresMarks"
 
 
 def installed_marks() -> Marks:
-    """Return the marks of this installation."""
     if connections["default"].vendor == "postgresql":
         marks: Marks = import_string(_POSTGRES_MARKS)()
         return marks

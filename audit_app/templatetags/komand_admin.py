@@ -20,5 +20,4 @@ register.filter("shortened", shorten.shorten)
 
 @register.simple_tag
 def object_link(noun: str, key: Any, label: str = "") -> SafeString | str:
-    """Return a link to the admin page of an object of any app."""
     return links.link(noun, key, label)

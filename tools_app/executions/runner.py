@@ -161,7 +161,6 @@ def timed_out(row: ToolExecution) -> Outcome:
 
 
 def context_of(row: ToolExecution) -> ToolContext:
-    """Return the context that the tool receives."""
     effect_key = sha256(f"{row.run_id}:{row.step}:{row.call_index}".encode()).hexdigest()[:32]
     return view_of(ToolContext, row, execution_id=row.id, effect_key=effect_key)
 

@@ -125,7 +125,6 @@ def _wait(process: "subprocess.Popen[bytes]", deadline: float) -> str:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill the whole process group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -42,7 +42,6 @@ def count_by_old_keys() -> int:
 
 
 def sealed_columns() -> list[tuple[type[models.Model], str]]:
-    """Return (model, column) of every sealed column."""
     return [
         (model, field.attname)
         for model in apps.get_models()

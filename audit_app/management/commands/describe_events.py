@@ -19,7 +19,6 @@ entry of the audit log.
 
 
 def page() -> str:
-    """Return the whole Markdown page."""
     kept = [event_type for event_type in event_types if event_type.kept]
     live = [event_type for event_type in event_types if not event_type.kept]
     return "\n".join([_HEAD, *_section("Kept events", kept), "", *_section("Live events", live), ""])
