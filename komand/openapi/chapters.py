@@ -44,15 +44,11 @@ def _operation(
         "summary": operation["summary"],
         "description": operation.get("description", ""),
         "streams": operation.get("x-komand-streams", False),
-        "access": _access(operation["security"]),
+        "access": " or ".join(name for one in operation["security"] for name in one) or "none",
         "parameters": [_parameter(one) for one in [*parameters, *own]],
         "body": _content(operation.get("requestBody", {})),
         "answers": [_answer(status, answer, shared) for status, answer in operation["responses"].items()],
     }
-
-
-def _access(security: list[dict[str, Any]]) -> str:
-    return " or ".join(name for one in security for name in one) or "none"
 
 
 def _parameter(one: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import yaml
 from django.urls.converters import SlugConverter, UUIDConverter
 
 from komand import __version__
@@ -24,36 +25,21 @@ Every surface of one installation. All of them share the same sessions and runs.
 A trailing slash is accepted everywhere. Every answer has the header `X-Request-Id`: the one of the request, or a new
 one; logs, events and the audit log contain it too. 429 and 503 have `Retry-After`. Operations marked
 `x-komand-streams` stream, or wait for an answer."""
+
+
+def _key(place: str, name: str, description: str) -> dict[str, str]:
+    return {"type": "apiKey", "in": place, "name": name, "description": description}
+
+
+_JWT = "A JWT of /api/auth/login, or an API key (`sk-user-…`)."
+_LOGIN = "The login of the pages. Requests that change something also need the header X-CSRFToken."
+_TICKET = "A ticket of /api/auth/ticket: valid for one connection within a minute."
 _SCHEMES = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "A JWT of /api/auth/login, or an API key (`sk-user-…`).",
-    },
-    "cookie": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": "komand_session",
-        "description": "The login of the pages. Requests that change something also need the header X-CSRFToken.",
-    },
-    "thread_cookie": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": "ks_uat",
-        "description": "The login of /v1/auth/pw/signin.",
-    },
-    "access_token": {
-        "type": "apiKey",
-        "in": "query",
-        "name": "access_token",
-        "description": "A JWT or an API key, for clients that cannot send headers.",
-    },
-    "ticket": {
-        "type": "apiKey",
-        "in": "query",
-        "name": "ticket",
-        "description": "A ticket of /api/auth/ticket: valid for one connection within a minute.",
-    },
+    "bearer": {"type": "http", "scheme": "bearer", "description": _JWT},
+    "cookie": _key("cookie", "komand_session", _LOGIN),
+    "thread_cookie": _key("cookie", "ks_uat", "The login of /v1/auth/pw/signin."),
+    "access_token": _key("query", "access_token", "A JWT or an API key, for clients that cannot send headers."),
+    "ticket": _key("query", "ticket", _TICKET),
 }
 _SECURITY: dict[str, list[dict[str, list[str]]]] = {
     "open": [],
@@ -66,10 +52,8 @@ _SECURITY: dict[str, list[dict[str, list[str]]]] = {
 
 def descriptions() -> tuple[Description, ...]:
     """Return the descriptions of all surfaces, and those of the routes that belong to no surface."""
-    return (
-        *(import_module(surface.openapi).DESCRIPTION for surface in surfaces if surface.openapi),
-        *unowned_routes.DESCRIPTIONS,
-    )
+    owned = (import_module(surface.openapi).DESCRIPTION for surface in surfaces if surface.openapi)
+    return (*owned, *unowned_routes.DESCRIPTIONS)
 
 
 @cache
@@ -156,18 +140,27 @@ def _docstring(view: Any, method: str) -> str:
 
 
 def _parameters(operation: Operation) -> Iterator[dict[str, Any]]:
-    given = list(operation.parameters)
-    if operation.query is not None:
-        fields = [(name, one, dict(without_null(schema_of(one)))) for name, one in fields_of(operation.query).items()]
-        given = [
-            Parameter(name, schema.pop("description", ""), schema, required=bool(one.required))
-            for name, one, schema in fields
-        ] + given
-    for parameter in given:
+    query = {} if operation.query is None else fields_of(operation.query)
+    for one in [*(_query_parameter(*field) for field in query.items()), *operation.parameters]:
         yield {
-            "name": parameter.name,
-            "in": parameter.where,
-            "required": parameter.required,
-            "description": parameter.description,
-            "schema": parameter.schema,
+            "name": one.name,
+            "in": one.where,
+            "required": one.required,
+            "description": one.description,
+            "schema": one.schema,
         }
+
+
+def _query_parameter(name: str, field: Any) -> Parameter:
+    schema = dict(without_null(schema_of(field)))
+    return Parameter(name, schema.pop("description", ""), schema, required=bool(field.required))
+
+
+def written(kind: str) -> bytes:
+    """Return the document as bytes. kind: json or yaml."""
+    found = json.dumps(build(), ensure_ascii=False, separators=(",", ":"))
+    if kind == "json":
+        return found.encode()
+    # Parsed again, because YAML writes objects that are shared as references.
+    dumped: str = yaml.dump(json.loads(found), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
+    return dumped.encode()

@@ -32,7 +32,7 @@ class Route:
 def list_routes() -> list[Route]:
     """Return the routes in the order in which they are matched."""
     found: dict[str, Route] = {}
-    for pattern in [*_live(), *_plain()]:
+    for pattern in [*_live(), *_walk(get_resolver().url_patterns, "/", {})]:
         route = _route(*pattern)
         if route is not None:
             found.setdefault(route.path, route)
@@ -43,10 +43,6 @@ def _live() -> Iterator[tuple[str, Any, dict[str, Any]]]:
     for route in asgi.routes():
         if not issubclass(route.callback.consumer_class, AsyncWebsocketConsumer):
             yield f"/{route.pattern}", route.callback, route.pattern.converters
-
-
-def _plain() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    yield from _walk(get_resolver().url_patterns, "/", {})
 
 
 def _walk(

@@ -1,20 +1,9 @@
 """The routes that belong to no surface: health, and the webhooks of channels."""
 
 from sessions_app.surfaces.base.openapi.operations import Answer, Description, Operation
-from sessions_app.surfaces.base.openapi.schemas import (
-    NULL,
-    OBJECT,
-    TEXT,
-    Schema,
-    just,
-    map_of,
-    nullable,
-    one_of,
-    record,
-    ref,
-)
+from sessions_app.surfaces.base.openapi.schemas import NULL, OBJECT, TEXT, just, map_of, nullable, one_of, record, ref
 
-_COMPONENTS: dict[str, Schema] = {
+_COMPONENTS = {
     "Health": record(
         {
             "success": just(True),

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from sessions_app.surfaces.rest.views.base import RestView
 
-_WRITTEN = "komand.openapi.serialization.written"
+_WRITTEN = "komand.openapi.document.written"
 _TYPES = {"json": "application/json", "yaml": "application/yaml"}
 
 

@@ -1,7 +1,8 @@
-"""Fields of an agent that limit its actions: rules for calls and hosts, budgets, and MCP servers."""
+"""Fields that limit actions: an agent's rules for calls and hosts, budgets, MCP servers; the tools of one message."""
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from rest_framework import serializers
@@ -9,10 +10,12 @@ from rest_framework import serializers
 from agents_app.models import Agent
 from tools_app.policy.globs import PatternError
 from tools_app.policy.patterns import LONGEST, check_host, check_pattern
-from tools_app.policy.scope import ScopeMode
+from tools_app.policy.scope import Scope, ScopeMode
 
 _MOST_RULES = 200
 _MOST_SERVERS = 100
+_MODES = [mode.value for mode in ScopeMode]
+_MOST_NAMES, _LONGEST_NAME = 100, 120
 
 
 class RulesField(serializers.ListField):
@@ -35,14 +38,9 @@ class RulesField(serializers.ListField):
             raise serializers.ValidationError(str(error)) from None
 
 
-def call_rules() -> RulesField:
-    """Return an optional list of patterns of tool calls."""
-    return RulesField(check_pattern, required=False)
-
-
-def host_rules() -> RulesField:
-    """Return an optional list of patterns of hosts."""
-    return RulesField(check_host, required=False)
+# Optional lists of patterns: of tool calls, and of hosts.
+call_rules = partial(RulesField, check_pattern, required=False)
+host_rules = partial(RulesField, check_host, required=False)
 
 
 def _check_finite(value: float) -> None:
@@ -89,3 +87,41 @@ class McpServersField(serializers.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: Agent) -> Any:
         return value.mcp_servers if value.mcp_servers_mode == ScopeMode.LIST else value.mcp_servers_mode
+
+
+class ScopeField(serializers.Field[Scope, Any, Any, Any]):
+    """`{"mode": "none" | "inherit" | "list", "names": […]}`. An empty list allows nothing."""
+
+    json_schema: ClassVar = {
+        "type": "object",
+        "properties": {
+            "mode": {"enum": _MODES},
+            "names": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME},
+                "maxItems": _MOST_NAMES,
+            },
+        },
+        "required": ["mode"],
+        "additionalProperties": False,
+    }
+
+    def to_internal_value(self, data: Any) -> Scope:
+        if not isinstance(data, dict) or not data.keys() <= {"mode", "names"}:
+            raise serializers.ValidationError("Must be an object with `mode` and, for mode `list`, `names`.")
+        if data.get("mode") not in _MODES:
+            raise serializers.ValidationError(f"`mode` must be one of: {', '.join(_MODES)}.")
+        mode, names = ScopeMode(data["mode"]), data.get("names", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise serializers.ValidationError("`names` must be a list of strings.")
+        if len(names) > _MOST_NAMES or not all(0 < len(name) <= _LONGEST_NAME and name.isprintable() for name in names):
+            raise serializers.ValidationError(
+                f"`names` must have at most {_MOST_NAMES} items, each of 1 to {_LONGEST_NAME} printable characters."
+            )
+        is_list = mode is ScopeMode.LIST
+        if is_list and "names" not in data or names and not is_list:
+            raise serializers.ValidationError("`names` is required for mode `list` and not allowed otherwise.")
+        return Scope(mode, tuple(dict.fromkeys(names)))
+
+    def to_representation(self, value: Scope) -> dict[str, Any]:
+        return value.to_dict()

@@ -23,11 +23,9 @@ from sessions_app.identity.principal import SCOPES
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import CamelCaseSerializer
 from sessions_app.surfaces.rest.envelope import Page
-from sessions_app.surfaces.rest.policy_fields import BudgetsBody, McpServersField, RulesField, call_rules, host_rules
-from sessions_app.surfaces.rest.scope_field import ScopeField
+from sessions_app.surfaces.rest.policy_fields import BudgetsBody, McpServersField, ScopeField, call_rules, host_rules
 from tools_app import catalogue
 from tools_app.models import McpServer
-from tools_app.policy.patterns import check_pattern
 from tools_app.policy.scope import INHERIT
 from tools_app.registry import tools
 from tools_app.secrets.credentials import find_references
@@ -80,7 +78,7 @@ class SessionPolicyBody(CamelCaseSerializer):
     """Restrictions of a session. A missing field removes its restriction."""
 
     readonly = BooleanField(default=False)
-    denied_tools = RulesField(check_pattern, required=False)
+    denied_tools = call_rules()
 
 
 def _check_tools_exist(names: list[str]) -> None:
