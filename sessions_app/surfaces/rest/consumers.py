@@ -7,7 +7,6 @@ run continues.
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -60,8 +59,7 @@ class WebChatMessage(LiveConsumer):
 
     async def _wait(self, accepted: Accepted, seconds: int) -> None:
         if await wait_until_ended(accepted.session_id, accepted.run_id, seconds):
-            outcome = outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id))
-            await self.send_json(outcome.status, outcome.body)
+            await self.send_json(*outcome_of(accepted, await in_db(agents.get_transcript, accepted.run_id)))
         else:
             await self._send_unfinished(accepted, "timeout", f"Request timed out after {seconds} seconds")
 
@@ -79,12 +77,6 @@ class WebChatMessage(LiveConsumer):
         if not (wanted.isdecimal() and wanted.isascii()) or int(wanted[:9]) > most:
             raise InvalidInput(f"`wait` must be a number of seconds from 0 to {most}.", code="invalid_wait")
         return int(wanted)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    status: int
-    body: dict[str, Any]
 
 
 def accept_message(principal: Principal, body: Any, idempotency_key: str) -> Accepted:
@@ -125,14 +117,14 @@ def _check_sender(principal: Principal, session: Session, sender_id: str) -> Non
         )
 
 
-def outcome_of(accepted: Accepted, transcript: RunTranscript) -> Outcome:
-    """Return the answer for an ended run."""
+def outcome_of(accepted: Accepted, transcript: RunTranscript) -> tuple[int, dict[str, Any]]:
+    """Return the status and the body of the answer for an ended run."""
     run, run_id = transcript.run, str(accepted.run_id)
     if run.status is RunStatus.COMPLETED:
         data = AnsweredOut.of(None, session_id=accepted.session_key, text=transcript.answer, timestamp=run.ended_at)
-        return Outcome(200, envelope.success(data, {"runId": run_id}))
+        return 200, envelope.success(data, {"runId": run_id})
     meta = {"runId": run_id, "sessionId": accepted.session_key, "code": run.error_code or run.status.value}
-    return Outcome(http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta))
+    return http_status_of(run), envelope.failure(run.error_message or "The run failed.", meta)
 
 
 routes = [path("api/webchat/message", WebChatMessage.as_asgi())]

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app import selectors
-from audit_app.kernel.errors import Forbidden, NotFound
+from audit_app.kernel.errors import NotFound
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import AuditQuery
@@ -17,8 +17,7 @@ class AuditList(RestView):
     """The newest first. `meta.total` is at most `selectors.MOST_COUNTED`."""
 
     def get(self, request: Request) -> Response:
-        if not self.principal.user.is_staff:
-            raise Forbidden("Only operators read the audit log.")
+        self.check_operator("Only operators read the audit log.")
         query = self.query(AuditQuery)
         page, fields = query.wanted, query.validated_data
         wanted = selectors.EntryFilter(

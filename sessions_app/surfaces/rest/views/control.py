@@ -6,7 +6,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import services
-from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import ControlBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -21,25 +20,19 @@ class ControlStatus(RestView):
 class ControlStop(RestView):
     """Stop agents: no message, run or tool call starts, and running ones end as `stopped`. Idempotent."""
 
+    change = staticmethod(services.stop_agents)
+
     def post(self, request: Request) -> Response:
-        body = _operator(self).body(ControlBody)
-        services.stop_agents(body["agent_id"], reason=body["reason"])
+        self.check_operator("Only an operator may stop and resume agents.")
+        body = self.body(ControlBody)
+        self.change(body["agent_id"], reason=body["reason"])
         return ok(_status())
 
 
-class ControlResume(RestView):
+class ControlResume(ControlStop):
     """Resume agents. Queued runs start."""
 
-    def post(self, request: Request) -> Response:
-        body = _operator(self).body(ControlBody)
-        services.resume_agents(body["agent_id"], reason=body["reason"])
-        return ok(_status())
-
-
-def _operator(view: RestView) -> RestView:
-    if not view.principal.user.is_staff:
-        raise Forbidden("Only an operator may stop and resume agents.")
-    return view
+    change = staticmethod(services.resume_agents)
 
 
 def _status() -> dict[str, Any]:

@@ -4,12 +4,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import skills
-from audit_app.kernel.errors import Forbidden, InvalidInput
+from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.skills import registry
+
+_ONLY_OPERATORS = "Only operators may publish and remove skills."
 
 
 class SkillList(RestView):
@@ -36,7 +38,7 @@ class SkillDetail(RestView):
         return _publish(self, request, skill_id)
 
     def delete(self, request: Request, skill_id: str) -> Response:
-        _check_operator(self)
+        self.check_operator(_ONLY_OPERATORS)
         registry.delete_skill(skill_id)
         return ok(None)
 
@@ -72,15 +74,10 @@ class AgentSkill(RestView):
 
 
 def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
-    _check_operator(view)
+    view.check_operator(_ONLY_OPERATORS)
     if not isinstance(request.data, dict):
         raise InvalidInput("A manifest is a JSON object.", code="bad_manifest")
     if skill_id and request.data.get("skillId", skill_id) != skill_id:
         raise InvalidInput("`skillId` of the manifest is not the skill of the URL.", code="bad_manifest")
     published, _ = registry.register({**request.data, "skillId": skill_id} if skill_id else request.data)
     return ok(agent_responses.SkillOut.of(published))
-
-
-def _check_operator(view: RestView) -> None:
-    if not view.principal.user.is_staff:
-        raise Forbidden("Only operators may publish and remove skills.")
