@@ -1,6 +1,5 @@
 """The operations of this surface for the OpenAPI document. docs/agent-messages.md describes messages and signals."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.surfaces.agent_messages.wire_schemas import COMPACT_MESSAGE, POSTED_MESSAGE
@@ -30,7 +29,6 @@ from sessions_app.surfaces.base.openapi.schemas import (
 )
 
 _ABOUT = "Agent runs, their messages, signals and files: see docs/agent-messages.md."
-Operations = Mapping[str, Operation]
 _TEXTS = list_of(TEXT)
 _STARTED = record({"run_id": TEXT, "workflow_id": TEXT})
 _SIGNED = record({"url": TEXT, "path": TEXT})
@@ -117,7 +115,7 @@ _ENDED = record({"message": TEXT, "reason": TEXT}, optional=["reason"])
 _HITS = record({"hits": list_of(OBJECT), "total": COUNT})
 _STARTS: dict[str, Any] = {"parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 501]}
 _CHANGES: dict[str, Any] = {"result": _RUN, "errors": [409]}
-_RUNS: Operations = {
+_RUNS = {
     "GET /api/v1/agents": Operation("List runs", _RUN_PAGE, parameters=_FILTERS),
     "POST /api/v1/agents": Operation("Start a run", _RUN, body=_START, **_STARTS),
     "GET /api/v1/agents/search": Operation(
@@ -157,7 +155,7 @@ _NEW_TEXT = {"type": "object", "required": list(_FILE_TEXT), "properties": _FILE
 _UPLOAD: dict[str, Any] = {"body": BINARY, "media_type": "*/*"}
 _SIGNED_URL: dict[str, Any] = {"access": "open", "errors": [403]}
 _MAKES_URL: dict[str, Any] = {"result": OBJECT, "body": OBJECT, "errors": [404]}
-_FILES: Operations = {
+_FILES = {
     "GET /api/v1/agents/{run_id}/artifacts": Operation("List the files of a run", _TEXTS, parameters=[_VISIBILITY]),
     "GET /api/v1/agents/{run_id}/artifacts/{path}": Operation(
         "Read a file, or get a URL for it", answers=_BYTES, parameters=_FILE_QUERY
@@ -182,7 +180,7 @@ _FILES: Operations = {
 _WORKFLOW = "/api/v1/workflows/runs/{workflow_id}/{run_id}"
 _FOUND_PAGE = {"runs": list_of(OBJECT), "has_more": BOOLEAN, "next_page_token": TEXT}
 _FOUND = Operation("List runs (older clients)", record(_FOUND_PAGE, optional=["next_page_token"]), body=OBJECT)
-_OLDER: Operations = {
+_OLDER = {
     "POST /token/issue": Operation("Get a read-only token", record({"token": TEXT}), access="bearer"),
     "POST /api/v1/workflows/runs": _FOUND,
     "POST /api/v1/workflows/conversations": _FOUND,

@@ -8,66 +8,50 @@ from typing import Any
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
 _USAGE = ("prompt", "result", "total", "prompt_cached", "prompt_cache_write", "prompt_new")
+_TEXTS = {"type": "array", "items": _TEXT}
 
+
+def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema
+
+
+_PLAN_TASK = _closed(
+    {
+        "id": _NUMBER,
+        "goal": _TEXT,
+        "instructions": _TEXTS,
+        "comment": _TEXT,
+        "status": {"enum": ["pending", "in_progress", "completed", "skipped"]},
+    },
+    "id",
+    "goal",
+)
+_OPTION = _closed(dict.fromkeys(("id", "label", "description"), _TEXT), "id", "label")
+_UX = _closed(
+    {
+        "options": {"type": "array", "items": _OPTION},
+        "variant": {"enum": ["default", "warning", "info", "success"]},
+        "multiSelect": {"type": "boolean"},
+        **dict.fromkeys(("free_response", "mcp_connect"), {"type": "object"}),
+    }
+)
 DETAILS: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "ack": _TEXT,
-        "event_class": _TEXT,
-        "tool": _TEXT,
-        "tools": {"type": "array", "items": _TEXT},
+        **dict.fromkeys(("ack", "event_class", "message_to_human", "display_role", "request_id"), _TEXT),
+        **dict.fromkeys(("tool", "tool_run_id", "tool_use_id", "activity_id", "activity_group_id", "batch_id"), _TEXT),
+        **dict.fromkeys(("tool_iteration", "duration_ms"), _NUMBER),
+        **dict.fromkeys(("tools", "outputFiles"), _TEXTS),
         "tool_event": {"enum": ["started", "progress", "completed", "failed"]},
         "tool_status": {"enum": ["running", "completed", "error", "warning"]},
-        "tool_run_id": _TEXT,
-        "tool_use_id": _TEXT,
-        "tool_iteration": _NUMBER,
-        "message_to_human": _TEXT,
-        "duration_ms": _NUMBER,
         "streamed": {"type": "boolean"},
-        "display_role": _TEXT,
-        "activity_id": _TEXT,
-        "activity_group_id": _TEXT,
-        "batch_id": _TEXT,
-        "token_usage": {"type": "object", "properties": dict.fromkeys(_USAGE, _NUMBER), "additionalProperties": False},
-        "outputFiles": {"type": "array", "items": _TEXT},
+        "token_usage": _closed(dict.fromkeys(_USAGE, _NUMBER)),
         "files": {"type": "array", "items": {"type": ["string", "object"]}},
-        "plan": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "id": _NUMBER,
-                    "goal": _TEXT,
-                    "instructions": {"type": "array", "items": _TEXT},
-                    "comment": _TEXT,
-                    "status": {"enum": ["pending", "in_progress", "completed", "skipped"]},
-                },
-                "required": ["id", "goal"],
-                "additionalProperties": False,
-            },
-        },
+        "plan": {"type": "array", "items": _PLAN_TASK},
         "streaming_id": _TEXT,
         "streaming_id_scope": {"enum": ["workflow_run", "workstream"]},
-        "request_id": _TEXT,
-        "ux": {
-            "type": "object",
-            "properties": {
-                "options": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {"id": _TEXT, "label": _TEXT, "description": _TEXT},
-                        "required": ["id", "label"],
-                        "additionalProperties": False,
-                    },
-                },
-                "variant": {"enum": ["default", "warning", "info", "success"]},
-                "multiSelect": {"type": "boolean"},
-                "free_response": {"type": "object"},
-                "mcp_connect": {"type": "object"},
-            },
-            "additionalProperties": False,
-        },
+        "ux": _UX,
     },
 }
 

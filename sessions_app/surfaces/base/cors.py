@@ -1,6 +1,7 @@
 """Cross-origin resource sharing (Fetch standard, "CORS protocol"). Cookies are never allowed across origins."""
 
 from collections.abc import Collection
+from itertools import chain
 
 from sessions_app.surfaces.base.surface import surfaces
 
@@ -19,11 +20,9 @@ def cors_headers(origin: str, allowed: Collection[str], *, preflight: bool) -> d
     if preflight:
         return headers | {
             "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-            "Access-Control-Allow-Headers": _allowed_headers(),
+            "Access-Control-Allow-Headers": ", ".join(
+                chain(_ALLOWED_HEADERS, *(surface.cors_headers for surface in surfaces))
+            ),
             "Access-Control-Max-Age": "600",
         }
     return headers | {"Access-Control-Expose-Headers": _EXPOSED_HEADERS}
-
-
-def _allowed_headers() -> str:
-    return ", ".join((*_ALLOWED_HEADERS, *(header for surface in surfaces for header in surface.cors_headers)))

@@ -64,7 +64,8 @@ def http_error_of(error: Exception) -> HttpError:
     if isinstance(error, ValidationError):
         return _of_validation(error)
     if isinstance(error, APIException):
-        return HttpError(error.status_code, _code_of(error), str(error.detail))
+        codes = error.get_codes()
+        return HttpError(error.status_code, codes if isinstance(codes, str) else error.default_code, str(error.detail))
     if isinstance(error, Http404):
         return HttpError(404, "not_found", "No resource has this URL.")
     if isinstance(error, PermissionDenied):
@@ -121,8 +122,3 @@ def _flat(detail: Any, name: str = "") -> list[tuple[str, str]]:
     if isinstance(detail, list):
         return [problem for item in detail for problem in _flat(item, name)]
     return [(name, str(detail))]
-
-
-def _code_of(error: APIException) -> str:
-    codes = error.get_codes()
-    return codes if isinstance(codes, str) else error.default_code

@@ -7,14 +7,11 @@ CORS, body limits. `docs/adding-a-surface.md` lists the four places of a new sur
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from audit_app.kernel.registry import Registry
 from sessions_app.surfaces.base.http_errors import HttpError
-
-
-def _own_headers(error: HttpError) -> Mapping[str, str]:
-    return error.headers
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Surface:
     name: str
     prefixes: tuple[str, ...] = ()
     error_body: Callable[[HttpError], dict[str, Any]] | None = None
-    error_headers: Callable[[HttpError], Mapping[str, str]] = _own_headers
+    error_headers: Callable[[HttpError], Mapping[str, str]] = attrgetter("headers")
     urlconf: str = ""
     consumers: str = ""
     openapi: str = ""

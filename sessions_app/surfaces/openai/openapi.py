@@ -82,45 +82,8 @@ RESPONSE_BODY = _body(
     },
     ["model", "input"],
 )
-_CHOICE = record(
-    {
-        "index": INTEGER,
-        "logprobs": NULL,
-        "finish_reason": one_of(["stop", "length"]),
-        "message": record(
-            {"role": just("assistant"), "content": TEXT, "refusal": NULL, "annotations": list_of(OBJECT)}
-        ),
-    }
-)
-_USAGE = record({"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT})
-_RESPONSE = record(
-    {
-        "id": TEXT,
-        "object": just("response"),
-        "created_at": SECONDS,
-        "status": one_of(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
-        "background": BOOLEAN,
-        "error": nullable(record({"code": TEXT, "message": TEXT})),
-        "incomplete_details": nullable(record({"reason": TEXT})),
-        "instructions": _MAYBE_TEXT,
-        "max_output_tokens": nullable(INTEGER),
-        "metadata": map_of(TEXT),
-        "model": TEXT,
-        "output": list_of(OBJECT),
-        "parallel_tool_calls": BOOLEAN,
-        "previous_response_id": _MAYBE_TEXT,
-        "reasoning": OBJECT,
-        "store": BOOLEAN,
-        "temperature": nullable(NUMBER),
-        "text": OBJECT,
-        "tool_choice": TEXT,
-        "tools": list_of(OBJECT),
-        "top_p": NULL,
-        "truncation": TEXT,
-        "usage": nullable(OBJECT),
-        "user": NULL,
-    }
-)
+_ANSWER = {"role": just("assistant"), "content": TEXT, "refusal": NULL, "annotations": list_of(OBJECT)}
+_CHOICE = {"index": INTEGER, "logprobs": NULL, "finish_reason": one_of(["stop", "length"]), "message": record(_ANSWER)}
 COMPONENTS: dict[str, Schema] = {
     "OpenAIError": record(
         {"error": record({"message": TEXT, "type": TEXT, "param": _MAYBE_TEXT, "code": _MAYBE_TEXT})}
@@ -133,18 +96,35 @@ COMPONENTS: dict[str, Schema] = {
             "object": just("chat.completion"),
             "created": SECONDS,
             "model": TEXT,
-            "choices": list_of(_CHOICE),
-            "usage": _USAGE,
+            "choices": list_of(record(_CHOICE)),
+            "usage": record(dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), COUNT)),
         }
     ),
-    "Response": _RESPONSE,
+    "Response": record(
+        {
+            **dict.fromkeys(("id", "model", "tool_choice", "truncation"), TEXT),
+            **dict.fromkeys(("instructions", "previous_response_id"), _MAYBE_TEXT),
+            **dict.fromkeys(("background", "parallel_tool_calls", "store"), BOOLEAN),
+            **dict.fromkeys(("output", "tools"), list_of(OBJECT)),
+            **dict.fromkeys(("reasoning", "text"), OBJECT),
+            **dict.fromkeys(("top_p", "user"), NULL),
+            "object": just("response"),
+            "created_at": SECONDS,
+            "status": one_of(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
+            "error": nullable(record({"code": TEXT, "message": TEXT})),
+            "incomplete_details": nullable(record({"reason": TEXT})),
+            "max_output_tokens": nullable(INTEGER),
+            "metadata": map_of(TEXT),
+            "temperature": nullable(NUMBER),
+            "usage": nullable(OBJECT),
+        }
+    ),
     "ResponseDeleted": record({"id": TEXT, "object": just("response"), "deleted": just(True)}),
     "ResponseInput": record(
         {
             "object": just("list"),
             "data": list_of(OBJECT),
-            "first_id": _MAYBE_TEXT,
-            "last_id": _MAYBE_TEXT,
+            **dict.fromkeys(("first_id", "last_id"), _MAYBE_TEXT),
             "has_more": BOOLEAN,
         }
     ),
@@ -155,12 +135,7 @@ def _complete_or_streamed(name: str) -> dict[int, Answer]:
     return {200: Answer(f"Complete, or as {EVENTS} with `stream`.", ref(name))}
 
 
-_CREATES: dict[str, Any] = {
-    "access": "any",
-    "streams": True,
-    "parameters": [IDEMPOTENCY_KEY],
-    "errors": [404, 409, 422, 502, 504],
-}
+_CREATES: dict[str, Any] = {"streams": True, "parameters": [IDEMPOTENCY_KEY], "errors": [404, 409, 422, 502, 504]}
 DESCRIPTION = Description(
     "OpenAI",
     _ABOUT,

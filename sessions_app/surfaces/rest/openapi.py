@@ -1,6 +1,5 @@
 """The operations of this surface for the OpenAPI document. Their objects are the serializers of `responses`."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.surfaces.base.openapi.fields import answer_schema, components_of
@@ -37,7 +36,6 @@ _ERROR = record(
     }
 )
 _PAGE = record({"total": COUNT, "page": INTEGER, "pageSize": INTEGER}, optional=["total"])
-Operations = Mapping[str, Operation]
 
 
 def _envelope(data: Schema | type[ObjectSerializer], meta: Schema | None = None) -> Schema:
@@ -58,7 +56,7 @@ def _page_of(summary: str, item: type[ObjectSerializer], query: Any = req.PageQu
 
 _PUBLIC: dict[str, Any] = {"access": "open", "errors": [401]}
 _RENEWAL = "The refresh token becomes invalid. Using one twice ends the login."
-_AUTH: Operations = {
+_AUTH = {
     "POST /api/auth/login": Operation("Log in", res.LoginOut, body=req.LoginBody, **_PUBLIC),
     "POST /api/auth/refresh": Operation(
         "Renew a login", res.TokensOut, body=req.RefreshBody, description=_RENEWAL, **_PUBLIC
@@ -75,7 +73,7 @@ _PREFER = Parameter("Prefer", "`respond-async` returns at once.", TEXT, where="h
 _ACCEPTED = Answer("The message is stored; the run continues.", _envelope(res.AcceptedOut, record({"runId": UUID})))
 _CANCELLED = record({"cancelled": INTEGER})
 _CONTENT = {200: Answer("The content, as an attachment.", media_type="*/*")}
-_MESSAGES: Operations = {
+_MESSAGES = {
     "POST /api/webchat/message": Operation(
         "Send a message and wait for its answer",
         res.AnsweredOut,
@@ -107,7 +105,7 @@ _MESSAGES: Operations = {
     "POST /api/runs/{run_id}/retry": Operation("Retry a run", res.AcceptedOut, status=202, errors=[409]),
 }
 
-_TOOLS: Operations = {
+_TOOLS = {
     "GET /api/tools/executions/{execution_id}": Operation("Read a tool execution", res.ExecutionOut),
     "POST /api/tools/executions/{execution_id}/cancel": Operation("Stop a tool execution", res.ExecutionOut),
     "POST /api/tools/receipts/verify": Operation("Verify a receipt", res.ReceiptVerdictOut, body=req.ReceiptBody),
@@ -123,7 +121,7 @@ _TOOLS: Operations = {
     "DELETE /api/credentials/{name}": Operation("Delete a credential", NULL),
 }
 
-_AGENTS: Operations = {
+_AGENTS = {
     "GET /api/agents": _page_of("List agents", agents.AgentOut),
     "POST /api/agents": Operation("Create an agent", agents.AgentInFullOut, body=req.AgentBody, errors=[404, 409]),
     "GET /api/agents/{agent_id}": Operation("Read an agent", agents.AgentInFullOut),
@@ -148,7 +146,7 @@ _AGENTS: Operations = {
     "DELETE /api/skills/{skill_id}": Operation("Remove a skill", NULL, errors=[409]),
 }
 
-_OPERATORS: Operations = {
+_OPERATORS = {
     "GET /api/mcp/servers": _page_of("List MCP servers", agents.McpServerOut, errors=[403]),
     "POST /api/mcp/servers": Operation("Add an MCP server", agents.McpServerOut, body=req.McpServerBody, errors=[409]),
     "GET /api/mcp/servers/{name}": Operation("Read an MCP server", agents.McpServerOut, errors=[403]),
@@ -171,7 +169,7 @@ _OPERATORS: Operations = {
 
 _DOCUMENT = Answer("This document.", {"type": "object", "properties": {"openapi": just("3.1.0")}})
 _FORMAT = Parameter("format", "The format; also chosen by Accept.", {"enum": ["json", "yaml"]})
-_SCHEMA: Operations = {
+_SCHEMA = {
     "GET /api/schema": Operation("Read this document", access="open", parameters=[_FORMAT], answers={200: _DOCUMENT})
 }
 DESCRIPTION = Description(

@@ -1,5 +1,7 @@
 """The hub's operations over HTTP for the OpenAPI document. docs/signalr.md describes the messages."""
 
+from typing import Any
+
 from django.conf import settings
 
 from sessions_app.surfaces.base.openapi.operations import EVENTS, Answer, Description, Operation, Parameter
@@ -19,44 +21,23 @@ COMPONENTS: dict[str, Schema] = {
         }
     ),
 }
+_VERSION = "With 1, the connection token differs from the connection id."
 _NEGOTIATE = Operation(
     "Negotiate a connection",
     ref("HubNegotiation"),
     access="query",
-    parameters=[
-        Parameter(
-            "negotiateVersion", "With 1, the connection token differs from the connection id.", one_of(["0", "1"])
-        )
-    ],
+    parameters=[Parameter("negotiateVersion", _VERSION, one_of(["0", "1"]))],
 )
-_GET_HUB = Operation(
-    "Stream or poll messages of the hub",
-    access="query",
-    streams=True,
-    parameters=[_ID],
-    errors=[403, 404, 409],
-    answers={
-        200: Answer(f"Messages; as {EVENTS} if the client accepts it.", TEXT, _TEXT_TYPE),
-        204: Answer("The connection is closed."),
-    },
-)
-_POST_HUB = Operation(
-    "Send messages to the hub",
-    access="query",
-    streams=True,
-    parameters=[_ID],
-    errors=[404, 409, 413],
-    answers={200: Answer("Accepted.", media_type=_TEXT_TYPE)},
-)
-_DELETE_HUB = Operation(
-    "Close a connection",
-    access="query",
-    streams=True,
-    parameters=[_ID],
-    errors=[404, 409],
-    answers={202: Answer("Closing.", media_type=_TEXT_TYPE)},
-    status=202,
-)
+_CONNECTED: dict[str, Any] = {"access": "query", "streams": True, "parameters": [_ID]}
+_MESSAGES = {
+    200: Answer(f"Messages; as {EVENTS} if the client accepts it.", TEXT, _TEXT_TYPE),
+    204: Answer("The connection is closed."),
+}
+_GET_HUB = Operation("Stream or poll messages of the hub", errors=[403, 404, 409], answers=_MESSAGES, **_CONNECTED)
+_ACCEPTED = {200: Answer("Accepted.", media_type=_TEXT_TYPE)}
+_POST_HUB = Operation("Send messages to the hub", errors=[404, 409, 413], answers=_ACCEPTED, **_CONNECTED)
+_CLOSING = {202: Answer("Closing.", media_type=_TEXT_TYPE)}
+_DELETE_HUB = Operation("Close a connection", errors=[404, 409], answers=_CLOSING, status=202, **_CONNECTED)
 DESCRIPTION = Description(
     "Hub",
     _ABOUT,

@@ -1,6 +1,5 @@
 """The operations of this surface for the OpenAPI document. docs/threads.md describes the events of its stream."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.surfaces.base.openapi.fields import components_of
@@ -22,7 +21,6 @@ from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.message_schemas import DETAILS
 
 _ABOUT = "Threads, messages, their stream, feedback, keys: see docs/threads.md."
-Operations = Mapping[str, Operation]
 
 
 def _page(name: str) -> Schema:
@@ -63,7 +61,7 @@ _TAKEN: dict[str, Any] = {"status": 202, "errors": [409], "parameters": [IDEMPOT
 _GET_JOBS = _operation("Read the state of a thread's run", ref("ThreadJob"))
 _DELETE_JOBS = _operation("Stop a thread's run", record({"workflow_id": TEXT, "message": TEXT}))
 _WAITS: dict[str, Any] = {"streams": True, "errors": [404, 409, 502, 504], "parameters": [IDEMPOTENCY_KEY]}
-OPERATIONS: Operations = {
+OPERATIONS = {
     "GET /v1/threads": _page_of("Thread", "List your threads", req.ThreadQuery),
     "POST /v1/threads": _operation(
         "Create a thread", ref("Thread"), status=201, body=req.ThreadBody, errors=[404, 409]

@@ -71,10 +71,6 @@ class Operation:
     description: str = ""
 
 
-def unwrapped(schema: Schema) -> Schema:
-    return schema
-
-
 @dataclass(frozen=True)
 class Description:
     """One surface in the document.
@@ -88,4 +84,4 @@ class Description:
     error: str
     components: Mapping[str, Schema]
     operations: Mapping[str, Operation]
-    wrap: Callable[[Any], Schema] = unwrapped
+    wrap: Callable[[Any], Schema] = lambda schema: schema
