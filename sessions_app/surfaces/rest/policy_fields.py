@@ -122,6 +122,3 @@ class ScopeField(serializers.Field[Scope, Any, Any, Any]):
         if is_list and "names" not in data or names and not is_list:
             raise serializers.ValidationError("`names` is required for mode `list` and not allowed otherwise.")
         return Scope(mode, tuple(dict.fromkeys(names)))
-
-    def to_representation(self, value: Scope) -> dict[str, Any]:
-        return value.to_dict()

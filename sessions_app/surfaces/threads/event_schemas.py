@@ -12,7 +12,12 @@ UUID: Schema = {"type": "string", "format": "uuid"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TEXT: Schema = {"type": "string"}
+_NOTHING: Schema = {}
 STATUSES = ("running", "success", "error", "canceled")
+
+
+def object_of(required: Schema, optional: Schema = _NOTHING) -> Schema:
+    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
 
 @dataclass(frozen=True)
@@ -44,16 +49,11 @@ _MESSAGE = {
 _PART = {**_MESSAGE, "part_id": {**UUID, "description": "as in the stored message"}}
 _START = {**_PART, "restarted": {"type": "boolean", "description": "discard the text of this part: it begins again"}}
 _DELTA = {**_PART, "delta": {"type": "string", "minLength": 1}}
+_CHOICES: Schema = {"type": "array", "items": TEXT, "description": "decisions that you may send"}
 _APPROVAL: Schema = {
     "type": "object",
     "description": "while an approval is pending: POST /api/approvals/<approval_id>/decide",
-    "properties": {
-        "approval_id": UUID,
-        "choices": {"type": "array", "items": TEXT, "description": "decisions that you may send"},
-        "reason": TEXT,
-        "expires_at": TIME,
-    },
-    "required": ["approval_id", "choices", "reason", "expires_at"],
+    **object_of({"approval_id": UUID, "choices": _CHOICES, "reason": TEXT, "expires_at": TIME}),
 }
 _STEP = {
     **_MESSAGE,
@@ -69,18 +69,11 @@ _STEP = {
     "duration_ms": {"type": ["integer", "null"]},
     "approval": _APPROVAL,
 }
-CITATION: Schema = {
-    "type": "object",
-    "properties": {
-        "chunk_id": UUID,
-        "quote": TEXT,
-        **dict.fromkeys(("start_char", "length"), COUNT),
-        **dict.fromkeys(("document_name", "materialized_path"), TEXT),
-    },
-    "required": ["chunk_id", "quote", "start_char", "length"],
-}
-_TOKENS = ("input_tokens", "output_tokens")
-_USAGE: Schema = {"type": "object", "properties": dict.fromkeys(_TOKENS, COUNT), "required": list(_TOKENS)}
+CITATION = object_of(
+    {"chunk_id": UUID, "quote": TEXT, "start_char": COUNT, "length": COUNT},
+    {"document_name": TEXT, "materialized_path": TEXT},
+)
+USAGE = object_of({"input_tokens": COUNT, "output_tokens": COUNT})
 
 _STATE = "The present state of a tool call: requested, waiting for approval or input, running, ended."
 _ENDED = "The answer has ended and is stored. `waiting`: it ends with a question, which the next user_message answers."
@@ -99,7 +92,7 @@ KINDS: tuple[EventKind, ...] = (
     EventKind("step", _STATE, _STEP, frozenset({"approval"})),
     EventKind("citations", "Citations in the answer.", {**_MESSAGE, "citations": {"type": "array", "items": CITATION}}),
     EventKind("error", "The run failed. Text that was sent before remains.", {**_MESSAGE, "error": TEXT, "code": TEXT}),
-    EventKind("message_end", _ENDED, {**_MESSAGE, "status": {"enum": _ENDINGS}, "usage": _USAGE}, frozenset({"usage"})),
+    EventKind("message_end", _ENDED, {**_MESSAGE, "status": {"enum": _ENDINGS}, "usage": USAGE}, frozenset({"usage"})),
     EventKind("replay_complete", _REPLAYED, {"replayed_count": COUNT, "last_entry_id": TEXT}),
     EventKind("message_not_streaming", _NOT_STREAMING, {"message_id": UUID}),
     EventKind("thread_title", "The title of the thread has changed.", {"thread_id": UUID, "title": TEXT}),

@@ -10,50 +10,44 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from sessions_app.surfaces.threads.event_schemas import CITATION, COUNT, STATUSES, TEXT, TIME, UUID, Schema
+from sessions_app.surfaces.threads.event_schemas import CITATION, COUNT, STATUSES, TEXT, TIME, USAGE, UUID, object_of
 
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 5, 300
-_NULL: Schema = {"type": "null"}
-_TIME_OR_NOT: Schema = {"anyOf": [TIME, _NULL]}
-_ARGUMENTS: Schema = {"type": ["object", "string", "null"]}
+_NULL = {"type": "null"}
+_TIME_OR_NOT = {"anyOf": [TIME, _NULL]}
+_ARGUMENTS = {"type": ["object", "string", "null"]}
 _FILE_TYPES = ("file_list", "file_content", "document_created", "document_edited", "image")
 _RESULT_TYPES = ("search_results", "sql_result", "command_output", "api_response", "workflow_run")
+_DOCUMENT_FORMATS = {"enum": ["docx", "xlsx"]}
 _DISPLAY_TYPES = ("generic", "schema", "node_info", *_FILE_TYPES, *_RESULT_TYPES)
 
 
-def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
-    return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
-
-
-def _part(kind: str, required: Mapping[str, Schema], optional: Mapping[str, Schema]) -> Schema:
+def _part(kind: str, required: dict[str, Any], **optional: Any) -> dict[str, Any]:
     each = {"id": TEXT, "seq": COUNT, "start_time": TIME, "kind": {"const": kind}}
-    return _object({**each, **required}, {"end_time": _TIME_OR_NOT, **optional})
+    return object_of({**each, **required}, {"end_time": _TIME_OR_NOT, **optional})
 
 
-_CITATIONS: Schema = {"type": ["array", "null"], "items": CITATION}
-_DOC_FORMAT = {"enum": ["docx", "xlsx"]}
+_CITATIONS = {"type": ["array", "null"], "items": CITATION}
 _PARTS = {
-    "text": _part("text", {"text": TEXT}, {"citations": _CITATIONS}),
-    "reasoning": _part("reasoning", {"text": TEXT}, {}),
+    "text": _part("text", {"text": TEXT}, citations=_CITATIONS),
+    "reasoning": _part("reasoning", {"text": TEXT}),
     "tool": _part(
         "tool",
         {"tool_call_id": TEXT, "tool_name": TEXT},
-        {
-            "input": _ARGUMENTS,
-            "status": {"enum": [*STATUSES, None]},
-            "is_error": {"type": ["boolean", "null"]},
-            "duration_ms": {"type": ["integer", "null"]},
-            "extras": {"type": ["object", "null"]},
-            "display_type": {"enum": [*_DISPLAY_TYPES, None]},
-        },
+        input=_ARGUMENTS,
+        status={"enum": [*STATUSES, None]},
+        is_error={"type": ["boolean", "null"]},
+        duration_ms={"type": ["integer", "null"]},
+        extras={"type": ["object", "null"]},
+        display_type={"enum": [*_DISPLAY_TYPES, None]},
     ),
-    "doc_edit": _part("doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": _DOC_FORMAT}, {}),
+    "doc_edit": _part("doc_edit", {"document_id": UUID, "new_version_id": UUID, "doc_format": _DOCUMENT_FORMATS}),
 }
-_STEP = _object(
+_STEP = object_of(
     {"id": TEXT, "name": TEXT, "kind": {"enum": ["reasoning", "tool_call"]}, "start_time": TIME},
     {"args": _ARGUMENTS, "detail": {"type": ["string", "null"]}, "end_time": _TIME_OR_NOT},
 )
-_CHECKPOINT = _object(
+_CHECKPOINT = object_of(
     {
         "upto_message_id": UUID,
         "upto_message_created_at": TIME,
@@ -61,11 +55,12 @@ _CHECKPOINT = _object(
         **dict.fromkeys(("covered_message_count", "tokens_before", "tokens_after"), COUNT),
         "summarizer_model": {"type": "string", "maxLength": 128},
         "prompt_version": {"type": "string", "maxLength": 32},
-    },
-    {},
+    }
 )
-_USAGE = _object({"input_tokens": COUNT, "output_tokens": COUNT}, {})
-DETAILS = _object(
+_KINDS = [{"if": {"properties": {"kind": {"const": kind}}}, "then": schema} for kind, schema in _PARTS.items()]
+_REFERENCE = object_of({"ref_type": TEXT, "entity_id": UUID, "display_name": TEXT})
+_REFERENCES = {"type": "array", "items": _REFERENCE}
+DETAILS = object_of(
     {},
     {
         "parts": {
@@ -74,23 +69,17 @@ DETAILS = _object(
                 "type": "object",
                 "properties": {"kind": {"enum": list(_PARTS)}},
                 "required": ["kind"],
-                "allOf": [
-                    {"if": {"properties": {"kind": {"const": kind}}}, "then": schema} for kind, schema in _PARTS.items()
-                ],
+                "allOf": _KINDS,
             },
         },
-        "usage": {"anyOf": [_USAGE, _NULL]},
+        "usage": {"anyOf": [USAGE, _NULL]},
         "steps": {"type": ["array", "null"], "items": _STEP},
         "checkpoint": {"anyOf": [_CHECKPOINT, _NULL]},
         "model_id": {"type": ["string", "null"], "maxLength": 64},
     },
 )
 DETAILS["additionalProperties"] = False
-_REFERENCE = _object({"ref_type": TEXT, "entity_id": UUID, "display_name": TEXT}, {})
-CONTENT = _object(
-    {}, {"citations": {"type": "array", "items": CITATION}, "references": {"type": "array", "items": _REFERENCE}}
-)
-
+CONTENT = object_of({}, {"citations": {"type": "array", "items": CITATION}, "references": _REFERENCES})
 
 _formats = FormatChecker(formats=["uuid"])
 
