@@ -74,7 +74,6 @@ class LiveConsumer(AsyncHttpConsumer):
 
     @property
     def surface(self) -> Surface:
-        """The surface that owns the path of the request."""
         surface = surface_at(self.scope["path"])
         if surface is None:
             raise LookupError(f"no surface declares a prefix of {self.scope['path']}")

@@ -39,7 +39,6 @@ _PAGE = record({"total": COUNT, "page": INTEGER, "pageSize": INTEGER}, optional=
 
 
 def _envelope(data: Schema | type[ObjectSerializer], meta: Schema | None = None) -> Schema:
-    """Return the schema of a successful answer."""
     meta = nullable(OBJECT) if meta is None else meta
     return record({"success": just(True), "data": answer_schema(data), "error": NULL, "meta": meta})
 
@@ -49,7 +48,6 @@ def _list_of(item: type[ObjectSerializer]) -> Schema:
 
 
 def _page_of(summary: str, item: type[ObjectSerializer], query: Any = req.PageQuery, **more: Any) -> Operation:
-    """Return the operation of a list that is returned in pages."""
     page = Answer("One page; `meta` counts the items.", _envelope(_list_of(item), ref("Page")))
     return Operation(summary, None, query=query, answers={200: page}, **more)
 

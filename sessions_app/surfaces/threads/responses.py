@@ -232,7 +232,6 @@ def audit_event(row: AuditEntry, users: dict[int, User]) -> Shape:
 
 
 def trace(run: RunView, owner: User, calls: int, generations: int, model: str) -> Shape:
-    """Return the trace of a run, for diagnostics."""
     seconds = (run.ended_at - run.started_at).total_seconds() if run.ended_at and run.started_at else None
     return {
         "status": "ready" if run.status.is_terminal else "pending",

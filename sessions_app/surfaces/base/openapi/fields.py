@@ -64,7 +64,6 @@ def components_of(*modules: Any) -> dict[str, Schema]:
 
 
 def schema_of(one: Any, *, is_input: bool = True) -> Schema:
-    """Return the schema of a serializer's field."""
     schema = dict(_shape_of(one, is_input=is_input))
     if one.help_text:
         schema["description"] = str(one.help_text)

@@ -27,8 +27,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A query parameter or a request header."""
-
     name: str
     description: str
     schema: Schema

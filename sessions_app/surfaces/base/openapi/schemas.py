@@ -20,7 +20,6 @@ BINARY: Schema = {"type": "string", "format": "binary"}
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to a component."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 

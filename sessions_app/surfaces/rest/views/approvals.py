@@ -18,8 +18,6 @@ from tools_app.types import ApprovalView
 
 
 class ApprovalsView(RestView):
-    """The base class of the approval views."""
-
     def shown(self, views: Sequence[ApprovalView]) -> list[dict[str, Any]]:
         """Return the approvals with the decisions that the caller may make."""
         sessions = selectors.sessions_by_id({view.session_id for view in views})
