@@ -81,7 +81,6 @@ class RunOptions:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> "RunOptions":
-        """Return the options that `to_dict` stored."""
         fields = dict(stored)
         for name in {"tools", "mcp_servers"} & fields.keys():
             fields[name] = Scope.from_dict(fields[name])

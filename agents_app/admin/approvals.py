@@ -1,5 +1,6 @@
 """The queue of tool calls that need approval, with the information for each decision."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +37,6 @@ links.register_page("approval", PAGE)
 
 
 def count_pending() -> int:
-    """Return the number of tool calls that wait for a decision."""
     return Approval.objects.filter(status=ApprovalStatus.PENDING.value).count()
 
 
@@ -49,6 +49,26 @@ class DecisionForm(BaseDialogForm):
         widget=UnfoldAdminTextInputWidget,
         help_text="Sent to the model and stored in the audit log.",
     )
+
+
+def _button(
+    decision: Decision, path: str, icon: str, dialog: Dialog, variant: ActionVariant = ActionVariant.DEFAULT
+) -> Any:
+    """Declare the button of a decision, with the label of the dialog's submit button."""
+    dialog = replace(dialog, form_class=DecisionForm)
+
+    @act(dialog.submit, path=path, icon=icon, permissions=["decide"], variant=variant, dialog=dialog)
+    def decide(page: Any, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
+        actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
+        try:
+            with acting(request):
+                services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
+            messages.success(request, "The call is denied." if decision is Decision.DENY else "The call is allowed.")
+        except AppError as error:
+            messages.error(request, error.message)
+        return back_to(request, PAGE, object_id)
+
+    return decide
 
 
 @admin.register(Approval)
@@ -86,71 +106,40 @@ class ApprovalAdmin(ReadOnlyAdmin):
         names = {f"tools_app_approval_{choice}" for choice in approval.choices}
         return [action for action in super().get_actions_detail(request, object_id) if action.action_name in names]
 
-    @act(
-        "Allow once",
-        path="approve",
-        icon="check_circle",
-        permissions=["decide"],
-        variant=ActionVariant.PRIMARY,
-        dialog=Dialog(
-            "Allow this call?", "It runs at once, with exactly the arguments shown here.", "Allow once", DecisionForm
-        ),
+    allow_once = _button(
+        Decision.ALLOW_ONCE,
+        "approve",
+        "check_circle",
+        Dialog("Allow this call?", "It runs at once, with exactly the arguments shown here.", "Allow once"),
+        ActionVariant.PRIMARY,
     )
-    def allow_once(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, Decision.ALLOW_ONCE)
-
-    @act(
-        "Allow for this run",
-        path="approve-run",
-        icon="done_all",
-        permissions=["decide"],
-        dialog=Dialog(
+    allow_run = _button(
+        Decision.ALLOW_RUN,
+        "approve-run",
+        "done_all",
+        Dialog(
             "Allow such calls until this run ends?",
             "This call runs at once. The page shows which other calls are allowed with it.",
             "Allow for this run",
-            DecisionForm,
         ),
     )
-    def allow_run(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, Decision.ALLOW_RUN)
-
-    @act(
-        "Always allow",
-        path="approve-always",
-        icon="verified_user",
-        permissions=["decide"],
-        dialog=Dialog(
+    allow_always = _button(
+        Decision.ALLOW_ALWAYS,
+        "approve-always",
+        "verified_user",
+        Dialog(
             "Always allow such calls of this agent?",
             "This call runs at once. The page shows which other calls are allowed from now on.",
             "Always allow",
-            DecisionForm,
         ),
     )
-    def allow_always(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, Decision.ALLOW_ALWAYS)
-
-    @act(
-        "Deny",
-        path="deny",
-        icon="cancel",
-        permissions=["decide"],
-        variant=ActionVariant.DANGER,
-        dialog=Dialog(
-            "Deny this call?", "The model receives the denial and continues without the call.", "Deny", DecisionForm
-        ),
+    deny = _button(
+        Decision.DENY,
+        "deny",
+        "cancel",
+        Dialog("Deny this call?", "The model receives the denial and continues without the call.", "Deny"),
+        ActionVariant.DANGER,
     )
-    def deny(self, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
-        return self._decide(request, form, object_id, Decision.DENY)
-
-    def _decide(self, request: HttpRequest, form: DecisionForm, object_id: str, decision: Decision) -> HttpResponse:
-        actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
-        try:
-            with acting(request):
-                services.decide_approval(UUID(object_id), decision=decision, actor=actor, note=note)
-            messages.success(request, "The call is denied." if decision is Decision.DENY else "The call is allowed.")
-        except AppError as error:
-            messages.error(request, error.message)
-        return back_to(request, PAGE, object_id)
 
     requested = columns.time("Requested", "created_at")
     state = columns.column("Status", lambda approval: approval.status, label=TONES)

@@ -25,7 +25,6 @@ def sign_of(secret: str, conversation_id: UUID) -> str:
 
 
 def sentence(sign: str) -> str:
-    """Return the sentence about the markers for the system message."""
     return _SENTENCE.format(sign=sign)
 
 

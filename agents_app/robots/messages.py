@@ -216,7 +216,6 @@ class UserMessage:
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def to_message(self) -> TextMessage:
-        """Return the text as a message."""
         return TextMessage(Role.USER, self.content)
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +232,6 @@ class UserMessage:
 
 
 def messages_from(listed: Sequence[Mapping[str, Any]]) -> tuple[AnyMessage, ...]:
-    """Return the messages of a list of JSON forms."""
     return tuple(map(Message.from_dict, listed))
 
 

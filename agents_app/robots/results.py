@@ -57,7 +57,6 @@ class RobotResult:
 
     @property
     def last_text_content(self) -> str | None:
-        """Return the last text of the output."""
         return next((message.content for message in reversed(self.output) if isinstance(message, TextMessage)), None)
 
     @property

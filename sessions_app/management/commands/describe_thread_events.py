@@ -9,7 +9,6 @@ from sessions_app.surfaces.threads.event_schemas import document
 
 
 def text() -> str:
-    """Return the content of the file."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 

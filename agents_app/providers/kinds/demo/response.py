@@ -56,7 +56,6 @@ def _first_decision(text: str, tools: Sequence[ToolSpec]) -> Decision:
 
 
 def _results(messages: Sequence[Message]) -> list[str]:
-    """Return a description of each tool result, in order."""
     calls = {call.id: call for message in messages for call in message.tool_calls}
     described = []
     for message in messages:

@@ -95,7 +95,6 @@ COMMANDS = {"markdown": MARKDOWN, "table": TABLE, "long": LONG}
 
 
 def calling(count: int) -> str:
-    """Return the text before this number of tool calls."""
     return CALLING.get(count, CALLING_MANY)
 
 
