@@ -6,7 +6,6 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
@@ -75,7 +74,7 @@ def _button(
 class ApprovalAdmin(ReadOnlyAdmin):
     list_display = ("requested", "state", "tool", "call", "risk", "agent", "run", "left", "who")
     list_filter = (("status", ChoicesDropdownFilter), ("created_at", KeyDateFilter))
-    list_select_related = False
+    prefetched = ("execution",)
     search_fields = ("=execution__tool", "=execution__agent_id", "decided_by", "note")
     search_ids = ("id", "run_id", "execution_id")
     search_help_text = "An id, or text in the newest 5,000 rows"
@@ -86,9 +85,6 @@ class ApprovalAdmin(ReadOnlyAdmin):
         ("Call", {"fields": ("changes", "arguments", "wider")}),
         ("Decision", {"fields": (("requested", "left"), ("who", "decided"), "remark")}),
     )
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
-        return super().get_queryset(request).prefetch_related("execution")
 
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("tools_app.change_approval")

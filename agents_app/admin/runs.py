@@ -81,7 +81,8 @@ class RunAdmin(ReadOnlyAdmin):
         ("agent", RelatedDropdownFilter),
         ("created_at", KeyDateFilter),
     )
-    list_select_related = False
+    # Not joined: the planner would start with the agents and sort all runs.
+    prefetched = ("agent",)
     search_fields = ("=request_id", "session_key", "actor", "=error_code", "error_message")
     search_ids = ("id", "conversation_id")
     search_help_text = "An id, or text in the newest 5,000 rows"
@@ -89,10 +90,6 @@ class RunAdmin(ReadOnlyAdmin):
     actions_detail: Any = ("cancel_this", "retry_this")
     change_form_template = "admin/agents_app/run/timeline.html"
     fields = ("status",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        # Not joined: the planner would start with the agents and sort all runs.
-        return super().get_queryset(request).prefetch_related("agent")
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("agents_app.change_run")

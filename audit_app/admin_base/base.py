@@ -27,6 +27,7 @@ class ReadOnlyAdmin(ModelAdmin):
     search_ids: tuple[str, ...] = ("id",)
     search_keys: tuple[str, ...] = ()
     newest_by = "pk"
+    prefetched: tuple[str, ...] = ()
     change_form_template = "admin/komand/read_only.html"
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
@@ -44,6 +45,9 @@ class ReadOnlyAdmin(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).prefetch_related(*self.prefetched)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return UncountedChangeList

@@ -3,8 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import Q
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
@@ -29,7 +28,7 @@ class FeedbackAdmin(ReadOnlyAdmin):
         ("target_type", ChoicesDropdownFilter),
         ("created_at", KeyDateFilter),
     )
-    list_select_related = False
+    prefetched = ("session", "user")
     search_fields = ("reason", "comment", "=user__username")
     search_help_text = "An id, also of a session, or a user name or text in the newest 5,000 rows"
     fields = (
@@ -45,9 +44,6 @@ class FeedbackAdmin(ReadOnlyAdmin):
         "updated_at",
     )
     readonly_fields = fields
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Feedback]:
-        return super().get_queryset(request).prefetch_related("session", "user")
 
     label = columns.column(
         "Feedback", lambda row: visible(shorten(row.comment or row.reason or "–", _LISTED_CHARACTERS))

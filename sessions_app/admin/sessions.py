@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.contrib.filters.admin import FieldTextFilter, RelatedDropdownFilter
 from unfold.decorators import display
@@ -27,15 +26,12 @@ links.register_page("session", PAGE)
 class SessionAdmin(ReadOnlyAdmin):
     list_display = ("name", "person", "platform", "agent_link", "message_count", "active", "is_deleted")
     list_filter = (("channel", FieldTextFilter), ("agent", RelatedDropdownFilter), ("created_at", KeyDateFilter))
-    list_select_related = False
+    prefetched = ("agent", "owner")
     search_fields = ("key", "title", "sender_name", "=owner__username", "=owner__email")
     search_help_text = "An id, or text in the newest 5,000 rows"
     newest_by = "last_active_at"
     change_form_template = "admin/sessions_app/session/conversation.html"
     fields = ("channel",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        return super().get_queryset(request).prefetch_related("agent", "owner")
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

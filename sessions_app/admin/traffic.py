@@ -25,7 +25,7 @@ _TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired"
 class InboundMessageAdmin(ReadOnlyAdmin):
     list_display = ("line", "sender", "account", "outcome", "received_at")
     list_filter = (("account", RelatedDropdownFilter), ("reason", FieldTextFilter))
-    list_select_related = False
+    prefetched = ("account",)
     search_fields = ("=message_id", "=sender_id")
     search_help_text = "An id, or the platform's id of a message or sender"
     fields = (
@@ -44,9 +44,6 @@ class InboundMessageAdmin(ReadOnlyAdmin):
         "received_at",
     )
     readonly_fields = fields
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[InboundMessage]:
-        return super().get_queryset(request).prefetch_related("account")
 
     line = columns.column("Message", lambda row: visible(shorten(row.text or row.message_id, 80)))
     sender = columns.column(
@@ -68,7 +65,7 @@ class AttachmentAdmin(ReadOnlyAdmin):
     search_ids = ("turn",)
     list_display = ("line", "kind", "account", "state", "size_bytes", "created_at")
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
-    list_select_related = False
+    prefetched = ("account",)
     search_help_text = "An id, or that of a turn"
     fields = (
         "account",
@@ -84,9 +81,6 @@ class AttachmentAdmin(ReadOnlyAdmin):
     )
     readonly_fields = fields
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Attachment]:
-        return super().get_queryset(request).prefetch_related("account")
-
     line = columns.text("File", "filename", empty="–")
     state = columns.column(
         "Status", lambda row: row.status, label={"stored": "success", "failed": "danger", "waiting": "info"}
@@ -100,7 +94,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     search_ids = ("run",)
     list_display = ("line", "account", "state", "tries", "created_at", "sent_at")
     list_filter = (("status", ChoicesDropdownFilter), ("account", RelatedDropdownFilter))
-    list_select_related = False
+    prefetched = ("account",)
     list_disable_select_all = False
     search_fields = ("=provider_message_id", "=ordering_key")
     search_help_text = "A run's id, or the platform's id of a message"
@@ -123,9 +117,6 @@ class DeliveryAdmin(ReadOnlyAdmin):
         "expires_at",
     )
     readonly_fields = fields
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
-        return super().get_queryset(request).prefetch_related("account")
 
     def has_resend_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("sessions_app.change_delivery")
