@@ -41,7 +41,7 @@ class RateLimiter:
     """The limits of one process. clock: seconds, monotonic."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+        self.clock = clock
         self._accounts: dict[UUID, _AccountPace] = {}
         self._chats: dict[ChatKey, _ChatPace] = {}
 
@@ -56,13 +56,13 @@ class RateLimiter:
 
     def account_wait(self, account: UUID, capabilities: Capabilities) -> float:
         """Return the seconds until the account may send anything."""
-        now = self._clock()
+        now = self.clock()
         return self._wait(self._account(account, capabilities.account_rate, now), capabilities, 0.0, now)
 
     def hold(self, chat: ChatKey, seconds: float, *, whole_account: bool = False) -> None:
         """Keep a wait that the platform asked for, of at most an hour. It is the chat's; the whole account's if the
         platform says so or asks for it in several chats."""
-        now, (account_id, chat_id), seconds = self._clock(), chat, min(seconds, _LONGEST_HOLD_SECONDS)
+        now, (account_id, chat_id), seconds = self.clock(), chat, min(seconds, _LONGEST_HOLD_SECONDS)
         pace = self._chat(chat)
         pace.held_until = max(pace.held_until, now + seconds)
         account = self._accounts.setdefault(account_id, _AccountPace(1.0, now))
@@ -72,7 +72,7 @@ class RateLimiter:
             account.free_at = max(account.free_at, now + seconds)
 
     def _take(self, chat: ChatKey, capabilities: Capabilities, *, reserve: float, is_message: bool) -> float:
-        now = self._clock()
+        now = self.clock()
         account, pace = self._account(chat[0], capabilities.account_rate, now), self._chat(chat)
         chat_wait = max(pace.held_until - now, pace.free_at - now if is_message else 0.0)
         wait = max(chat_wait, self._wait(account, capabilities, reserve, now))
@@ -89,7 +89,7 @@ class RateLimiter:
 
     def is_looping(self, chat: ChatKey) -> bool:
         """Count a message; return whether the chat had too many recently for people to have caused them."""
-        now, sent = self._clock(), self._chat(chat).sent
+        now, sent = self.clock(), self._chat(chat).sent
         sent.append(now)
         return len(sent) > LOOP_MESSAGES and sent[0] > now - LOOP_SECONDS
 
@@ -101,7 +101,7 @@ class RateLimiter:
 
     def _chat(self, chat: ChatKey) -> _ChatPace:
         if len(self._chats) > _MOST_CHATS:
-            edge = self._clock() - LOOP_SECONDS
+            edge = self.clock() - LOOP_SECONDS
             self._chats = {
                 key: pace
                 for key, pace in self._chats.items()

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from time import monotonic
 from uuid import UUID
 
 from audit_app.kernel.database import in_db
@@ -21,15 +20,8 @@ _LOOK_AT = 200
 class Scheduler:
     """Chooses the deliveries to send now. notify: called when a wait ends, so that the sender looks again."""
 
-    def __init__(
-        self,
-        adapters: Adapters,
-        limiter: RateLimiter,
-        notify: Callable[[], None],
-        *,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._adapters, self._limiter, self._notify, self._clock = adapters, limiter, notify, clock
+    def __init__(self, adapters: Adapters, limiter: RateLimiter, notify: Callable[[], None]) -> None:
+        self._adapters, self._limiter, self._notify = adapters, limiter, notify
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[ChatKey, float] = {}  # until when each chat has to wait
 
@@ -41,7 +33,7 @@ class Scheduler:
         ready: dict[str, Delivery] = {}
         counts = Counter(busy)
         full = {account for account, count in counts.items() if count >= _MOST_OF_ACCOUNT}
-        now = self._clock()
+        now = self._limiter.clock()
         self._waiting = {chat: until for chat, until in self._waiting.items() if until > now}
         while True:
             due = await in_db(transitions.list_due, _LOOK_AT, full, self._waiting)
@@ -75,5 +67,5 @@ class Scheduler:
             if self._limiter.account_wait(row.account_id, capabilities):
                 full.add(row.account_id)
             else:
-                self._waiting[chat] = self._clock() + wait
+                self._waiting[chat] = self._limiter.clock() + wait
         return wait == 0

@@ -82,7 +82,7 @@ async def test_who_is_known_to_wait_is_not_looked_at_until_that_is_over(monkeypa
 
     await in_db(plan_a_forum)
     monkeypatch.setattr(transitions, "list_due", look)
-    it = Scheduler(Adapters(), RateLimiter(clock), lambda: None, clock=clock)
+    it = Scheduler(Adapters(), RateLimiter(clock), lambda: None)
     for topic in ("0", "1"):
         assert await find(it) == [("main", GROUP, topic)]
         looked_at.clear()
