@@ -1,18 +1,11 @@
 """The HTML of Telegram's Bot API (https://core.telegram.org/bots/api#html-style). Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from html import escape
 
 from sessions_app.channels.rendering.renderer import Dialect
 from sessions_app.channels.rendering.spans import Mark, Signs, Span, plain_text
 from sessions_app.channels.rendering.splitter import utf16_length
-
-
-@dataclass(frozen=True)
-class _Open:
-    mark: Mark
-    closing: str = field(compare=False)
 
 
 class TelegramHtml(Dialect):
@@ -24,20 +17,20 @@ class TelegramHtml(Dialect):
 
     def write(self, spans: Sequence[Span]) -> str:
         pieces: list[str] = []
-        opened: list[_Open] = []
+        opened: list[tuple[Mark, str]] = []  # with their closing tags
         for span in spans:
             wanted = _allowed(span.marks)
             kept = 0
-            while kept < min(len(opened), len(wanted)) and opened[kept].mark == wanted[kept]:
+            while kept < min(len(opened), len(wanted)) and opened[kept][0] == wanted[kept]:
                 kept += 1
-            pieces += [entry.closing for entry in reversed(opened[kept:])]
+            pieces += [closing for _, closing in reversed(opened[kept:])]
             del opened[kept:]
             for mark in wanted[kept:]:
                 opening, closing = self._tags(mark)
                 pieces.append(opening)
-                opened.append(_Open(mark, closing))
+                opened.append((mark, closing))
             pieces.append(escape(span.text, quote=False))
-        return "".join([*pieces, *(entry.closing for entry in reversed(opened))])
+        return "".join([*pieces, *(closing for _, closing in reversed(opened))])
 
     def measure(self, spans: Sequence[Span]) -> int:
         return utf16_length(plain_text(spans))

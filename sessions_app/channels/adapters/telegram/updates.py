@@ -95,14 +95,14 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
         return Ignored("own_message")
     if author.get("is_bot") and not sender and str(author["id"]) not in bot.known_bots:
         return Ignored("other_bot")
-    text, addressing = _read_text(message, bot)
-    if addressing.for_other_bot:
+    text, names_us, for_other_bot = _read_text(message, bot)
+    if for_other_bot:
         return Ignored("command_for_other_bot")
     reply = _reply(message)
     is_reply = str(reply.get("from", {}).get("id", "")) == bot.id
     chat = _chat(message)
     native = f"{chat.id}:{int(message['message_id'])}"
-    is_addressed = chat.type == "direct" or bot.reads_all or is_reply or addressing.mentions or is_command(text)
+    is_addressed = chat.type == "direct" or bot.reads_all or is_reply or names_us or is_command(text)
     return ChannelMessage(
         message_id=native,
         sender_id=str(sender["id"] if sender else author["id"]),
@@ -112,7 +112,7 @@ def _read_message(message: Json, key: str, bot: Bot) -> ChannelEvent:
         chat=chat,
         keys=(key, f"message:{native}"),
         is_addressed=is_addressed,
-        mentions_bot=addressing.mentions or is_reply,
+        mentions_bot=names_us or is_reply,
         is_from_bot=bool(author.get("is_bot")) and not sender,
         chat_title=str(message["chat"].get("title") or ""),
         reply_to_message_id=f"{chat.id}:{reply['message_id']}" if reply else "",
@@ -174,19 +174,13 @@ def _chat(message: Json) -> Chat:
     return Chat(str(int(chat["id"])), _CHAT_TYPES.get(chat.get("type", "private"), "group"), thread)
 
 
-@dataclass
-class _Addressing:
-    mentions: bool = False
-    for_other_bot: bool = False
-
-
-def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
-    """Return the text without our mention and with `/cmd@us` as `/cmd`, and whom it addresses."""
+def _read_text(message: Json, bot: Bot) -> tuple[str, bool, bool]:
+    """Return the text, whether it names us, and whether it is another bot's command. Our name is cut out of it."""
     text = message.get("text") or message.get("caption") or ""
     if not isinstance(text, str):
         raise TypeError("the text is not a string")
     units = text.encode("utf-16-le", "surrogatepass")
-    addressing, removed = _Addressing(), []
+    for_other_bot, removed = False, []
     for entity in message.get("entities") or message.get("caption_entities") or ():
         start, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
         covered = units[2 * start : 2 * end].decode("utf-16-le", "replace")
@@ -197,13 +191,12 @@ def _read_text(message: Json, bot: Bot) -> tuple[str, _Addressing]:
             if addressee.lower() == bot.username.lower():
                 removed.append((start + len(command), end))
             elif start == 0:
-                addressing.for_other_bot = True
+                for_other_bot = True
     if not removed:
-        return text, addressing
-    addressing.mentions = True
+        return text, False, for_other_bot
     for start, end in sorted(removed, reverse=True):
         units = units[: 2 * start] + units[2 * end :]
-    return units.decode("utf-16-le", "replace").strip(), addressing
+    return units.decode("utf-16-le", "replace").strip(), True, for_other_bot
 
 
 def _is_mention(entity: Json, text: str, bot: Bot) -> bool:
