@@ -91,10 +91,7 @@ class AccountSettings:
 
 @dataclass(frozen=True)
 class WebhookRequest:
-    """A request to an account's webhook.
-
-    body: the raw bytes. headers: lower-case names, each with all its values. query: as in the URL.
-    """
+    """A request to an account's webhook. headers: lower-case names, each with all its values. query: as in the URL."""
 
     body: bytes
     headers: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -169,7 +166,7 @@ class SendCertainty(Enum):
 class SendError(AppError):
     """A message was not sent, or may not have been.
 
-    certainty: what is known about the message; it decides whether it is retried.
+    certainty: decides whether it is retried.
     retry_after_seconds: the wait that the platform asked for. It holds for the chat; with slows_account for the whole
         account.
     moved_to: the id that the chat has now.
@@ -285,10 +282,7 @@ class ChannelAdapter(ABC):
 
     @abstractmethod
     def capabilities(self, chat: Chat) -> Capabilities:
-        """Return the capabilities in that chat. Called often: must be fast.
-
-        Methods and features that are not declared are not used.
-        """
+        """Return the capabilities in that chat. What is not declared is not used. Called often: must be fast."""
 
     @abstractmethod
     def render(self, markdown: str, chat: Chat) -> tuple[Rendered, ...]:

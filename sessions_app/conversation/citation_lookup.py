@@ -36,17 +36,15 @@ def cite(transcript: RunTranscript, texts: Sequence[str]) -> list[tuple[Citation
 def _earlier(session_id: UUID, wanted: Collection[UUID]) -> dict[UUID, Source]:
     """Return the sources that the model may know from the session's history."""
     files = Attachment.objects.filter(pk__in=wanted, turn__session_id=session_id, status="stored")
-    found = _by_id(_of_file(file) for file in files)
+    found = _by_id(
+        Source(file.pk, f"attachment:{file.pk}", file.filename or file.kind, file.text[:MAX_QUOTE], 0) for file in files
+    )
     missing = [source_id for source_id in wanted if source_id not in found]
     if missing:
         named = reduce(or_, (Q(content__contains=str(source_id)) for source_id in missing))
         results = Turn.objects.filter(named, session_id=session_id, role="tool").values_list("content", flat=True)
         found |= _by_id(source for content in results for source in result_sources.read(without_receipt(content)))
     return found
-
-
-def _of_file(file: Attachment) -> Source:
-    return Source(file.pk, f"attachment:{file.pk}", file.filename or file.kind, file.text[:MAX_QUOTE], 0)
 
 
 def _by_id(found: Iterable[Source]) -> dict[UUID, Source]:

@@ -54,10 +54,7 @@ class InboundRecord:
         return cls(row, incoming.keys, incoming.attachments[:_MOST_FILES], incoming.album_id)
 
     def claim_keys(self) -> None:
-        """Store the keys, in the caller's transaction.
-
-        Raises IntegrityError if the message arrived before, or if another one began its album.
-        """
+        """Store the keys, in the caller's transaction. Raises IntegrityError for a duplicate or a begun album."""
         keys = (*self.keys, f"album:{self.album_id}") if self.begins_album else self.keys
         hot_queries.INSERT_INBOUND_KEYS.run(
             [InboundKey(account_id=self.row.account_id, key=storable_key(key), message_id=self.row.pk) for key in keys]

@@ -123,10 +123,8 @@ def validated(
     if not text:
         raise InvalidInput("The message has no text.", code="text_required")
     if len(text) > options.longest_text:
-        raise InvalidInput(
-            f"The message has {len(text):,} characters; at most {options.longest_text:,} are allowed.",
-            code="text_too_long",
-        )
+        problem = f"The message has {len(text):,} characters; at most {options.longest_text:,} are allowed."
+        raise InvalidInput(problem, code="text_too_long")
     where = session.key if session else str(inbound.key)  # the same before there is a session and after
     if len(where) > LONGEST_KEY:
         raise InvalidInput(

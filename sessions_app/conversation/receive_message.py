@@ -152,12 +152,8 @@ def _store(
         arrival.store(turn=turn)
         if arrival.files:
             attachments.add(turn, arrival.row.account, arrival.files, is_album=bool(arrival.album_id))
-    hot_queries.COUNT_USER_TURN.run(
-        session_id=session.id,
-        ordinals=1 if queued else 0,
-        now=now,
-        title=shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH),
-    )
+    title = shorten(message.text.split("\n", 1)[0], _TITLE_LENGTH)
+    hot_queries.COUNT_USER_TURN.run(session_id=session.id, ordinals=1 if queued else 0, now=now, title=title)
     message_id = message.inbound.message_id or str(turn.id)
     received: events.MessageReceived = {"turn_id": str(turn.id), "message_id": message_id}
     if message.inbound.note:

@@ -28,11 +28,7 @@ _PAUSES = (0.5, 2.0)
 
 async def run() -> None:
     """Fetch files until cancelled. Runs on the engine's loop."""
-    fetcher = Fetcher()
-    try:
-        await fetcher.run()
-    finally:
-        await fetcher.aclose()
+    await Fetcher().run()
 
 
 class Fetcher:
@@ -45,13 +41,13 @@ class Fetcher:
         self._ends: set[asyncio.Task[bool]] = set()
 
     async def run(self) -> None:
-        await self._poller.run(file_nudge, self._begin_due)
-
-    async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._ends, return_exceptions=True)
-        await self._adapters.aclose()
+        try:
+            await self._poller.run(file_nudge, self._begin_due)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, *self._ends, return_exceptions=True)
+            await self._adapters.aclose()
 
     async def _begin_due(self) -> None:
         room = _MOST_AT_ONCE - len(self._tasks)

@@ -96,7 +96,6 @@ def _add_stored(row: InboundMessage, turn: Turn) -> bool:
 
 
 def _others(arrival: InboundRecord) -> QuerySet[InboundMessage]:
-    """Return the stored messages of the same album and sender."""
     since = first_id_at(timezone.now() - _WITHIN)
     rows = InboundMessage.objects.select_related("account", "turn", "session").filter(
         account_id=arrival.row.account_id, sender_id=arrival.row.sender_id, id__gte=since

@@ -78,11 +78,9 @@ def _decide(
 def _find(session: Session | None, name: str) -> ApprovalView:
     """Return the request with that short id; without one, the only pending request. Raises NotFound."""
     recent = tools.list_approvals(session_ids=[session.pk], limit=_RECENT) if session else ()
-    if not name:
-        recent = tuple(approval for approval in recent if approval.status is ApprovalStatus.PENDING)
-    found = prompt_text.find_named(name, recent)
+    waiting = tuple(approval for approval in recent if approval.status is ApprovalStatus.PENDING)
+    found = prompt_text.find_named(name, recent if name else waiting)
     if found is None:
-        waiting = [approval for approval in recent if approval.status is ApprovalStatus.PENDING]
         ids = ", ".join(f"`{prompt_text.short_id(approval.id)}` ({approval.tool})" for approval in waiting)
         raise NotFound(f"Which one? Pending: {ids}." if waiting else "No such request is pending here.")
     return found

@@ -70,14 +70,13 @@ class Accounts:
     """A short-lived cache of accounts, and of when the last inbound time of each was stored."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[float, ChannelAccount | None]] = {}
+        self._known: dict[tuple[str, str], tuple[float, ChannelAccount]] = {}
         self._noted: dict[Any, float] = {}
 
     async def find(self, channel: str, account_id: str) -> ChannelAccount | None:
         key, now = (channel, account_id), time.monotonic()
-        looked_at, account = self._known.get(key, (float("-inf"), None))
-        if now - looked_at < _KNOWN_SECONDS and account is not None:
-            return account
+        if (known := self._known.get(key)) and now - known[0] < _KNOWN_SECONDS:
+            return known[1]
         account = await in_db(accounts.find_account, channel, account_id)
         if account is not None:
             if len(self._known) >= _MOST_KNOWN:
@@ -116,7 +115,10 @@ class WebhookConsumer(AsyncHttpConsumer):
             try:
                 answer = await self._answer(scope, names, headers, receive)
             except Refused as refusal:
-                answer, extra = _problem(refusal.status, refusal), refusal.headers
+                extra, cause = refusal.headers, refusal.__cause__
+                more = cause.extra if isinstance(cause, AppError) else {}
+                body = {"error": refusal.code, "message": refusal.message, **more}
+                answer = Acknowledgement(refusal.status, body)
             took_ms = (time.monotonic() - started) * 1000
             access_log.info("%s %s %d %.0f ms", scope["method"], scope["path"], answer.status, took_ms)
             await _send(send, answer, {**extra, REQUEST_ID_HEADER: request_id})
@@ -233,12 +235,6 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return headers
-
-
-def _problem(status: int, error: AppError) -> Acknowledgement:
-    cause = error.__cause__
-    extra = dict(cause.extra) if isinstance(cause, AppError) else {}
-    return Acknowledgement(status, {"error": error.code, "message": error.message, **extra})
 
 
 async def _send(send: Send, answer: Acknowledgement, headers: Mapping[str, str]) -> None:

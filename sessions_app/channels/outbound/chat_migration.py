@@ -18,9 +18,8 @@ logger = logging.getLogger(__name__)
 def move_chat(account: ChannelAccount, old: str, new: str) -> None:
     """Move a chat's sessions, access rights and unsent answers to its new id. Idempotent. Owns its transaction."""
     with transaction.atomic():
-        for session in Session.objects.filter(
-            channel=channels.get(account.channel).name, account_id=account.account_id, sender_id=old
-        ):
+        channel = channels.get(account.channel).name
+        for session in Session.objects.filter(channel=channel, account_id=account.account_id, sender_id=old):
             _rename(session, new)
         _keep_access(account, old, new)
         InboundMessage.objects.filter(account=account, chat_id=old, reason="").update(chat_id=new)

@@ -157,10 +157,7 @@ def plan_prompt(
     buttons: Sequence[Button],
     expires_at: datetime,
 ) -> None:
-    """Store the deliveries of an approval request, in the caller's transaction. Idempotent.
-
-    expires_at: it is not sent later than that.
-    """
+    """Store an approval request, not sent after `expires_at`. In the caller's transaction. Idempotent."""
     rows, _ = _Message(destination, "approval", session, key=f"approval:{approval_id}").deliveries(markdown)
     for row in rows:
         row.expires_at = expires_at

@@ -80,14 +80,8 @@ def list_due(
     but_chats: leave out those of these chats, given as account and chat, except replies to button presses.
     """
     heads = Delivery.objects.filter(IS_OPEN).order_by().values("ordering_key").annotate(head=Min("id"))
-    due = Delivery.objects.filter(
-        pk__in=heads.values("head"),
-        status="pending",
-        owner=None,
-        ready_at__lte=Now(),
-        expires_at__gt=Now(),
-        account__is_enabled=True,
-    )
+    due = Delivery.objects.filter(pk__in=heads.values("head"), status="pending", owner=None)
+    due = due.filter(ready_at__lte=Now(), expires_at__gt=Now(), account__is_enabled=True)
     if but_accounts:
         due = due.exclude(account__in=but_accounts)
     if but_chats:
@@ -199,12 +193,9 @@ def free(delivery: Delivery) -> bool:
 def send_again(deliveries: Sequence[Delivery], lifetime_seconds: float) -> int:
     """Send deliveries that were given up, by an operator's choice. Owns its transaction. Returns their number."""
     with transaction.atomic():
-        rows = Delivery.objects.filter(
-            pk__in=[delivery.pk for delivery in deliveries], status__in=["failed", "unknown", "expired"], owner=None
-        )
-        count = rows.update(
-            status="pending", ready_at=Now(), expires_at=Now() + timedelta(seconds=lifetime_seconds), tries=0, error=""
-        )
+        pks, expires_at = [delivery.pk for delivery in deliveries], Now() + timedelta(seconds=lifetime_seconds)
+        rows = Delivery.objects.filter(pk__in=pks, status__in=["failed", "unknown", "expired"], owner=None)
+        count = rows.update(status="pending", ready_at=Now(), expires_at=expires_at, tries=0, error="")
         delivery_nudge.send_on_commit()
         return count
 
