@@ -6,7 +6,7 @@ from uuid import UUID
 from agents_app import hot_queries
 from agents_app.models import IS_OPEN, Agent, Run, Step
 from agents_app.types import RunOptions, RunStatus, RunTranscript, RunView, Snapshot, StepView, Usage, WaitingOn
-from audit_app.kernel.errors import NotFound
+from audit_app.kernel.errors import found
 from tools_app import selectors as tools
 from tools_app.types import ToolCall
 
@@ -14,9 +14,7 @@ from tools_app.types import ToolCall
 def get_agent(agent_id: str) -> Agent:
     """Return the agent with this public id, with its provider. Raises NotFound for an unknown or retired agent."""
     agent = Agent.objects.select_related("provider").filter(agent_id=agent_id, retired_at=None).first()
-    if agent is None:
-        raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
-    return agent
+    return found(agent, f"There is no agent {agent_id!r}.", code="unknown_agent")
 
 
 def list_agents(*, limit: int = 200, offset: int = 0) -> tuple[Agent, ...]:
@@ -30,18 +28,13 @@ def get_run(run_id: UUID) -> RunView:
 
 
 def _run(run_id: UUID) -> Run:
-    run = hot_queries.GET_RUN.first(run_id=run_id)
-    if run is None:
-        raise NotFound("There is no such run.")
-    return run
+    return found(hot_queries.GET_RUN.first(run_id=run_id), "There is no such run.")
 
 
 def get_options(run_id: UUID) -> RunOptions:
     """Return the options of the run's message. Raises NotFound."""
     stored = Run.objects.filter(pk=run_id).values_list("options", flat=True).first()
-    if stored is None:
-        raise NotFound("There is no such run.")
-    return RunOptions.from_dict(stored)
+    return RunOptions.from_dict(found(stored, "There is no such run."))
 
 
 def find_open_run(conversation_id: UUID) -> RunView | None:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -22,7 +22,7 @@ from agents_app.types import RunOptions, RunStatus
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context
-from audit_app.kernel.errors import Conflict, InvalidInput, NotFound
+from audit_app.kernel.errors import Conflict, InvalidInput, found
 from audit_app.kernel.nudges import nudge
 from tools_app import selectors as tools
 from tools_app import services as tool_services
@@ -86,9 +86,7 @@ def cancel_run(run_id: UUID, *, reason: str = "Stopped.") -> bool:
     """
     with transaction.atomic():
         # Locked: an owner that parked it meanwhile would not see the request, and no later claim would.
-        run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
-        if run is None:
-            raise NotFound("There is no such run.")
+        run = found(_locked_runs().filter(pk=run_id).first(), "There is no such run.")
         if not Run.objects.filter(pk=run_id, status__in=OPEN).update(cancel_requested_at=Now()):
             return False
         if run.owner is None:
@@ -109,7 +107,7 @@ def decide_approval(approval_id: UUID, *, decision: str, actor: str, note: str =
     with transaction.atomic():
         run_id = tools.get_approval(approval_id).run_id
         # Lock order: the run's row before those of its executions.
-        run = Run.objects.select_for_update(of=("self",)).select_related("agent").get(pk=run_id)
+        run = _locked_runs().get(pk=run_id)
         decided = tool_services.decide_approval(
             approval_id,
             decision=decision,
@@ -129,7 +127,7 @@ def answer_input(run_id: UUID, text: str, *, actor: str) -> tuple[Run, tool_serv
     Return the run, with its row locked, and the answered question; or None, and do nothing, if no question is open.
     """
     # Lock order: the run's row before those of its executions.
-    run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(IS_OPEN, pk=run_id).first()
+    run = _locked_runs().filter(IS_OPEN, pk=run_id).first()
     answered = tool_services.answer_input(run_id, text, actor=actor) if run else None
     if run is None or answered is None:
         return None
@@ -168,9 +166,7 @@ def retry_run(run_id: UUID, *, actor: str) -> UUID:
     is open or completed.
     """
     with transaction.atomic():
-        run = Run.objects.select_for_update(of=("self",)).select_related("agent").filter(pk=run_id).first()
-        if run is None:
-            raise NotFound("There is no such run.")
+        run = found(_locked_runs().filter(pk=run_id).first(), "There is no such run.")
         same = Run.objects.filter(IS_OPEN, conversation_id=run.conversation_id, options__retry_of=str(run_id))
         if open_retry := same.values_list("pk", flat=True).first():
             return open_retry
@@ -251,6 +247,10 @@ def restore_agent(agent: Agent) -> bool:
             return False
         audit.record("AgentRestored", agent_id=agent.agent_id)
         return True
+
+
+def _locked_runs() -> QuerySet[Run]:
+    return Run.objects.select_for_update(of=("self",)).select_related("agent")
 
 
 def _provider(name: str) -> ModelProvider:
