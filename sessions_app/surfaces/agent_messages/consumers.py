@@ -9,11 +9,11 @@ import json
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.http import HttpRequest
 from django.urls import path
 
 from audit_app.kernel import context
@@ -40,8 +40,7 @@ NORMAL, FAILED, REFUSED = 1000, 1011, 4401  # close codes of sockets
 _LONGEST_FRAME = 256 * 1024
 
 
-def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-    return admit_bearer(request, limit, from_query=True)
+_admit = partial(admit_bearer, from_query=True)
 
 
 class _StreamConsumer(EventStreamConsumer):

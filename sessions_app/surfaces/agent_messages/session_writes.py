@@ -23,12 +23,8 @@ from tools_app import services as tools
 
 def post_message(session: Session, message: Compact) -> None:
     """Store a message, in the caller's transaction or one of its own."""
-    payload: events.UpdatePosted = {
-        "kind": message["t"],
-        "text": message.get("m", ""),
-        "workstream": message.get("w", ""),
-        "details": message.get("d"),
-    }
+    text, workstream = message.get("m", ""), message.get("w", "")
+    payload = events.UpdatePosted(kind=message["t"], text=text, workstream=workstream, details=message.get("d"))
     with transaction.atomic():
         audit.emit([event_about(session, events.UPDATE_POSTED, payload)])
 

@@ -16,15 +16,9 @@ from sessions_app.approvals import decisions
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import ReadOnlyKey
 from sessions_app.models import Session
-from sessions_app.surfaces.agent_messages import (
-    agent_runs,
-    input_requests,
-    message_types,
-    requests,
-    run_files,
-    session_writes,
-)
+from sessions_app.surfaces.agent_messages import agent_runs, message_types, requests, run_files, session_writes
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
+from sessions_app.surfaces.agent_messages.input_requests import DECISIONS, WITH_FEEDBACK, approval_key
 from sessions_app.surfaces.agent_messages.projection import COMPLETE, TERMINATE
 from sessions_app.surfaces.agent_messages.requests import UserInput
 from sessions_app.surfaces.agent_messages.session_writes import UserMessage
@@ -92,7 +86,7 @@ def _user_input(principal: Principal, run: AgentRun, body: Any) -> SignalResult:
     sent, session = requests.read_user_input(body), run.session
     if run.is_terminal:
         raise RunEnded
-    may_decide = bool(sent.request_id) or sent.text.strip() in input_requests.DECISIONS
+    may_decide = bool(sent.request_id) or sent.text.strip() in DECISIONS
     if may_decide and sent.ack and session_writes.is_acknowledged(session, sent.ack):
         return SignalResult(_DECIDED)
     if may_decide and (approval := _approval_of(principal, session, sent)):
@@ -122,14 +116,14 @@ def _approval_of(principal: Principal, session: Session, sent: UserInput) -> App
 def _decide(principal: Principal, session: Session, approval: ApprovalView, sent: UserInput) -> SignalResult:
     """Store the decision and its message in one transaction. Raises AlreadyDecided, ApprovalExpired."""
     text = sent.text.strip()
-    choice = sent.decision or (text if text in input_requests.DECISIONS else input_requests.WITH_FEEDBACK)
-    decision = input_requests.DECISIONS.get(choice)
+    choice = sent.decision or (text if text in DECISIONS else WITH_FEEDBACK)
+    decision = DECISIONS.get(choice)
     if decision is None:
-        known = ", ".join(input_requests.DECISIONS)
+        known = ", ".join(DECISIONS)
         raise InvalidInput(f"Unknown decision {choice!r}. Available: {known}.", code="unknown_decision")
-    note = text if choice == input_requests.WITH_FEEDBACK and text not in input_requests.DECISIONS else ""
+    note = text if choice == WITH_FEEDBACK and text not in DECISIONS else ""
     request_id = str(approval.id)
-    response = {"decision": choice, "approval_key": input_requests.approval_key(approval.tool, request_id)}
+    response = {"decision": choice, "approval_key": approval_key(approval.tool, request_id)}
     more = {"tool_approval_response": response}
     question = message_types.question(text, ack=sent.ack, metadata=sent.metadata, request_id=request_id, more=more)
     with transaction.atomic():

@@ -18,11 +18,6 @@ def answer(run: AgentRun, name: str) -> Any:
     return _QUERIES[name](run)
 
 
-def _active_workstreams(run: AgentRun) -> dict[str, Any]:
-    """Return empty lists: agents cannot launch workstreams yet."""
-    return {"running": [], "completed": []}
-
-
 def _plan(run: AgentRun) -> dict[str, Any]:
     last = timeline.find_last(run.session.id, event_messages.PLANNED, until=timeline.find_head(run.session.id))
     return {"plan": message_types.plan(last.payload.get("tasks", []))["d"]["plan"] if last else []}
@@ -34,7 +29,7 @@ def _available_tools(run: AgentRun) -> dict[str, Any]:
 
 
 _QUERIES: dict[str, Callable[[AgentRun], Any]] = {
-    "ActiveWorkstreams": _active_workstreams,
+    "ActiveWorkstreams": lambda run: {"running": [], "completed": []},  # agents cannot launch any yet
     "AgentPlan": _plan,
     "AvailableTools": _available_tools,
 }

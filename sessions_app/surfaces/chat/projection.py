@@ -12,17 +12,10 @@ from agents_app import events as runs
 from agents_app.types import WaitingOn
 from sessions_app import events as sessions
 from sessions_app.live_view.cursor import SessionEvent
+from sessions_app.surfaces.chat import tool_cards
 from sessions_app.surfaces.chat.approval_cards import waiting_label
 from sessions_app.surfaces.chat.labels import WRITE_ARTIFACT
 from sessions_app.surfaces.chat.live_text import LiveText, LiveTexts, RenderedBlock
-from sessions_app.surfaces.chat.tool_cards import (
-    CallResult,
-    CallState,
-    ToolCard,
-    ended_state,
-    requested_card,
-    started_state,
-)
 from sessions_app.surfaces.chat.turn_views import ASKING, RETRYING, THINKING, Status, using
 from tools_app import events as tools
 from tools_app.types import ApprovalStatus
@@ -63,15 +56,15 @@ class ShowCall:
     """Show a tool card below the text of its step."""
 
     run_id: UUID
-    call: ToolCard
+    call: tool_cards.ToolCard
 
 
 @dataclass(frozen=True)
 class ChangeCall:
     """Change the state of a tool card, and show its result once the call has ended."""
 
-    state: CallState
-    result: CallResult | None = None
+    state: tool_cards.CallState
+    result: tool_cards.CallResult | None = None
 
 
 @dataclass(frozen=True)
@@ -193,9 +186,9 @@ class Projection:
             case tools.TOOL_REQUESTED.name:
                 requested = tools.TOOL_REQUESTED.payload(seen)
                 self._calls.setdefault(run_id, {})[requested["execution_id"]] = requested["tool"]
-                return [ShowCall(run_id, requested_card(seen.step or 0, requested)), self._using(run_id)]
+                return [ShowCall(run_id, tool_cards.requested_card(seen.step or 0, requested)), self._using(run_id)]
             case tools.TOOL_STARTED.name:
-                return [ChangeCall(started_state(tools.TOOL_STARTED.payload(seen)))]
+                return [ChangeCall(tool_cards.started_state(tools.TOOL_STARTED.payload(seen)))]
             case tools.TOOL_COMPLETED.name:
                 completed = tools.TOOL_COMPLETED.payload(seen)
                 files: list[PageUpdate] = [ShowFiles()] if completed["tool"] == WRITE_ARTIFACT else []
@@ -218,7 +211,7 @@ class Projection:
         self._calls.get(run_id, {}).pop(execution_id, None)
         is_refused = execution_id in self._refused
         self._refused.discard(execution_id)
-        return [ChangeCall(*ended_state(payload, is_refused=is_refused)), self._using(run_id)]
+        return [ChangeCall(*tool_cards.ended_state(payload, is_refused=is_refused)), self._using(run_id)]
 
     def _approval_decided(self, run_id: UUID, payload: tools.ApprovalDecided) -> list[PageUpdate]:
         if payload["status"] in (ApprovalStatus.DENIED, ApprovalStatus.EXPIRED):

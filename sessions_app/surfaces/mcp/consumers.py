@@ -4,12 +4,9 @@ import asyncio
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from django.http import HttpRequest
 from django.urls import path
 from django.utils.module_loading import import_string
 
-from sessions_app.identity.principal import Principal
-from sessions_app.identity.rate_limits import Limit
 from sessions_app.identity.request_admission import admit_bearer
 from sessions_app.surfaces.base.consumers import LiveConsumer
 
@@ -21,11 +18,7 @@ _creation_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = We
 
 class McpEndpoint(LiveConsumer):
     methods = ("POST",)
-
-    @staticmethod
-    def admit(request: HttpRequest, limit: Limit) -> Principal:
-        """Admit a request, also with a read-only key: `tools.call` refuses such a key per tool."""
-        return admit_bearer(request, limit)
+    admit = staticmethod(admit_bearer)  # also with a read-only key: `tools.call` refuses such a key per tool
 
     async def respond(self, body: bytes) -> None:
         unread = [{"type": "http.request", "body": body, "more_body": False}]

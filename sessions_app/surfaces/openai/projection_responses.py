@@ -11,15 +11,9 @@ from sessions_app.conversation.citations import Citation
 from sessions_app.events import CITATIONS_ADDED, STEP_CLOSING
 from sessions_app.live_view.cursor import SessionEvent
 from sessions_app.surfaces.base.append_only_text import TEXT, AppendedText
+from sessions_app.surfaces.openai import responses
 from sessions_app.surfaces.openai.annotations import annotations_of
-from sessions_app.surfaces.openai.responses import (
-    ResponseContext,
-    call_item,
-    message_id,
-    message_item,
-    response,
-    text_part,
-)
+from sessions_app.surfaces.openai.responses import ResponseContext, text_part
 from tools_app.events import TOOL_COMPLETED, TOOL_FAILED, TOOL_REQUESTED, ToolRequested
 
 Event = dict[str, Any]
@@ -45,7 +39,7 @@ class ResponseEvents:
         self._last_step = 0
 
     def begin(self) -> list[Event]:
-        whole = response(self._context, "in_progress", [])
+        whole = responses.response(self._context, "in_progress", [])
         created = {**whole, "status": "queued"} if self._context.note.get("background") else whole
         first = self._event("response.created", 0, response=created)
         return self._fresh(first, self._event("response.in_progress", 1, response=whole))
@@ -96,7 +90,7 @@ class ResponseEvents:
         if self._open == step:
             return []
         self._open = step
-        item = message_item(self._context.run_id, step, "in_progress")
+        item = responses.message_item(self._context.run_id, step, "in_progress")
         self._items.append(item)
         index, base = len(self._items) - 1, step * _STEP
         part = text_part("", [])
@@ -112,7 +106,7 @@ class ResponseEvents:
             return []
         step, self._open = self._open, None
         text = self._texts[step].sent
-        item_id = message_id(self._context.run_id, step)
+        item_id = responses.message_id(self._context.run_id, step)
         index = next(index for index, item in enumerate(self._items) if item["id"] == item_id)
         shift = 0 if length is None else max(0, len(text) - length)
         annotations = annotations_of(self._cited.get(step, ()), shift=shift)
@@ -135,7 +129,7 @@ class ResponseEvents:
 
     def _begin_call(self, step: int, payload: ToolRequested) -> list[Event]:
         self._last_step = max(self._last_step, step)
-        item = call_item(payload["execution_id"], payload["tool"], payload["arguments"])
+        item = responses.call_item(payload["execution_id"], payload["tool"], payload["arguments"])
         self._items.append(item)
         index = len(self._items) - 1
         place = step * _STEP + _CALL_PLACE + payload["call_index"] * _CALL

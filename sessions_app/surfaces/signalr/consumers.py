@@ -13,13 +13,11 @@ from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
-from django.http import HttpRequest
 from django.urls import path
 
 from audit_app.kernel import context
 from audit_app.kernel.database import in_db
 from audit_app.kernel.errors import AppError, Forbidden
-from sessions_app.identity import rate_limits
 from sessions_app.identity.authentication import authenticate
 from sessions_app.identity.principal import Principal, Unauthenticated
 from sessions_app.identity.request_admission import admit_bearer, check_again
@@ -35,14 +33,10 @@ _TRANSPORTS = [{"transport": name, "transferFormats": ["Text"]} for name in _NAM
 _SILENT_SECONDS = 4 * PING_SECONDS  # without a ping, after which a client is considered gone
 
 
-def _admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-    return admit_bearer(request, limit, from_query=True)
-
-
 class _HubRequest(LiveConsumer):
     """A request of a client. Its media type is ignored: clients send none, or text/plain."""
 
-    admit = staticmethod(_admit)
+    admit = staticmethod(partial(admit_bearer, from_query=True))
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     media_types: ClassVar[tuple[str, ...]] = ()
 

@@ -155,9 +155,8 @@ def send_file(view: ArtifactView, data: bytes, disposition: str, filename: str) 
 def _access(token: str, use: str) -> tuple[FileAccess, Session]:
     """Return the access of a signed URL and its session. Raises UrlRefused."""
     access = signed_urls.read(token)
-    session = Session.objects.filter(
-        pk=UUID(access.session_id), owner_id=access.owner_id, owner__is_active=True, deleted_at=None
-    ).first()
+    sessions = Session.objects.filter(owner_id=access.owner_id, owner__is_active=True, deleted_at=None)
+    session = sessions.filter(pk=UUID(access.session_id)).first()
     if access.use != use or session is None:
         raise signed_urls.UrlRefused
     return access, session

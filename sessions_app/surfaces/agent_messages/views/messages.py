@@ -8,16 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput
-from sessions_app.surfaces.agent_messages import (
-    queries,
-    requests,
-    session_writes,
-    signals,
-    wire_format,
-    workflow_queries,
-)
+from sessions_app.surfaces.agent_messages import queries, requests, session_writes, signals, workflow_queries
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
-from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType
+from sessions_app.surfaces.agent_messages.wire_format import AgentMessageType, create
 from sessions_app.surfaces.agent_messages.wire_schemas import POSTED_TYPES
 
 _WORTH_COMPRESSING = 3000  # bytes
@@ -57,7 +50,7 @@ class RunUpdates(AgentsView):
         text, workstream = posted.get("message", ""), posted.get("workstream_id", "")
         if len(workstream) > _LONGEST_NAME or len(text) > requests.LONGEST_TEXT:
             raise InvalidInput("The message is too long.", code="text_too_long")
-        message = wire_format.create(kind, message=text, workstream=workstream, details=posted.get("details"))
+        message = create(kind, text, workstream=workstream, details=posted.get("details"))
         session_writes.post_message(run.session, message)
         return Response({"success": True})
 

@@ -5,17 +5,10 @@ from rest_framework.response import Response
 
 from audit_app.kernel.errors import InvalidInput, NotFound
 from sessions_app import services
-from sessions_app.surfaces.agent_messages import (
-    agent_runs,
-    commands,
-    requests,
-    responses,
-    run_details,
-    run_search,
-    signals,
-)
+from sessions_app.surfaces.agent_messages import agent_runs, commands, requests, responses, run_details, signals
 from sessions_app.surfaces.agent_messages.agent_runs import AgentRun
 from sessions_app.surfaces.agent_messages.errors import NotOffered
+from sessions_app.surfaces.agent_messages.run_search import list_runs, search_runs
 from sessions_app.surfaces.agent_messages.views.base import AgentsView
 
 _PROCESS = ("process_id", "process_definition")
@@ -31,7 +24,7 @@ _STORED = ("properties", "disabled_mcp_collections", "tool_approval_mode")
 
 class RunList(AgentsView):
     def get(self, request: Request) -> Response:
-        runs, total, cursor = run_search.list_runs(self.principal.user, self.query_values())
+        runs, total, cursor = list_runs(self.principal.user, self.query_values())
         items = [responses.agent_run(run) for run in runs]
         return Response({"items": items, "total_count": total, "next_cursor": cursor})
 
@@ -46,7 +39,7 @@ class RunList(AgentsView):
 
 class RunSearch(AgentsView):
     def get(self, request: Request) -> Response:
-        hits, total = run_search.search_runs(self.principal.user, self.query_values())
+        hits, total = search_runs(self.principal.user, self.query_values())
         return Response({"hits": [responses.search_hit(run, score) for run, score in hits], "total": total})
 
 

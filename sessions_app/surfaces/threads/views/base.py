@@ -2,12 +2,9 @@
 
 from typing import Any, TypeVar
 
-from django.http import HttpRequest
 from rest_framework import serializers
 
 from sessions_app.access import access_session
-from sessions_app.identity import rate_limits
-from sessions_app.identity.principal import Principal
 from sessions_app.models import Session
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.threads import errors
@@ -19,9 +16,7 @@ S = TypeVar("S", bound=serializers.Serializer[Any])
 class ThreadsView(PlainView):
     """One resource of this surface."""
 
-    @staticmethod
-    def admit(request: HttpRequest, limit: rate_limits.Limit) -> Principal:
-        return admit(request, limit)
+    admit = staticmethod(admit)
 
     def body(self, serializer_class: type[serializers.Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
         serializer = serializer_class(data=self.request.data, partial=partial)
