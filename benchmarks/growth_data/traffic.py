@@ -19,15 +19,7 @@ from django.contrib.auth.models import User  # noqa: E402
 from agents_app.models import Agent, Run, Step  # noqa: E402
 from audit_app.models import AuditEntry, Event, TimelineHead  # noqa: E402
 from benchmarks.growth_data.bulk import Dialect, insert, without_indexes  # noqa: E402
-from sessions_app.models import (  # noqa: E402
-    ChannelAccount,
-    Delivery,
-    InboundKey,
-    InboundMessage,
-    RefreshToken,
-    Session,
-    Turn,
-)
+from sessions_app.models import ChannelAccount, Delivery, InboundKey, InboundMessage, RefreshToken, Session, Turn  # noqa: E402
 from tools_app.models import ToolExecution  # noqa: E402
 
 EVENTS_A_RUN = 10
