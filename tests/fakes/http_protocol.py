@@ -54,10 +54,14 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, handle: Handler, lost_early: Callable[[], None]) -> None:
-        """lost_early: called when the client goes away before its answer is complete."""
+    def __init__(self, handle: Handler, lost_early: Callable[[], None], transports: set[asyncio.Transport]) -> None:
+        """lost_early: called when the client goes away before its answer is complete; transports: of open connections.
+
+        The event loop makes a connection before it has its transport, so only `connection_made` may add one.
+        """
         self._handle = handle
         self._lost_early = lost_early
+        self._transports = transports
         self._buffer = b""
         self._task: asyncio.Task[None] | None = None
         self.writable = asyncio.Event()
@@ -66,6 +70,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self._transports.add(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.writable.set()

@@ -66,20 +66,18 @@ class FakeServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        connections: set[Connection] = set()
+        transports: set[asyncio.Transport] = set()
 
         def connect() -> Connection:
-            connection = Connection(self._handle, lambda: None)
-            connections.add(connection)
-            return connection
+            return Connection(self._handle, lambda: None, transports)
 
         server = await self._loop.create_server(connect, "127.0.0.1", self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         self._started.set()
         await self._stopping.wait()
         server.close()
-        for connection in connections:
-            connection.transport.abort()
+        for transport in transports:
+            transport.abort()
 
     async def _handle(self, request: HttpRequest, response: Response) -> None:
         fault = self._next_fault(request)

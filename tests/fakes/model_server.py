@@ -99,13 +99,11 @@ class ModelServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        connections: set[Connection] = set()
+        transports: set[asyncio.Transport] = set()
 
         def connect() -> Connection:
-            connection = Connection(self._handle, self._count_disconnect)
-            connections.add(connection)
             self.connections += 1
-            return connection
+            return Connection(self._handle, self._count_disconnect, transports)
 
         try:
             server = await self._loop.create_server(connect, "127.0.0.1", self.port, backlog=1024)
@@ -117,8 +115,8 @@ class ModelServer:
         self._started.set()
         await self._stopping.wait()
         server.close()
-        for connection in connections:
-            connection.transport.abort()
+        for transport in transports:
+            transport.abort()
 
     def _count_disconnect(self) -> None:
         if not self._stopping.is_set():
