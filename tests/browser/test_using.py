@@ -113,7 +113,7 @@ def test_a_chosen_theme_is_kept_and_set_before_the_first_paint(new_tab: NewTab) 
 
 def test_answers_can_be_shown_only_when_finished(chat: ChatPage, model_server: ModelServer) -> None:
     chat.page.get_by_role("button", name="Settings and shortcuts").click()
-    chat.page.get_by_label("Show answers only when they are finished").check()
+    chat.page.get_by_label("Show answers only when they are complete").check()
     chat.page.keyboard.press("Escape")
     chat.ask(tokens=3)
     chat.wait_finished()

@@ -130,7 +130,7 @@ def test_a_busy_thread_refuses_and_can_be_cancelled(client: Client) -> None:
     events = client.stream(thread)
     assert events[-2][2]["status"] == "canceled" and events[-1][2] == "[DONE]"
     assert client.jobs.get_temporal_workflow_status(job).temporal_status == "CANCELED"
-    assert "over already" in client.jobs.cancel_temporal_workflow(job).message
+    assert "already ended" in client.jobs.cancel_temporal_workflow(job).message
 
 
 def test_a_message_is_idempotent_under_its_key(client: Client) -> None:
