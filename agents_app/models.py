@@ -101,6 +101,7 @@ class Agent(models.Model):
     class Meta:
         db_table = "komand_agent"
         ordering = ["agent_id"]
+        permissions = [("grant_autonomy", "Can let an agent act without approval")]
 
     def __str__(self) -> str:
         return self.name

@@ -35,6 +35,7 @@ class Session(models.Model):
     class Meta:
         db_table = "komand_session"
         ordering = ["-last_active_at"]
+        permissions = [("send_as_anyone", "Can send messages as other senders")]
         indexes = [
             # chat page: the user's sessions, newest first
             models.Index(fields=["owner", "-last_active_at"], name="session_of_owner", condition=Q(deleted_at=None)),

@@ -1,0 +1,72 @@
+"""Rights: what a user may do with objects of others and with the installation.
+
+A right is a Django permission with a description, so that the admin, REST, pages, chats and protocols ask the same
+question. Each app declares the rights over its own objects in its `rights` module. `is_staff` opens the admin and
+grants nothing. Superusers hold every right.
+"""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
+
+from audit_app.kernel.errors import Forbidden
+from audit_app.kernel.registry import Registry
+from audit_app.services import record
+
+_MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+@dataclass(frozen=True)
+class Right:
+    """A right over objects of others. permission: `<app label>.<codename>`; description: completes "You may not …"."""
+
+    permission: str
+    description: str
+
+
+rights: Registry[Right] = Registry("right", lambda right: right.permission)
+
+
+class MissingRight(Forbidden):
+    """A right is missing. The message names it and who can grant it; `extra` has `right`, the permission."""
+
+    code = "missing_right"
+
+    def __init__(self, right: Right) -> None:
+        super().__init__(
+            f"You may not {right.description}. That takes the right {right.permission}, "
+            "which an administrator can grant under Users or Groups.",
+            right=right.permission,
+        )
+
+
+def declare_right(permission: str, description: str) -> Right:
+    """Register a right and return it. Raises ValueError for a permission that another right has."""
+    return rights.register(Right(permission, description))
+
+
+def holds(user: User | AnonymousUser, right: Right) -> bool:
+    """Return whether the user is active and has the right, by permission, group or as a superuser.
+
+    Django reads a user's permissions once, with two queries, and keeps them with the user object.
+    """
+    return user.is_active and user.has_perm(right.permission)
+
+
+def require(user: User | AnonymousUser, right: Right) -> None:
+    """Raise MissingRight unless the user has the right. The refusal is audited as `RightRefused`.
+
+    Call it outside of a transaction: what the exception rolls back would take the audit entry with it.
+    """
+    if not holds(user, right):
+        record("RightRefused", actor=f"user:{user.pk}" if user.pk else "", details={"right": right.permission})
+        raise MissingRight(right)
+
+
+def holders(right: Right) -> QuerySet[User]:
+    """Return the active users who have the right, superusers among them."""
+    return User.objects.with_perm(right.permission, backend=_MODEL_BACKEND)
+
+
+READ_AUDIT = declare_right("audit_app.view_auditentry", "read the audit log")

@@ -1,0 +1,8 @@
+"""The rights over sessions, channels and feedback."""
+
+from audit_app.rights import declare_right
+
+VIEW_SESSIONS = declare_right("sessions_app.view_session", "see the sessions of others")
+VIEW_FEEDBACK = declare_right("sessions_app.view_feedback", "see the feedback of others")
+MANAGE_CHANNELS = declare_right("sessions_app.change_channelaccount", "change channel accounts")
+SEND_AS_ANYONE = declare_right("sessions_app.send_as_anyone", "send messages as other senders")
