@@ -14,6 +14,8 @@ from audit_app.kernel.errors import Forbidden
 from audit_app.kernel.registry import Registry
 from audit_app.services import record
 
+_REMEDY = ", which an administrator can grant under Users or Groups."
+_WITHHELD = "_komand_rights_withheld"
 _MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -33,12 +35,9 @@ class MissingRight(Forbidden):
 
     code = "missing_right"
 
-    def __init__(self, right: Right) -> None:
-        super().__init__(
-            f"You may not {right.description}. That takes the right {right.permission}, "
-            "which an administrator can grant under Users or Groups.",
-            right=right.permission,
-        )
+    def __init__(self, right: Right, remedy: str = _REMEDY) -> None:
+        needed = f"You may not {right.description}. That takes the right {right.permission}"
+        super().__init__(f"{needed}{remedy}", right=right.permission)
 
 
 def declare_right(permission: str, description: str) -> Right:
@@ -51,7 +50,15 @@ def holds(user: User | AnonymousUser, right: Right) -> bool:
 
     Django reads a user's permissions once, with two queries, and keeps them with the user object.
     """
-    return user.is_active and user.has_perm(right.permission)
+    return user.is_active and not hasattr(user, _WITHHELD) and user.has_perm(right.permission)
+
+
+def withhold(user: User, reason: str) -> None:
+    """Let this user object hold no right, as its credential does not extend to rights. Changes nothing in the database.
+
+    reason: a sentence for the refusal that says what to do.
+    """
+    setattr(user, _WITHHELD, reason)
 
 
 def require(user: User | AnonymousUser, right: Right) -> None:
@@ -61,7 +68,8 @@ def require(user: User | AnonymousUser, right: Right) -> None:
     """
     if not holds(user, right):
         record("RightRefused", actor=f"user:{user.pk}" if user.pk else "", details={"right": right.permission})
-        raise MissingRight(right)
+        withheld = getattr(user, _WITHHELD, "")
+        raise MissingRight(right, f". {withheld}") if withheld else MissingRight(right)
 
 
 def holders(right: Right) -> QuerySet[User]:

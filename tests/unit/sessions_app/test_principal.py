@@ -3,6 +3,8 @@
 import pytest
 from django.contrib.auth.models import User
 
+from audit_app import rights
+from audit_app.rights import READ_AUDIT
 from sessions_app.identity.principal import Principal
 
 
@@ -38,3 +40,21 @@ def test_only_the_read_scope_forbids_writing():
     assert _principal().can_write
     assert _principal("senders:any").can_write
     assert not _principal("read").can_write
+
+
+def test_a_key_uses_rights_only_with_the_scope_rights():
+    def admin() -> User:
+        return User(pk=7, username="root", is_superuser=True)
+
+    assert Principal(admin(), "jwt").holds(READ_AUDIT)
+    assert Principal(admin(), "api_key", frozenset({"read", "rights"})).holds(READ_AUDIT)
+    narrow = Principal(admin(), "api_key", frozenset({"read"}))
+    assert not narrow.holds(READ_AUDIT)
+    assert not rights.holds(narrow.user, READ_AUDIT)
+
+
+@pytest.mark.django_db
+def test_the_refusal_of_a_narrow_key_names_the_scope():
+    narrow = Principal(User(pk=7, username="root", is_superuser=True), "api_key", frozenset({"read"}))
+    with pytest.raises(rights.MissingRight, match=r"audit_app.view_auditentry\. This API key lacks the scope `rights`"):
+        narrow.require(READ_AUDIT)
