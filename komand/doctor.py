@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from redis.exceptions import RedisError
 from agents_app.models import Agent, ModelProvider
 from audit_app import liveness
 from audit_app.kernel.errors import AppError
-from komand import health
+from komand import data_folder, health
 from komand.settings import env
 from tools_app.secrets import vault
 
@@ -88,10 +89,12 @@ def _data_folder() -> Iterator[Finding]:
     yield Finding(
         "data folder", writable, str(folder), "" if writable else f"make it writable: chown -R {os.getuid()} {folder}"
     )
-    for path in sorted((folder / "secrets").glob("*")):
-        private = not path.stat().st_mode & 0o077
-        detail = "readable by its owner alone" if private else "readable by others"
-        yield Finding(f"secret {path.name}", private, detail, "" if private else f"chmod 600 {path}")
+    found = [str(path) for path in data_folder.find_open(folder)]
+    if found:
+        detail = f"others have access to {len(found)} of its entries, such as {found[0]}"
+        yield Finding("data modes", False, detail, f"chmod -R go= {shlex.quote(str(folder))}")
+    else:
+        yield Finding("data modes", True, "only their owner has access")
 
 
 def _database() -> Iterator[Finding]:

@@ -6,10 +6,13 @@ from typing import Any
 import environ
 from kombu import Exchange, Queue
 
+from komand import data_folder
 from komand.settings import env
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 DATA_DIR = env.data_dir()
+# Every process loads the settings before it opens a file.
+data_folder.restrict_new_files()
 
 DEBUG = env.flag("KOMAND_DEBUG")
 SECRET_KEY = env.secret_file("django.key", "KOMAND_SECRET_KEY")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from komand import data_folder
 from komand.supervisor import preflight, restart, state, status
 from komand.supervisor.console import Screen
 from komand.supervisor.options import Options, parse_up
@@ -22,6 +23,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def up(options: Options) -> int:
+    data_folder.restrict_new_files()
     try:
         preflight.check_python()
         preflight.check_packages(options)

@@ -12,6 +12,20 @@ SERVERS = ("daphne", "uvicorn")
 _ROOT = Path(__file__).parents[2]
 
 
+# Of Komand's environment, what its Valkey gets: no settings, no secrets.
+_SYSTEM_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+
+
+def provider_keys() -> dict[str, str]:
+    """Return the keys of model providers in the environment: every variable whose name ends in `_API_KEY`."""
+    return {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
+
+
+def system_environment() -> dict[str, str]:
+    """Return the environment of a child process that is not ours."""
+    return {name: os.environ[name] for name in _SYSTEM_VARIABLES if name in os.environ}
+
+
 @dataclass(frozen=True)
 class Options:
     """The parsed options. run_workers: processes that execute runs; tool_workers: tools that may run concurrently."""
@@ -30,9 +44,12 @@ class Options:
         return public or f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
     def child_environment(self) -> dict[str, str]:
-        """Return the environment of every child process."""
+        """Return the environment of every child process, without the keys of model providers.
+
+        `prepare` alone gets those: it seals them into the database at the first start.
+        """
         return {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in provider_keys()},
             "KOMAND_DATA_DIR": str(self.data_dir),
             "KOMAND_HOST": self.host,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH", "")])),

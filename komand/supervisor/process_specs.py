@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from komand.supervisor import embedded, probes
-from komand.supervisor.options import Options
+from komand.supervisor.options import Options, provider_keys, system_environment
 from komand.supervisor.processes import Child, Spec
 
 _CELERY = (
@@ -30,7 +30,7 @@ async def _is_reported_ready(child: Child) -> bool:
     return child.is_reported_ready
 
 
-def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, str]) -> Spec:
+def valkey(options: Options, binary: Path, socket: Path) -> Spec:
     async def is_ready(child: Child) -> bool:
         return await embedded.answers(socket)
 
@@ -44,6 +44,7 @@ def valkey(options: Options, binary: Path, socket: Path, environment: dict[str, 
         return embedded.set_aside_unreadable(options.data_dir, lines)
 
     command = embedded.command(binary, options.data_dir, socket)
+    environment = system_environment()
     return Spec(
         "valkey", command, environment, is_ready, shows_life, adopt, mend, death_signal=signal.SIGTERM, quiet=True
     )
@@ -96,7 +97,7 @@ async def run_prepare(environment: dict[str, str]) -> asyncio.subprocess.Process
         "-m",
         "django",
         "prepare",
-        env={**environment, "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
+        env={**environment, **provider_keys(), "DJANGO_SETTINGS_MODULE": "komand.settings.web"},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

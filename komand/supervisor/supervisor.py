@@ -110,7 +110,7 @@ class Supervisor:
     async def _start_valkey(self) -> None:
         binary = embedded.find_binary()
         if env.is_embedded() and binary:
-            await self._start_child(process_specs.valkey(self._options, binary, self._socket, self._environment))
+            await self._start_child(process_specs.valkey(self._options, binary, self._socket))
 
     async def _start_child(self, spec: Spec) -> None:
         child = Child(spec, self._screen, self._note)

@@ -161,7 +161,7 @@ def start_komand(folder: Path, **environment: str) -> LiveKomand:
 def _launch(data_dir: Path, log: Path, environment: dict[str, str], port: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "manage.py", "up", "--port", port, "--data-dir", str(data_dir)]
     with log.open("ab") as out:
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, umask=0o022)
 
 
 def _ready_line(log: Path, process: "subprocess.Popen[bytes]", after: int = 0) -> "re.Match[str] | None":

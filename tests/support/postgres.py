@@ -50,6 +50,7 @@ class PostgresServer:
     def __init__(self, folder: Path, program: Path, identity: dict[str, Any], settings: dict[str, str]) -> None:
         password = secrets.token_hex(16)
         (folder / "password").write_text(password)
+        os.chown(folder / "password", identity.get("user", -1), identity.get("group", -1))
         environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": f"{program}/lib:{program}/bundled", "TZ": "UTC"}
         self._common: dict[str, Any] = {"env": environment, "cwd": folder, **identity}
         subprocess.run(

@@ -2,8 +2,10 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core import checks
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
@@ -11,7 +13,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
-from komand import seed
+from komand import data_folder, seed
 
 
 class Command(BaseCommand):
@@ -19,6 +21,7 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        self._make_private()
         self._check()
         try:
             applied = self._migrate()
@@ -38,6 +41,15 @@ class Command(BaseCommand):
             },
         }
         self.stdout.write(json.dumps(result))
+
+    def _make_private(self) -> None:
+        """Mend the modes of the data folder. An error does not stop the start: not every file system has modes."""
+        folder = Path(settings.DATA_DIR)
+        changed, errors = data_folder.mend(folder)
+        if changed:
+            self.stderr.write(f"warning: others had access to {changed} entries of {folder}; their modes were changed")
+        if errors:
+            self.stderr.write(f"warning: others still have access to {len(errors)} entries of {folder}: {errors[0]}")
 
     def _check(self) -> None:
         """Run Django's checks: exit on errors, print warnings."""

@@ -64,8 +64,10 @@ def test_a_secret_that_others_can_read_is_found(settings: Any, tmp_path: Path) -
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "vault.key").write_text("x")
     (tmp_path / "secrets" / "vault.key").chmod(0o644)
-    found = findings()["secret vault.key"]
-    assert not found.ok and found.mend == f"chmod 600 {tmp_path}/secrets/vault.key"
+    tmp_path.chmod(0o700)
+    (tmp_path / "secrets").chmod(0o700)
+    found = findings()["data modes"]
+    assert not found.ok and f"{tmp_path}/secrets/vault.key" in found.detail and found.mend == f"chmod -R go= {tmp_path}"
 
 
 def provider(base_url: str, key: str = "") -> None:

@@ -80,7 +80,7 @@ async def test_a_valkey_whose_files_a_power_cut_left_unreadable_starts_empty(tmp
     (stored / unreadable).write_bytes(bytes(500))
     assert binary
     screen = Screen(written)
-    child = Child(process_specs.valkey(options(tmp_path), binary, data_socket, dict(os.environ)), screen, lambda: None)
+    child = Child(process_specs.valkey(options(tmp_path), binary, data_socket), screen, lambda: None)
     child.start()
     try:
         async with asyncio.timeout(20):
