@@ -64,7 +64,13 @@ def _add_webhook(callback_url: str) -> dict[str, str]:
     """Create the webhook account. Return its path and its signing secret."""
     secret = Webhook.make_secrets()["secret"]
     accounts.add_account(
-        "webhook", "bench", config={"callback_url": callback_url}, secrets={"secret": secret}, access="open"
+        "webhook",
+        "bench",
+        config={"callback_url": callback_url},
+        secrets={"secret": secret},
+        access="open",
+        tools=[],
+        messages_per_day=1_000_000,
     )
     return {"path": "/channels/webhook/bench/webhook", "secret": secret}
 

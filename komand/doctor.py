@@ -25,6 +25,7 @@ from audit_app import liveness
 from audit_app.kernel.errors import AppError
 from komand import data_folder, health
 from komand.settings import env
+from sessions_app.channels import open_access
 from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
@@ -54,8 +55,9 @@ def examine() -> Iterator[Finding]:
         _processes,
         _static,
         _providers,
+        _channels,
     ]
-    in_database = {_providers} if connection.vendor == "sqlite" else {_providers, _processes}
+    in_database = {_providers, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
     has_database = True
     for examination in examinations:
         if examination in in_database and not has_database:
@@ -149,6 +151,14 @@ def _providers() -> Iterator[Finding]:
             yield Finding(f"provider {row.name}", True, "built in" + (", in use" if row.pk in used else ""))
         else:
             yield _endpoint(row)
+
+
+def _channels() -> Iterator[Finding]:
+    found = list(open_access.list_dangers())
+    for account, danger in found:
+        yield Finding(f"channel {account}", False, danger, "admin → Channels, or manage.py channel add … --tools")
+    if not found:
+        yield Finding("channels", True, "no account gives strangers more than an operator has listed")
 
 
 def _endpoint(row: ModelProvider) -> Finding:

@@ -10,13 +10,14 @@ from django.utils import timezone
 from audit_app import retention
 from audit_app.kernel.ids import first_id_at
 from audit_app.retention import Expired, days_ago
-from sessions_app.models import Delivery, InboundKey, InboundMessage, Pairing, RefreshToken, Turn
+from sessions_app.models import Delivery, InboundKey, InboundMessage, Pairing, RefreshToken, SenderDay, Turn
 
 RAW_DAYS = 7
 KEY_DAYS = 30  # longer than any platform or client repeats a message
 ROW_DAYS = 90
 TOKEN_DAYS = 7  # the access tokens of its login refer to it until they have expired too
 DRAFT_MINUTES = 10
+SENDER_DAYS = 7
 
 
 class OldDeliveries(retention.Rule):
@@ -73,6 +74,10 @@ def _pairing_codes() -> QuerySet[Pairing]:
     return Pairing.objects.filter(sender_id="", expires_at__lt=days_ago(1)).order_by("pk")
 
 
+def _sender_days() -> QuerySet[SenderDay]:
+    return SenderDay.objects.filter(day__lt=days_ago(SENDER_DAYS).date()).order_by("day")
+
+
 for rule in (
     Expired("payloads as received", f"{RAW_DAYS} days", _payloads, empty=("raw",)),
     Expired("keys of inbound messages", f"{KEY_DAYS} days", _inbound_keys),
@@ -81,6 +86,7 @@ for rule in (
     Expired("unfinished previews", f"{DRAFT_MINUTES} minutes after the run's end", _drafts),
     Expired("idempotency keys", f"{KEY_DAYS} days", _idempotency_keys, empty=("idempotency_key",)),
     Expired("refresh tokens", f"{TOKEN_DAYS} days after they expired", _refresh_tokens),
+    Expired("messages per sender and day", f"{SENDER_DAYS} days", _sender_days),
     Expired("unused pairing codes", "a day after they expired", _pairing_codes),
 ):
     retention.register(rule)

@@ -64,11 +64,11 @@ def mcp_servers_of(agent: Agent, *, call: Scope = INHERIT, network: Scope = INHE
 
 
 def session_policy_of(run: Run) -> SessionPolicy:
-    """Return the restrictions of the session when it accepted the run's message, and of the message itself."""
+    """Return what the session and the channel account forbade when the message came, and the message itself."""
     stored, options = run.session_policy, RunOptions.from_dict(run.options)
     return SessionPolicy(
         is_readonly=bool(stored.get("readonly")),
         denied=tuple(stored.get("deniedTools", ())),
-        tools=scope.resolve(options.tools),
+        tools=scope.narrowed(scope.resolve(options.tools), stored.get("tools")),
         mcp_servers=scope.resolve(options.mcp_servers),
     )

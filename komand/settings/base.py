@@ -95,6 +95,8 @@ KOMAND_RECEIPT_KEYS = env.secret_file("receipts.key", "KOMAND_RECEIPT_KEYS")
 KOMAND_TOOL_MAX_MINUTES = env.integer("KOMAND_TOOL_MAX_MINUTES", 30, least=1)
 KOMAND_APPROVAL_MINUTES = env.integer("KOMAND_APPROVAL_MINUTES", 15, least=1)
 KOMAND_APPROVERS = env.choice("KOMAND_APPROVERS", "operators", ("operators", "owners"))
+# Messages a day of one sender to a channel account that is open to everyone.
+KOMAND_OPEN_MESSAGES_PER_DAY = env.integer("KOMAND_OPEN_MESSAGES_PER_DAY", 50, least=0)
 KOMAND_DRAIN_SECONDS = env.integer("KOMAND_DRAIN_SECONDS", 25)
 KOMAND_RUN_SLOTS = env.integer("KOMAND_RUN_SLOTS", 200, least=1)
 # Tools of agents that do not choose their own: `inherit` (all), `none`, or names.

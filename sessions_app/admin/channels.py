@@ -17,7 +17,7 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
-from sessions_app.channels import accounts
+from sessions_app.channels import accounts, open_access
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount, Pairing
@@ -48,12 +48,21 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
         required=False, widget=UnfoldAdminTextInputWidget, help_text="Ids of senders or groups, separated by commas."
     )
 
+    tools = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Names of the tools that runs for its senders may use, separated by commas, or none. Required if the "
+        "account is open to everyone; otherwise empty means those of the agent.",
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "channel" in self.fields:
             self.fields["channel"].choices = [(name, name) for name in channels.names()]  # type: ignore[attr-defined]
         if self.instance.pk:
             self.initial["allowed_senders"] = ", ".join(self.instance.allowed_senders)
+            tools = self.instance.tools
+            self.initial["tools"] = "" if tools is None else ", ".join(tools) or "none"
 
     def clean_config(self) -> dict[str, Any]:
         return _checked_object(self.cleaned_data["config"])
@@ -63,6 +72,9 @@ class ChannelAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # not subs
 
     def clean_allowed_senders(self) -> list[str]:
         return [sender.strip() for sender in self.cleaned_data["allowed_senders"].split(",") if sender.strip()]
+
+    def clean_tools(self) -> list[str] | None:
+        return open_access.parse_tools(self.cleaned_data["tools"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -101,11 +113,11 @@ class ChannelAccountAdmin(AuditedAdmin):
     list_display = ("name", "access", "answering", "is_enabled", "last_inbound_at", "last_sent_at", "problem")
     list_select_related = ("agent",)
     search_fields = ("channel", "account_id")
-    readonly_fields = ("webhook", "stored_secrets", "last_inbound_at", "last_sent_at", "problem")
+    readonly_fields = ("webhook", "stored_secrets", "warnings", "last_inbound_at", "last_sent_at", "problem")
     actions_detail: Any = ("try_out", "make_code", "make_own_code")
     fieldsets = (
         (None, {"fields": (("channel", "account_id"), "webhook", ("agent", "is_enabled"))}),
-        ("Who may write", {"fields": ("access", "allowed_senders")}),
+        ("Who may write", {"fields": ("access", "allowed_senders", ("tools", "messages_per_day"), "warnings")}),
         ("Connection", {"fields": ("config", "stored_secrets", "new_secrets")}),
         ("Health", {"fields": (("last_inbound_at", "last_sent_at"), "problem")}),
     )
@@ -121,6 +133,8 @@ class ChannelAccountAdmin(AuditedAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
+        for danger in open_access.dangers(obj):
+            messages.warning(request, danger)
         for name, secret in form.made.items():
             messages.warning(request, f"{name}, generated now and not shown again: {secret}")
         if form.cleaned_data["new_secrets"]:
@@ -189,6 +203,10 @@ class ChannelAccountAdmin(AuditedAdmin):
     answering = columns.column(
         "Agent", lambda account: links.link("agent", account.agent.agent_id) if account.agent else "default"
     )
+
+    @display(description="Warnings")
+    def warnings(self, account: ChannelAccount) -> str:
+        return " ".join(map(visible, open_access.dangers(account))) or "–"
 
     @display(description="Last error")
     def problem(self, account: ChannelAccount) -> str:

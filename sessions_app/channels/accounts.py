@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -163,18 +163,14 @@ def add_account(
 ) -> tuple[ChannelAccount, Mapping[str, str]]:
     """Add an account. Owns its transaction. Returns it with the secrets that were generated, to be shown once.
 
-    fields: `access` (default: paired), `allowed_senders`.
+    fields: `access` (default: paired), `allowed_senders`, `tools`, `messages_per_day`.
     Raises NotFound (unknown channel or agent), InvalidInput (bad_account), Conflict (account_exists).
     """
     made = missing_secrets(channel, secrets)
     agent = agents.get_agent(agent_id) if agent_id else None
     account = ChannelAccount(channel=channel, account_id=account_id, config=dict(config), agent=agent, **fields)
     account.secrets_sealed = sealed_secrets(account, {**secrets, **made})
-    try:
-        account.full_clean(validate_unique=False, validate_constraints=False)
-    except ValidationError as error:
-        problems = [f"{name.replace('_', ' ')}: {text}" for name, texts in error.message_dict.items() for text in texts]
-        raise InvalidInput(" ".join(problems), code="bad_account") from None
+    _validate(account)
     try:
         with transaction.atomic():
             account.save(force_insert=True)
@@ -190,22 +186,33 @@ def change_account(
     config: Mapping[str, Any] | None = None,
     secrets: Mapping[str, str] | None = None,
     agent_id: str = "",
-    access: str = "",
-    allowed_senders: Sequence[str] = (),
+    **fields: Any,
 ) -> None:
     """Change the given settings of an account. Owns its transaction.
 
-    config, allowed_senders: replace the old ones. secrets: merged into the old ones; an empty one removes its name.
+    config: replaces the old one. secrets: merged into the old ones; an empty one removes its name.
+    fields: new values of `access`, `allowed_senders`, `tools`, `messages_per_day`.
     Raises InvalidInput, NotFound (unknown agent), SealError.
     """
     account.config = dict(account.config if config is None else config)
     account.secrets_sealed = sealed_secrets(account, secrets or {})
     account.agent = agents.get_agent(agent_id) if agent_id else account.agent
-    account.access = access or account.access
-    account.allowed_senders = [str(sender) for sender in allowed_senders] or account.allowed_senders
+    for name, value in fields.items():
+        setattr(account, name, value)
+    if fields:  # an account of an older release may lack a list of tools, and must still take a new secret
+        _validate(account)
     with transaction.atomic():
         account.save()
-        audit.record("ChannelAccountUpdated", details={"account": str(account), "secrets": sorted(secrets or {})})
+        details = {"account": str(account), "secrets": sorted(secrets or {}), **fields}
+        audit.record("ChannelAccountUpdated", details=details)
+
+
+def _validate(account: ChannelAccount) -> None:
+    try:
+        account.full_clean(validate_unique=False, validate_constraints=False)
+    except ValidationError as error:
+        problems = [f"{name.replace('_', ' ')}: {text}" for name, texts in error.message_dict.items() for text in texts]
+        raise InvalidInput(" ".join(problems), code="bad_account") from None
 
 
 def try_out(account: ChannelAccount) -> tuple[str, ...]:

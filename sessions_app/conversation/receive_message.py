@@ -104,7 +104,7 @@ def _accept(message: ValidatedMessage, session: Session | None, agent_id: str) -
         return _store(message, session, steered, created), policy
     session = lock_seen(session)
     _check_queue(session, policy)
-    account = arrival.row.account.config if arrival else {}
+    account = arrival.row.account if arrival else None
     new = runs.NewRun(
         conversation_id=session.id,
         session_key=session.key,

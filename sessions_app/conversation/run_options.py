@@ -1,6 +1,6 @@
 """The options and restrictions of the run that answers a message, stored with the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,8 @@ from django.contrib.auth.models import User
 
 from agents_app.types import RunOptions
 from sessions_app.approvals import permissions
-from sessions_app.models import Session
+from sessions_app.channels import open_access
+from sessions_app.models import ChannelAccount, Session
 
 
 def granted(options: RunOptions, owner: User | None, session: Session) -> RunOptions:
@@ -21,12 +22,17 @@ def granted(options: RunOptions, owner: User | None, session: Session) -> RunOpt
     return replace(options, may_widen=may_widen)
 
 
-def restrictions(session: Session, account: Mapping[str, Any], denied_tools: Sequence[str]) -> dict[str, Any]:
+def restrictions(session: Session, account: ChannelAccount | None, denied_tools: Sequence[str]) -> dict[str, Any]:
     """Return the policy of a session's run: what the session, the channel account and the message forbid any agent.
 
-    account: the configuration of the channel account, empty without one. denied_tools: patterns, of the message.
+    account: the channel account of the message, None without one. denied_tools: patterns, of the message.
     """
-    own = session.policy
-    denied = [*own.get("deniedTools", ()), *(account.get("denied_tools") or ()), *denied_tools]
-    policy = {"readonly": bool(own.get("readonly") or account.get("readonly")), "deniedTools": denied}
-    return {name: value for name, value in policy.items() if value}
+    own, config = session.policy, account.config if account else {}
+    policy = {
+        "readonly": bool(own.get("readonly") or config.get("readonly")),
+        "deniedTools": [*own.get("deniedTools", ()), *(config.get("denied_tools") or ()), *denied_tools],
+    }
+    stored = {name: value for name, value in policy.items() if value}
+    if account and (tools := open_access.allowed_tools(account)) is not None:
+        stored["tools"] = tools
+    return stored

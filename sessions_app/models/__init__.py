@@ -1,7 +1,15 @@
 """The tables of sessions_app: sessions and turns, keys and tokens, channels."""
 
 from sessions_app.models.attachments import Attachment
-from sessions_app.models.channels import IS_OPEN, ChannelAccount, Delivery, InboundKey, InboundMessage, Pairing
+from sessions_app.models.channels import (
+    IS_OPEN,
+    ChannelAccount,
+    Delivery,
+    InboundKey,
+    InboundMessage,
+    Pairing,
+    SenderDay,
+)
 from sessions_app.models.identity import ApiKey, RefreshToken
 from sessions_app.models.sessions import Session, Turn
 from sessions_app.models.threads import Feedback, MessageExtras
@@ -18,6 +26,7 @@ __all__ = [
     "MessageExtras",
     "Pairing",
     "RefreshToken",
+    "SenderDay",
     "Session",
     "Turn",
 ]

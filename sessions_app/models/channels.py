@@ -1,6 +1,7 @@
 """Channel accounts, their inbound messages and their deliveries."""
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
@@ -35,6 +36,18 @@ class ChannelAccount(models.Model):
     allowed_senders = models.JSONField(
         default=list, blank=True, help_text="Ids of senders or groups, for the mode allow_list."
     )
+    tools = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="Names of the tools that runs for its senders may use. Null: none if the account is open to "
+        "everyone, else those of the agent.",
+    )
+    messages_per_day = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Most messages of one sender in a day. Empty: KOMAND_OPEN_MESSAGES_PER_DAY if the account is open to "
+        "everyone, else no limit.",
+    )
     is_enabled = models.BooleanField(default=True)
     last_inbound_at = models.DateTimeField(null=True, blank=True)
     last_sent_at = models.DateTimeField(null=True, blank=True)
@@ -50,6 +63,32 @@ class ChannelAccount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.channel}/{self.account_id}"
+
+    def clean(self) -> None:
+        """Require a list of tools of an account that is open to everyone, so that an operator has chosen them."""
+        tools = self.tools
+        if tools is not None and not (isinstance(tools, list) and all(isinstance(name, str) for name in tools)):
+            raise ValidationError({"tools": "This must be a JSON list of names of tools."})
+        if self.access == "open" and tools is None:
+            problem = "An account that is open to everyone needs a list of its tools: their names, or none."
+            raise ValidationError({"tools": problem})
+
+
+class SenderDay(models.Model):
+    """The messages of one sender to one account on one day (UTC). Stored only for accounts with a budget."""
+
+    account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE, related_name="+", db_index=False)
+    sender_id = models.CharField(max_length=200)
+    day = models.DateField()
+    messages = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        db_table = "komand_sender_day"
+        constraints = [models.UniqueConstraint(fields=["account", "sender_id", "day"], name="sender_day_once")]
+        indexes = [models.Index(fields=["day"], name="sender_day_old")]  # retention
+
+    def __str__(self) -> str:
+        return f"{self.sender_id} on {self.day}: {self.messages}"
 
 
 class InboundMessage(models.Model):

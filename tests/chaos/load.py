@@ -22,6 +22,7 @@ _CHATS = (501, -100777)
 _VIEWERS_A_SESSION = 2
 _PATIENCE_SECONDS = 110
 _REST_SECONDS = 150
+_TOOLS = "echo,calculator"
 _SECRET = "telegram-secret-0123456789"
 
 
@@ -124,7 +125,8 @@ class Load:
         for name, content in files.items():
             (folder / f"{name}.json").write_text(json.dumps(content))
         given = [part for name in files for part in (f"--{name}", str(folder / f"{name}.json"))]
-        added = self.host.komand.manage("channel", "add", "telegram", "main", *given, "--access", "open")
+        given += ["--access", "open", "--tools", _TOOLS, "--messages-per-day", "1000000"]
+        added = self.host.komand.manage("channel", "add", "telegram", "main", *given)
         assert added.returncode == 0, added.stderr
 
     def _talk(self, send: Callable[["Message", random.Random], None], place: str) -> None:

@@ -1,0 +1,1 @@
+"""Attacks on the running product, and what holds them off."""

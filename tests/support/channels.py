@@ -16,18 +16,22 @@ from sessions_app.models import ChannelAccount, Delivery
 from tests.fakes.telegram import BOT_NAME, TOKEN, FakeTelegram
 from tests.fakes.webhook_receiver import SECRET, WebhookReceiver, signed_headers
 from tests.support.engine import EngineRig, until
+from tools_app.registry import tools
 from tools_app.types import ToolCall
 
 TELEGRAM_SECRET = "telegram-secret-0123456789"
 _application = URLRouter(webhook_module.routes)
 
 
+def open_to_everyone(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an account, by default open to everyone with every registered tool and no budget."""
+    return {"access": "open", "tools": [*tools.names()], "messages_per_day": 1_000_000, **options}
+
+
 def add_telegram(server: FakeTelegram, **options: Any) -> ChannelAccount:
     config = {"api_url": server.url, "bot_username": BOT_NAME, "chat_seconds": 0, **options.pop("config", {})}
     secrets = {"bot_token": TOKEN, "webhook_secret": TELEGRAM_SECRET}
-    account, _ = accounts.add_account(
-        "telegram", "main", config=config, secrets=secrets, access=options.pop("access", "open"), **options
-    )
+    account, _ = accounts.add_account("telegram", "main", config=config, secrets=secrets, **open_to_everyone(options))
     return account
 
 
@@ -35,7 +39,7 @@ def add_webhook(server: WebhookReceiver, **options: Any) -> ChannelAccount:
     settings.KOMAND_CALLBACK_ALLOW_PRIVATE = [server.address]
     config = {"callback_url": f"{server.url}/callback", **options.pop("config", {})}
     account, _ = accounts.add_account(
-        "webhook", "crm", config=config, secrets={"secret": SECRET}, access=options.pop("access", "open"), **options
+        "webhook", "crm", config=config, secrets={"secret": SECRET}, **open_to_everyone(options)
     )
     return account
 

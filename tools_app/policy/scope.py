@@ -46,6 +46,13 @@ def resolve(*levels: Scope) -> tuple[str, ...] | None:
     return None
 
 
+def narrowed(names: tuple[str, ...] | None, to: Collection[str] | None) -> tuple[str, ...] | None:
+    """Return the names that both permit; None, the absence of a restriction, permits all."""
+    if to is None or names is None:
+        return names if to is None else tuple(to)
+    return tuple(name for name in names if name in to)
+
+
 def of_nullable(names: Collection[str] | None) -> Scope:
     """Return the scope of a stored list that may be null: null is INHERIT, an empty list NONE."""
     if names is None:

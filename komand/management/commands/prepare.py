@@ -14,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import OperationalError
 
 from komand import data_folder, seed
+from sessions_app.channels import open_access
 
 
 class Command(BaseCommand):
@@ -28,6 +29,8 @@ class Command(BaseCommand):
             seeded = seed.seed()
         except OperationalError as error:
             sys.exit(f"komand: the database cannot be used: {error}".strip())
+        for account, danger in open_access.list_dangers():
+            self.stderr.write(f"warning: channel account {account}: {danger}")
         provider = seeded.agent.provider
         login = {"username": seed.ADMIN_NAME, "email": seed.ADMIN_EMAIL, "password": seeded.password}
         result = {

@@ -4,11 +4,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from django.db import IntegrityError, transaction
 
 from agents_app import selectors as agents
 from audit_app.kernel.errors import AppError, RateLimited, Unavailable
+from sessions_app.channels import open_access
 from sessions_app.channels.attachments import model_text
 from sessions_app.channels.base import ChannelAdapter
 from sessions_app.channels.inbound import albums, approval_buttons, commands, pairing_codes
@@ -24,12 +26,13 @@ from sessions_app.channels.messages import (
     Target,
     is_command,
 )
+from sessions_app.channels.open_access import SenderBudgetUsedUp
 from sessions_app.channels.outbound.chat_migration import move_chat
 from sessions_app.channels.outbound.outbox import Destination, draft_id_of
 from sessions_app.conversation.inbound_record import InboundRecord, clean_name, count_refused, new_row
 from sessions_app.conversation.session_key import SessionKey
 from sessions_app.models import ChannelAccount, Session
-from sessions_app.services import Accepted, NewMessage, cancel_session_runs, receive
+from sessions_app.services import Accepted, NewMessage, ReceiveOptions, cancel_session_runs, receive
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +104,9 @@ class _Case:
             case _:
                 return pairing_codes.is_paired(self.account, self.incoming.sender_id)
 
+    def count_refused(self, within: timedelta, *reasons: str) -> int:
+        return count_refused(self.account.pk, self.incoming.sender_id, reasons, within)
+
     def record(self, reason: str, notice: str) -> None:
         """Store the message without a run; see `commands.record`."""
         commands.record(self.arrival, reason, self.destination, notice)
@@ -159,8 +165,9 @@ def _receive(case: _Case) -> Accepted | None:
         author_id=incoming.sender_id,
         arrival=case.arrival,
     )
+    options = ReceiveOptions(act=partial(open_access.charge, case.account, incoming.sender_id))
     try:
-        return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default")
+        return receive(inbound, owner=None, agent_id=agent.agent_id if agent else "default", options=options)
     except IntegrityError:
         if case.arrival.find_earlier() is None:
             raise
@@ -172,7 +179,10 @@ def _receive(case: _Case) -> Accepted | None:
         if pushes_back and error.code in ("queue_full", "run_busy"):
             seconds = getattr(error, "retry_after_seconds", 5)
             raise RateLimited(error.message, code=error.code, retry_after_seconds=seconds) from None
-        case.record(error.code, error.message)
+        notice = error.message
+        if isinstance(error, SenderBudgetUsedUp) and case.count_refused(timedelta(days=1), error.code):
+            notice = ""  # once is enough
+        case.record(error.code, notice)
         return None
 
 
@@ -184,8 +194,7 @@ def _refuse(case: _Case) -> None:
     elif len(parts) == 2 and parts[0] in ("/pair", "/start"):
         _pair(case, parts[1])
     else:
-        is_recent = count_refused(case.account.pk, case.incoming.sender_id, _REFUSED, _HINT_AGAIN)
-        case.record("not_paired", "" if is_recent else _PRIVATE)
+        case.record("not_paired", "" if case.count_refused(_HINT_AGAIN, *_REFUSED) else _PRIVATE)
 
 
 def _pair(case: _Case, code: str) -> None:

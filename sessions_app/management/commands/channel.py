@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit_app.kernel.errors import AppError
-from sessions_app.channels import accounts
+from sessions_app.channels import accounts, open_access
 from sessions_app.channels.inbound import pairing_codes
 from sessions_app.channels.registry import channels
 from sessions_app.models import ChannelAccount
@@ -26,6 +26,13 @@ class Command(BaseCommand):
         add.add_argument("--agent", default="", metavar="ID", help="agent of new sessions (default: the default agent)")
         add.add_argument("--access", choices=[name for name, _ in ChannelAccount.ACCESS], help="default: paired")
         add.add_argument("--allow", action="append", default=[], metavar="SENDER", help="for --access allow_list")
+        add.add_argument(
+            "--tools",
+            default="",
+            metavar="NAMES",
+            help="tools that its senders' runs may use, separated by commas, or none; required for --access open",
+        )
+        add.add_argument("--messages-per-day", type=int, metavar="N", help="most messages of one sender in a day")
         actions.add_parser("list", help="list the accounts")
         for action, what in _ON_ONE.items():
             on_one = actions.add_parser(action, help=what)
@@ -44,32 +51,22 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         channel, name = options["channel"], options["account_id"]
-        config, secrets = _read(options["config"]), _read(options["secrets"])
-        access = options["access"] or ("allow_list" if options["allow"] else "")
+        config, secrets, fields = _read(options["config"]), _read(options["secrets"]), _fields(options)
         known = ChannelAccount.objects.filter(channel=channel, account_id=name).first()
         if known is not None:
-            accounts.change_account(
-                known,
-                config=config if options["config"] else None,
-                secrets=secrets,
-                agent_id=options["agent"],
-                access=access,
-                allowed_senders=options["allow"],
-            )
+            given = config if options["config"] else None
+            accounts.change_account(known, config=given, secrets=secrets, agent_id=options["agent"], **fields)
             self.stdout.write(f"{known} was changed.")
+            account = known
         else:
             account, made = accounts.add_account(
-                channel,
-                name,
-                config=config,
-                secrets=secrets,
-                agent_id=options["agent"],
-                access=access or "paired",
-                allowed_senders=options["allow"],
+                channel, name, config=config, secrets=secrets, agent_id=options["agent"], **fields
             )
             self.stdout.write(f"{account} was added. Its webhook: {accounts.webhook_url(channel, name)}")
             for secret, value in made.items():
                 self.stdout.write(f"{secret}, generated now and not shown again: {value}")
+        for danger in open_access.dangers(account):
+            self.stdout.write(self.style.WARNING(f"Warning: {danger}"))
         self.stdout.write(f"Next: manage.py channel test {channel} {name}")
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -78,6 +75,8 @@ class Command(BaseCommand):
             agent = account.agent.agent_id if account.agent else "default"
             self.stdout.write(f"{account}  {state}  {account.access}  agent {agent}")
             self.stdout.write(f"  last message in {_at(account.last_inbound_at)}, out {_at(account.last_sent_at)}")
+            for danger in open_access.dangers(account):
+                self.stdout.write(f"  warning: {danger}")
             if account.last_error:
                 self.stdout.write(f"  last error {_at(account.last_error_at)}: {account.last_error}")
         self.stdout.write(f"Channels: {', '.join(channels.names())}.")
@@ -120,6 +119,17 @@ _ON_ONE = {
 def _name(parser: CommandParser) -> None:
     parser.add_argument("channel", help="telegram, webhook, …")
     parser.add_argument("account_id", nargs="?", default="default", help="name of the account (default: default)")
+
+
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an account that the options give."""
+    given = {
+        "access": options["access"] or ("allow_list" if options["allow"] else None),
+        "allowed_senders": options["allow"] or None,
+        "tools": open_access.parse_tools(options["tools"]),
+        "messages_per_day": options["messages_per_day"],
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _read(path: str | None) -> dict[str, Any]:

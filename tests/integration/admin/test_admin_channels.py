@@ -23,6 +23,7 @@ def fields(**changed):
         "channel": "telegram",
         "account_id": "main",
         "access": "open",
+        "tools": "web_fetch",
         "allowed_senders": "",
         "config": "{}",
         "new_secrets": json.dumps({"bot_token": TOKEN}),
@@ -33,7 +34,7 @@ def fields(**changed):
 
 @pytest.fixture
 def account(db):
-    made, _ = accounts.add_account("telegram", "main", config={}, secrets={"bot_token": TOKEN}, access="open")
+    made, _ = accounts.add_account("telegram", "main", config={}, secrets={"bot_token": TOKEN}, access="open", tools=[])
     return made
 
 

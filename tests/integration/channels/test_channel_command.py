@@ -110,7 +110,7 @@ def test_who_may_write_is_changed_too(tmp_path: Path, capsys: pytest.CaptureFixt
     channel(capsys, "add", "telegram", "main", "--allow", "7", "--allow", "-100")
     account = ChannelAccount.objects.get()
     assert (account.access, account.allowed_senders) == ("allow_list", ["7", "-100"])
-    channel(capsys, "add", "telegram", "main", "--access", "open")
+    channel(capsys, "add", "telegram", "main", "--access", "open", "--tools", "none")
     assert ChannelAccount.objects.get().access == "open"
 
 

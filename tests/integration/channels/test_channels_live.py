@@ -25,7 +25,7 @@ def bot(live_komand: LiveKomand, platform: FakeTelegram, tmp_path: Path) -> str:
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "secrets.json").write_text(json.dumps({"bot_token": TOKEN, "webhook_secret": SECRET}))
     files = ["--config", str(tmp_path / "config.json"), "--secrets", str(tmp_path / "secrets.json")]
-    added = live_komand.manage("channel", "add", "telegram", name, *files, "--access", "open")
+    added = live_komand.manage("channel", "add", "telegram", name, *files, "--access", "open", "--tools", "none")
     assert added.returncode == 0, added.stderr
     return name
 

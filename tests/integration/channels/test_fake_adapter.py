@@ -25,7 +25,7 @@ HEADERS = {"content-type": "application/json", "x-fake-token": "secret"}
 def fake() -> Iterator[FakePlatform]:
     Fake.platforms.clear()
     with channels.override(Fake):
-        accounts.add_account("fake", "main", config={}, secrets={"token": "secret"}, access="open")
+        accounts.add_account("fake", "main", config={}, secrets={"token": "secret"}, access="open", tools=[])
         yield Fake.platforms["main"]
     Fake.platforms.clear()
 

@@ -37,7 +37,7 @@ def few_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def add(name: str, **config: Any) -> ChannelAccount:
-    return accounts.add_account("telegram", name, config=config, secrets={"bot_token": TOKEN}, access="open")[0]
+    return accounts.add_account("telegram", name, config=config, secrets={"bot_token": TOKEN})[0]
 
 
 def plan(account: ChannelAccount, chat: str, *topics: int, press_id: str = "") -> None:

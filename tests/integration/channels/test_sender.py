@@ -301,9 +301,7 @@ def test_an_account_that_is_slow_keeps_no_other_waiting(
 def test_what_waits_for_an_account_does_not_hide_what_others_send(rig: EngineRig, platform: FakeTelegram) -> None:
     rig.stop()
     full = add_telegram(platform, config=QUIET)
-    other, _ = accounts.add_account(
-        "telegram", "other", config={"api_url": platform.url}, secrets={"bot_token": TOKEN}, access="open"
-    )
+    other, _ = accounts.add_account("telegram", "other", config={"api_url": platform.url}, secrets={"bot_token": TOKEN})
     for number in range(5):
         outbox.plan_notice(Destination(full, Target(Chat(str(number)))), f"f{number}", "x")
     outbox.plan_notice(Destination(other, Target(Chat("501"))), "o", "y")

@@ -257,7 +257,8 @@ def test_what_an_account_takes_away_is_kept_with_the_run(idle: EngineRig, receiv
     taken = {"readonly": True, "denied_tools": ["web_fetch"]}
     ChannelAccount.objects.filter(pk=account.pk).update(config={**account.config, **taken})
     assert webhook("hi", "m1")[0] == 202
-    assert Run.objects.get().session_policy == {"readonly": True, "deniedTools": ["web_fetch"]}
+    stored = Run.objects.get().session_policy
+    assert stored == {"readonly": True, "deniedTools": ["web_fetch"], "tools": account.tools}
 
 
 def test_a_sender_gets_a_notice_when_the_queue_is_full(idle: EngineRig, platform: FakeTelegram) -> None:

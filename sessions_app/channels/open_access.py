@@ -1,0 +1,94 @@
+"""Limits of what senders can do through a channel account: its list of tools, and messages per sender and day.
+
+An account that is open to everyone always has both, because its senders are unknown. Other accounts have them if an
+operator sets them.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import connection
+
+from audit_app.kernel.errors import AppError
+from sessions_app.models import ChannelAccount
+from tools_app.catalogue import find_tool
+from tools_app.types import Risk
+
+OPEN = "open"
+# Returns no row if the day's count has reached the limit.
+_COUNT_ONE = """
+    INSERT INTO komand_sender_day (account_id, sender_id, day, messages) VALUES (%s, %s, %s, 1)
+    ON CONFLICT (account_id, sender_id, day) DO UPDATE SET messages = komand_sender_day.messages + 1
+    WHERE komand_sender_day.messages < %s
+    RETURNING messages
+"""
+
+
+class SenderBudgetUsedUp(AppError):
+    """The sender has written as often as the account allows in one day."""
+
+    code = "sender_budget_used_up"
+
+
+def parse_tools(text: str) -> list[str] | None:
+    """Return the list of tools that an operator wrote: names separated by commas, or `none`; None for an empty text."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return ([] if names == ["none"] else names) if names else None
+
+
+def allowed_tools(account: ChannelAccount) -> list[str] | None:
+    """Return the names of the tools that runs for the account's senders may use, None for those of the agent.
+
+    An open account without a list has none: senders whom nobody knows get no tool that nobody chose for them.
+    """
+    return [] if account.tools is None and account.access == OPEN else account.tools
+
+
+def messages_per_day(account: ChannelAccount) -> int | None:
+    """Return how many messages one sender may send in a day (UTC), None for any number."""
+    if account.messages_per_day is None and account.access == OPEN:
+        return int(settings.KOMAND_OPEN_MESSAGES_PER_DAY)
+    return account.messages_per_day
+
+
+def charge(account: ChannelAccount, sender_id: str) -> None:
+    """Count one message of the sender, in the caller's transaction. Raises SenderBudgetUsedUp.
+
+    One statement, and none for accounts without a budget. The row's lock keeps concurrent messages within it.
+    """
+    limit = messages_per_day(account)
+    if limit is None:
+        return
+    account_id = account.pk if connection.vendor == "postgresql" else account.pk.hex
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_ONE, [account_id, sender_id, datetime.now(UTC).date(), limit])
+        is_within = limit > 0 and cursor.fetchone() is not None
+    if not is_within:
+        raise SenderBudgetUsedUp(
+            f"You have sent {limit} messages today, which is the most that this assistant takes from one sender. "
+            "Write again tomorrow (UTC), or ask its operator for more."
+        )
+
+
+def list_dangers() -> Iterator[tuple[ChannelAccount, str]]:
+    """Yield the enabled accounts about which an operator should know something, with the sentence."""
+    for account in ChannelAccount.objects.select_related("agent").filter(is_enabled=True, access=OPEN):
+        for danger in dangers(account):
+            yield account, danger
+
+
+def dangers(account: ChannelAccount) -> Iterator[str]:
+    """Yield what an operator should know about an account that is open to everyone, one sentence each."""
+    if account.access != OPEN:
+        return
+    if account.tools is None:
+        yield "It is open to everyone and has no list of tools, so the runs of its senders get none. Give it a list."
+    agent_id = account.agent.agent_id if account.agent else "default"
+    found = {name: find_tool(name, agent_id) for name in account.tools or ()}
+    if unknown := [name for name, tool in found.items() if tool is None]:
+        yield f"Its list of tools names what this installation does not have: {', '.join(unknown)}."
+    if risky := [name for name, tool in found.items() if tool and tool.spec.risk is not Risk.LOW]:
+        yield f"Everyone who finds it can have its agent ask for calls of {', '.join(risky)}."
+    if account.agent and account.agent.autonomy == "full":
+        yield f"Everyone who finds it is served by {agent_id}, which calls tools without approval (autonomy full)."
