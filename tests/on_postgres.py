@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.postgres import find_install, run_postgres
 
 VARIABLE = "KOMAND_TEST_DATABASE_URL"
-_TESTS = ("tests/integration", "tests/chaos")
+_TESTS = ("tests/integration", "tests/security", "tests/chaos")
 _NEVER = "not sqlite_only and not chaos"
 
 
