@@ -1,4 +1,7 @@
-"""Log formatters that add actor and request id: text for people, JSON for machines. Secrets are masked."""
+"""Log formatters that add actor and request id: text for people, JSON for machines.
+
+Secrets are masked, and control characters of messages are escaped. Tracebacks keep their lines.
+"""
 
 import json
 import logging
@@ -13,8 +16,12 @@ class ContextFilter(logging.Filter):
         return True
 
 
+# Texts of users come into messages: they must not begin a line of their own, nor control a terminal.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)} | {10: "\\n"}
+
+
 def _line(record: logging.LogRecord, formatter: logging.Formatter) -> str:
-    message = record.getMessage()
+    message = record.getMessage().translate(_CONTROLS)
     if record.exc_info:
         message = f"{message}\n{formatter.formatException(record.exc_info)}"
     return redact.masked_text(message)
