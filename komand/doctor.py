@@ -30,7 +30,7 @@ from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
 _UP = "start it: python manage.py up"
-_PROCESSES = {"web": "the web process", "runs": "a run worker", "tools": "a tool worker"}
+_PROCESSES = {"web": "the web process", "runs": "a runs worker", "tools": "a tools worker"}
 _OPENAI_URL = "https://api.openai.com/v1"
 
 

@@ -119,7 +119,7 @@ def line(name: str, seconds: Sequence[float]) -> str:
 def installations(
     folder: Path, model: ModelServer, chosen: Sequence[str]
 ) -> Iterator[Iterator[tuple[str, Installation]]]:
-    """Yield an installation with two run workers for each chosen database, one after the other."""
+    """Yield an installation with two runs workers for each chosen database, one after the other."""
 
     def each() -> Iterator[tuple[str, Installation]]:
         if "sqlite" in chosen:

@@ -84,7 +84,7 @@ class Deed(Tool):
 
 
 class LoopDeed(AsyncTool):
-    """The same on the event loop of a run worker."""
+    """The same on the event loop of a runs worker."""
 
     def __init__(self, name: str, effect: Effect, gateway: Gateway, ledger: Ledger) -> None:
         self._deed = Deed(name, effect, Risk.LOW, gateway, ledger)

@@ -96,7 +96,7 @@ def host(installation: Installation) -> Iterator[Installation]:
 
 def test_a_killed_worker_is_noticed_in_3_seconds_and_its_run_moves_on_in_6(host: Installation) -> None:
     found = recovery.measure_many(host, recovery.measure_kill, 4)
-    sys.stdout.write("\n" + recovery.table("two run workers", found) + "\n")
+    sys.stdout.write("\n" + recovery.table("two runs workers", found) + "\n")
     assert max(one.noticed for one in found) <= 4
     assert max(one.moving for one in found) <= 6
 
@@ -252,7 +252,7 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_kills_nor_doubles_a_run(
 
 @contextmanager
 def skewed_worker(host: Installation, offset: str, log: Path) -> Iterator[None]:
-    """Start one more run worker, whose clock is wrong."""
+    """Start one more runs worker, whose clock is wrong."""
     environment = {
         **host.komand.environment,
         "KOMAND_DATA_DIR": str(host.komand.data_dir),
