@@ -1,4 +1,4 @@
-"""The first user, model provider and agent of a new installation.
+"""The first user, roles, model provider and agent of a new installation.
 
 Each is created if it is missing and never changed afterwards.
 """
@@ -13,6 +13,7 @@ from django.db import transaction
 from agents_app.models import Agent, ModelProvider
 from agents_app.services import DEFAULT_AGENT
 from komand.settings import env
+from sessions_app.identity.roles import create_roles
 from tools_app.secrets import vault
 
 ADMIN_NAME, ADMIN_EMAIL = "admin", "admin@localhost"
@@ -31,6 +32,7 @@ class Seeded:
 def seed() -> Seeded:
     """Create what is missing, in one transaction. Idempotent."""
     with transaction.atomic():
+        create_roles()
         is_first_start = not ModelProvider.objects.exists()
         password = _make_admin()
         provider = _make_providers(is_first_start)

@@ -12,7 +12,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from agents_app import selectors as agents
 from agents_app.models import Agent
 from agents_app.types import RunView
-from audit_app.kernel.errors import Forbidden, NotFound
+from audit_app.kernel.errors import NotFound
+from audit_app.rights import Right, require
 from sessions_app import hot_queries, selectors
 from sessions_app.approvals import permissions
 from sessions_app.conversation.session_key import parse_key
@@ -61,32 +62,32 @@ def access_artifact(user: User | AnonymousUser, artifact_id: str | UUID) -> Arti
     return artifact
 
 
-def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, to_decide: bool = False) -> ApprovalView:
-    """Return an approval that the user may see: of a session of theirs, or any for operators.
+def access_approval(user: User | AnonymousUser, approval_id: str | UUID, *, decision: str = "") -> ApprovalView:
+    """Return an approval that the user may see: of a session of theirs, or any with the right to see or decide it.
 
-    to_decide: the user wants to decide it.
-    Raises NotFound, and Forbidden if they may see it but not decide it.
+    decision: the one that the user wants to make; empty to only see it. Call it outside of a transaction then.
+    Raises NotFound, and MissingRight if they may see it but not make the decision.
     """
     approval = tools.get_approval(_uuid_or_404(approval_id, "approval"))
     owner_id = selectors.find_owner_id(approval.session_id)
     if not permissions.may_see(user, owner_id):
         raise NotFound("There is no such approval.")
-    if to_decide and not permissions.may_decide(user, owner_id):
-        raise Forbidden("Only an operator may decide this request.")
+    if decision:
+        permissions.check_decision(user, owner_id, decision)
     return approval
 
 
-def access_agent(user: User | AnonymousUser, agent_id: str, *, to_change: bool = False) -> Agent:
+def access_agent(user: User | AnonymousUser, agent_id: str, *, needs: Right | None = None) -> Agent:
     """Return an agent by its public id. Every logged-in user may use every agent.
 
-    to_change: the user wants to configure it.
-    Raises NotFound (unknown_agent), and Forbidden if only operators and its owner may change it.
+    needs: the right that users other than its owner need for what they want to do with it.
+    Raises NotFound (unknown_agent), and MissingRight.
     """
     if not user.is_authenticated:
         raise NotFound(f"There is no agent {agent_id!r}.", code="unknown_agent")
     agent = agents.get_agent(agent_id)
-    if to_change and not permissions.may_change(user, agent):
-        raise Forbidden("Only an operator or its owner may change this agent.")
+    if needs is not None and agent.owner_id != user.pk:
+        require(user, needs)
     return agent
 
 

@@ -4,5 +4,8 @@ from audit_app.rights import declare_right
 
 VIEW_SESSIONS = declare_right("sessions_app.view_session", "see the sessions of others")
 VIEW_FEEDBACK = declare_right("sessions_app.view_feedback", "see the feedback of others")
+DELETE_FEEDBACK = declare_right("sessions_app.delete_feedback", "delete the feedback of others")
 MANAGE_CHANNELS = declare_right("sessions_app.change_channelaccount", "change channel accounts")
+RESEND_DELIVERIES = declare_right("sessions_app.change_delivery", "send deliveries again")
+REVOKE_API_KEYS = declare_right("sessions_app.delete_apikey", "revoke the API keys of others")
 SEND_AS_ANYONE = declare_right("sessions_app.send_as_anyone", "send messages as other senders")

@@ -17,6 +17,7 @@ from agents_app.admin import dry_run_page
 from agents_app.admin.control import ReasonForm, resume, stop
 from agents_app.admin.forms import AgentForm
 from agents_app.models import Agent
+from agents_app.rights import DELETE_AGENTS
 from audit_app.admin_base import columns, links
 from audit_app.admin_base.base import AuditedAdmin, acting, get_or_404
 from audit_app.admin_base.dialogs import back_to
@@ -24,7 +25,9 @@ from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
+from audit_app.rights import holds
 from tools_app.policy import emergency_stop
+from tools_app.rights import STOP_AGENTS
 
 PAGE = "admin:agents_app_agent_change"
 
@@ -79,13 +82,21 @@ class AgentAdmin(AuditedAdmin):
         return False
 
     def has_retire_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return self.has_change_permission(request)
+        return holds(request.user, DELETE_AGENTS)
+
+    def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return holds(request.user, STOP_AGENTS)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Agent | None = None) -> tuple[str, ...]:
         return ("agent_id",) if obj else ()
 
     def get_prepopulated_fields(self, request: HttpRequest, obj: Agent | None = None) -> Any:
         return {} if obj else self.prepopulated_fields
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        form.user = request.user  # the class is made for this request
+        return form
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
@@ -119,7 +130,7 @@ class AgentAdmin(AuditedAdmin):
         "Stop",
         path="stop",
         icon="stop_circle",
-        permissions=["retire"],
+        permissions=["stop"],
         variant=ActionVariant.DANGER,
         dialog=Dialog(
             "Stop this agent?",
@@ -136,7 +147,7 @@ class AgentAdmin(AuditedAdmin):
         "Resume",
         path="resume",
         icon="play_circle",
-        permissions=["retire"],
+        permissions=["stop"],
         dialog=Dialog(
             "Resume this agent?",
             "Messages to it are accepted again, and queued messages are processed.",

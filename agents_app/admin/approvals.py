@@ -25,8 +25,10 @@ from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.redact import masked
 from audit_app.kernel.safe_text import summary, visible
+from audit_app.rights import holds
 from tools_app import selectors
 from tools_app.models import Approval
+from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS
 from tools_app.types import ApprovalStatus, Decision
 
 PAGE = "admin:tools_app_approval_change"
@@ -56,7 +58,9 @@ def _button(
     """Declare the button of a decision, with the label of the dialog's submit button."""
     dialog = replace(dialog, form_class=DecisionForm)
 
-    @act(dialog.submit, path=path, icon=icon, permissions=["decide"], variant=variant, dialog=dialog)
+    permission = "allow_always" if decision is Decision.ALLOW_ALWAYS else "decide"
+
+    @act(dialog.submit, path=path, icon=icon, permissions=[permission], variant=variant, dialog=dialog)
     def decide(page: Any, request: HttpRequest, form: DecisionForm, object_id: str) -> HttpResponse:
         actor, note = f"user:{request.user.pk}", form.cleaned_data["note"]
         try:
@@ -87,7 +91,10 @@ class ApprovalAdmin(ReadOnlyAdmin):
     )
 
     def has_decide_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.change_approval")
+        return holds(request.user, DECIDE_APPROVALS)
+
+    def has_allow_always_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return holds(request.user, DECIDE_APPROVALS) and holds(request.user, ALLOW_ALWAYS)
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         """Show the waiting requests above the list, unless the list is filtered."""

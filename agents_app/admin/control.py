@@ -14,7 +14,9 @@ from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
+from audit_app.rights import holds
 from tools_app.models import Control
+from tools_app.rights import STOP_AGENTS
 
 PAGE = "admin:tools_app_control_changelist"
 TONES = {"stopped": "danger", "running": "success"}
@@ -53,7 +55,7 @@ class ControlAdmin(ReadOnlyAdmin):
     actions_list: Any = ("stop_all", "resume_all")
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.change_control")
+        return holds(request.user, STOP_AGENTS)
 
     @act(
         "Stop all agents",

@@ -16,8 +16,10 @@ from unfold.widgets import (
 )
 
 from agents_app.admin.rules import hosts_field, patterns_field
+from agents_app.autonomy import needed_rights
 from agents_app.models import Agent
 from agents_app.providers import registry as providers
+from audit_app.rights import MissingRight, require
 from tools_app.registry import tools
 from tools_app.secrets import credentials
 from tools_app.skills import registry
@@ -39,8 +41,12 @@ class NamesField(forms.CharField):
 
 
 class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable when run
-    """The form of an agent. Its tools are all registered ones, including later ones, or chosen by name."""
+    """The form of an agent. Its tools are all registered ones, including later ones, or chosen by name.
 
+    user: the operator.
+    """
+
+    user: User | AnonymousUser = AnonymousUser()
     all_tools = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
@@ -101,6 +107,16 @@ class AgentForm(forms.ModelForm):  # type: ignore[type-arg]  # not subscriptable
         if unknown := [skill_id for skill_id in wanted if skill_id not in known]:
             raise forms.ValidationError(f"There is no skill {unknown[0]!r}.")
         return wanted
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        stored = {"autonomy": self.initial.get("autonomy", ""), "approved": self.initial.get("auto_approve") or ()}
+        for right in needed_rights(cleaned, **stored):
+            try:
+                require(self.user, right)
+            except MissingRight as refusal:
+                self.add_error(None, refusal.message)
+        return cleaned
 
     def save(self, commit: bool = True) -> Agent:
         every = self.cleaned_data["all_tools"]

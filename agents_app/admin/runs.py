@@ -19,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from agents_app import services
 from agents_app.admin import timeline
 from agents_app.models import OPEN, Run
+from agents_app.rights import OPERATE_RUNS
 from agents_app.types import RunStatus
 from audit_app import services as audit
 from audit_app.admin_base import columns, links
@@ -29,6 +30,7 @@ from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import took
 from audit_app.models import Event
+from audit_app.rights import holds
 from tools_app.models import ToolExecution
 
 PAGE = "admin:agents_app_run_change"
@@ -92,7 +94,7 @@ class RunAdmin(ReadOnlyAdmin):
     fields = ("status",)
 
     def has_operate_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("agents_app.change_run")
+        return holds(request.user, OPERATE_RUNS)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Return the buttons that the status of the run allows."""

@@ -25,9 +25,11 @@ from audit_app.admin_base.dialogs import MOST_SELECTED, back_to, confirmation, c
 from audit_app.admin_base.filters import ActiveFilter
 from audit_app.admin_base.theme import Dialog, act, bulk_act
 from audit_app.kernel.safe_text import visible
+from audit_app.rights import holds
 from sessions_app.identity.api_keys import create_api_key, revoke_api_key
 from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey
+from sessions_app.rights import REVOKE_API_KEYS
 
 PAGE = "admin:sessions_app_apikey_change"
 
@@ -92,7 +94,7 @@ class ApiKeyAdmin(ModelAdmin):
         return False
 
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("sessions_app.delete_apikey")
+        return holds(request.user, REVOKE_API_KEYS)
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> tuple[str, ...]:
         return (*self.list_display, "revoked_at") if obj else self.fields

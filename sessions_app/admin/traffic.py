@@ -13,9 +13,11 @@ from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import bulk_act
 from audit_app.kernel.safe_text import visible
 from audit_app.kernel.shorten import shorten
+from audit_app.rights import holds
 from sessions_app.admin.masked_fields import masked_metadata, masked_payload
 from sessions_app.channels.outbound import transitions
 from sessions_app.models import Attachment, Delivery, InboundMessage
+from sessions_app.rights import RESEND_DELIVERIES
 
 _AGAIN_SECONDS = 3600.0
 _TONES = {"sent": "success", "failed": "danger", "unknown": "warning", "expired": "danger", "pending": "info"}
@@ -119,7 +121,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     readonly_fields = fields
 
     def has_resend_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("sessions_app.change_delivery")
+        return holds(request.user, RESEND_DELIVERIES)
 
     @bulk_act("Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:

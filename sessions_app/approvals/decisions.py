@@ -1,6 +1,7 @@
 """Decisions on requests for approval, from every page and channel.
 
-Callers check first whether the actor may decide: with `access` for users, with `permissions` for senders in channels.
+Callers check first whether the actor may make the decision: with `access` for users, with `permissions` for senders in
+channels.
 """
 
 from uuid import UUID
@@ -8,13 +9,13 @@ from uuid import UUID
 from django.db import transaction
 
 from agents_app import services as runs
-from audit_app.kernel.errors import Forbidden, InvalidInput
-from sessions_app.approvals import permissions, prompt_text
+from audit_app.kernel.errors import InvalidInput
+from sessions_app.approvals import prompt_text
 from sessions_app.channels.outbound import prompts
 from sessions_app.identity.actor_names import name_of
 from tools_app import selectors as tools
 from tools_app.services import AlreadyDecided
-from tools_app.types import ApprovalView, Decision
+from tools_app.types import ApprovalView
 
 LONGEST_NOTE = 1000
 
@@ -24,13 +25,11 @@ def decide(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> A
 
     decision: one of the request's `choices`; note: for the model and the record, at most LONGEST_NOTE characters.
     Raises NotFound, InvalidInput (unknown_decision, choice_not_offered, note_too_long), AlreadyDecided (with the name
-    of the first actor), ApprovalExpired, Forbidden (not_for_ever).
+    of the first actor), ApprovalExpired.
     """
     note = note.replace("\0", "").strip()
     if len(note) > LONGEST_NOTE:
         raise InvalidInput(f"A note has at most {LONGEST_NOTE:,} characters.", code="note_too_long")
-    if decision == Decision.ALLOW_ALWAYS:
-        _check_may_allow_always(approval_id, actor)
     try:
         decided = runs.decide_approval(approval_id, decision=decision, actor=actor, note=note)
     except AlreadyDecided as error:
@@ -38,15 +37,6 @@ def decide(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> A
     # Closes the prompts now; the sweeper would do it within a second.
     transaction.on_commit(lambda: prompts.close(decided), robust=True)
     return decided
-
-
-def _check_may_allow_always(approval_id: UUID, actor: str) -> None:
-    if not permissions.may_allow_always(actor, tools.get_approval(approval_id).session_id):
-        raise Forbidden(
-            "Only an operator can always allow a call, because that applies to all users of the agent. Allow it once "
-            "or for this run.",
-            code="not_for_ever",
-        )
 
 
 def outcome_of(approval_id: UUID) -> str:

@@ -1,17 +1,21 @@
 """Permissions to see and decide requests for approval, on pages and in channels, and to configure agents.
 
-Operators (staff) see and decide every request, including those of their own sessions. Other users see the requests of
-their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too, but not with "always".
+Users see the requests of their own sessions; `KOMAND_APPROVERS=owners` lets them decide those too. Everything else
+takes a right: to see the requests of others, to decide any, and to decide with "always", which allows calls in advance.
 """
 
-from uuid import UUID
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 
 from agents_app.models import Agent
-from sessions_app.channels.registry import channels
+from agents_app.rights import CHANGE_AGENTS
+from audit_app import services as audit
+from audit_app.kernel.errors import Forbidden
+from audit_app.rights import Right, holders, holds, require
 from sessions_app.models import ChannelAccount, Pairing, Session
+from tools_app.rights import ALLOW_ALWAYS, DECIDE_APPROVALS, VIEW_APPROVALS
 from tools_app.types import Decision
 
 OPERATORS, OWNERS = "operators", "owners"
@@ -19,19 +23,22 @@ _EVERYTHING = tuple(Decision)
 _FOR_NOW = tuple(decision for decision in Decision if decision is not Decision.ALLOW_ALWAYS)
 
 
+@dataclass(frozen=True)
+class Decider:
+    """A sender who may decide a request. actor: as which they decide; decisions: those they may make."""
+
+    actor: str
+    decisions: tuple[Decision, ...]
+
+
 def sees_all(user: User | AnonymousUser) -> bool:
-    """Return whether the user may see the requests of all users."""
-    return user.is_active and user.is_staff
+    """Return whether the user may see the requests of all users. Deciding them includes seeing them."""
+    return holds(user, VIEW_APPROVALS) or holds(user, DECIDE_APPROVALS)
 
 
 def may_see(user: User | AnonymousUser, owner_id: int | None) -> bool:
     """Return whether the user may see a request. owner_id: the owner of its session, None if no local user is."""
-    return sees_all(user) or _owns(user, owner_id)
-
-
-def may_decide(user: User | AnonymousUser, owner_id: int | None) -> bool:
-    """Return whether the user may decide a request. owner_id: as for `may_see`."""
-    return bool(allowed_decisions(user, owner_id))
+    return _owns(user, owner_id) or sees_all(user)
 
 
 def allowed_decisions(user: User | AnonymousUser, owner_id: int | None) -> tuple[Decision, ...]:
@@ -39,9 +46,19 @@ def allowed_decisions(user: User | AnonymousUser, owner_id: int | None) -> tuple
 
     owner_id: the user who owns the request's session; None if no local user does.
     """
-    if sees_all(user):
-        return _EVERYTHING
-    return _FOR_NOW if _owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS else ()
+    is_own = _owns(user, owner_id) and settings.KOMAND_APPROVERS == OWNERS
+    if not is_own and not holds(user, DECIDE_APPROVALS):
+        return ()
+    return _EVERYTHING if holds(user, ALLOW_ALWAYS) else _FOR_NOW
+
+
+def check_decision(user: User | AnonymousUser, owner_id: int | None, decision: str) -> None:
+    """Raise MissingRight, audited, unless the user may make the decision. owner_id: as for `allowed_decisions`."""
+    allowed = allowed_decisions(user, owner_id)
+    if not allowed:
+        require(user, DECIDE_APPROVALS)
+    if decision == Decision.ALLOW_ALWAYS and Decision.ALLOW_ALWAYS not in allowed:
+        require(user, ALLOW_ALWAYS)
 
 
 def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_alone: bool) -> tuple[Decision, ...]:
@@ -50,51 +67,68 @@ def allowed_decisions_in_chat(account: ChannelAccount, session: Session, *, is_a
     is_alone: a private chat, where its sender decides. A group has no owner: listed approvers and operators decide.
     """
     if is_alone:
-        actor = find_decider(account, session.sender_id, session, is_alone=True)
-        if actor is None:
-            return ()
-        return _EVERYTHING if may_allow_always(actor, session.pk) else _FOR_NOW
-    operators = Pairing.objects.filter(account=account, user__is_active=True, user__is_staff=True)
-    return _EVERYTHING if _listed(account) or operators.exists() else ()
+        decider = find_decider(account, session.sender_id, session, is_alone=True)
+        return decider.decisions if decider else ()
+    if _listed(account):
+        return _EVERYTHING
+    deciders = Pairing.objects.filter(account=account, user__in=holders(DECIDE_APPROVALS))
+    if deciders.filter(user__in=holders(ALLOW_ALWAYS)).exists():
+        return _EVERYTHING
+    return _FOR_NOW if deciders.exists() else ()
+
+
+def find_decider(account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool) -> Decider | None:
+    """Return as whom a sender decides requests in a chat of the account, None if the sender may not decide.
+
+    is_alone: a private chat. In a group, admins may write as the group itself, which owns no session.
+    Entitled are senders paired with a user who has the right, those in the account's `approvers`, and with
+    `KOMAND_APPROVERS=owners` the sender of the session in a private chat.
+    """
+    user = _paired_user(account, sender_id)
+    if user is not None and holds(user, DECIDE_APPROVALS):
+        return Decider(f"user:{user.pk}", allowed_decisions(user, None))
+    actor = f"sender:{session.channel if session else account.channel}:{sender_id}"
+    if sender_id and sender_id in _listed(account):
+        return Decider(actor, _EVERYTHING)
+    is_own = is_alone and session is not None and session.sender_id == sender_id and settings.KOMAND_APPROVERS == OWNERS
+    return Decider(actor, _FOR_NOW) if sender_id and is_own else None
+
+
+def require_decider(
+    account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool, decision: Decision
+) -> str:
+    """Return the actor as which a sender of a chat makes the decision. Call it outside of a transaction.
+
+    Raises MissingRight for a sender who is paired with a user without the right, Forbidden (not_entitled) for others.
+    Both are audited.
+    """
+    decider = find_decider(account, sender_id, session, is_alone=is_alone)
+    if decider is not None and decision in decider.decisions:
+        return decider.actor
+    needed = DECIDE_APPROVALS if decider is None else ALLOW_ALWAYS
+    user = _paired_user(account, sender_id)
+    if user is not None:
+        require(user, needed)
+    raise _not_entitled(needed, f"sender:{account.channel}:{sender_id}")
 
 
 def may_change(user: User | AnonymousUser, agent: Agent) -> bool:
-    """Return whether the user may configure the agent: operators and its owner may."""
-    return sees_all(user) or _owns(user, agent.owner_id)
+    """Return whether the user may configure the agent: its owner and holders of the right may."""
+    return _owns(user, agent.owner_id) or holds(user, CHANGE_AGENTS)
 
 
-def find_decider(account: ChannelAccount, sender_id: str, session: Session | None, *, is_alone: bool) -> str | None:
-    """Return the actor as which a sender decides requests in a chat of the account, None if the sender may not decide.
+def _not_entitled(right: Right, actor: str) -> Forbidden:
+    audit.record("RightRefused", actor=actor, details={"right": right.permission})
+    return Forbidden(
+        f"Only an operator can decide this: a paired user with the right {right.permission}, which an administrator "
+        "can grant. Nothing was changed.",
+        code="not_entitled",
+    )
 
-    is_alone: a private chat. In a group, admins may write as the group itself, which owns no session.
-    Entitled are senders paired as an operator, those in the account's `approvers`, and with `KOMAND_APPROVERS=owners`
-    the sender of the session in a private chat.
-    """
+
+def _paired_user(account: ChannelAccount, sender_id: str) -> User | None:
     pairing = Pairing.objects.select_related("user").filter(account=account, sender_id=sender_id).first()
-    if pairing is not None and pairing.user is not None and sees_all(pairing.user):
-        return f"user:{pairing.user.pk}"
-    is_own = is_alone and session is not None and session.sender_id == sender_id and settings.KOMAND_APPROVERS == OWNERS
-    if sender_id and (sender_id in _listed(account) or is_own):
-        return f"sender:{session.channel if session else account.channel}:{sender_id}"
-    return None
-
-
-def may_allow_always(actor: str, session_id: UUID) -> bool:
-    """Return whether the actor may decide "always", which applies to all users of the agent.
-
-    Operators may, and senders in the `approvers` of the session's account.
-    """
-    kind, _, name = actor.partition(":")
-    if kind == "user":
-        user = User.objects.filter(pk=name).first()
-        return user is not None and sees_all(user)
-    session = Session.objects.filter(pk=session_id).first()
-    channel, _, sender_id = name.partition(":")
-    if kind != "sender" or session is None or session.channel != channel:
-        return False
-    slugs = [adapter.slug for adapter in channels if adapter.name == channel]
-    account = ChannelAccount.objects.filter(channel__in=slugs, account_id=session.account_id).first()
-    return account is not None and sender_id in _listed(account)
+    return pairing.user if pairing is not None and sender_id else None
 
 
 def _listed(account: ChannelAccount) -> set[str]:

@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 
 from audit_app import rights
 from audit_app.kernel.errors import AppError
+from sessions_app.rights import SEND_AS_ANYONE
 
 READ = "read"
 RIGHTS = "rights"
@@ -67,4 +68,4 @@ class Principal:
         return sender_id != "" and sender_id.lower() in (self.user.username.lower(), self.user.email.lower())
 
     def may_send_as(self, sender_id: str) -> bool:
-        return self.is_self(sender_id) or self.user.is_staff or SENDERS_ANY in self.scopes
+        return self.is_self(sender_id) or SENDERS_ANY in self.scopes or self.holds(SEND_AS_ANYONE)

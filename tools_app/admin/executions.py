@@ -18,9 +18,11 @@ from audit_app.admin_base.filters import KeyDateFilter
 from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act, button
 from audit_app.kernel.safe_text import clipped, took, visible
+from audit_app.rights import holds
 from tools_app import registry, services
 from tools_app.models import IS_OPEN, ToolExecution
 from tools_app.receipts import receipts
+from tools_app.rights import CANCEL_EXECUTIONS
 from tools_app.types import ExecutionStatus
 
 PAGE = "admin:tools_app_toolexecution_change"
@@ -108,7 +110,7 @@ class ToolExecutionAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(reverse(PAGE, args=[object_id]))
 
     def has_stop_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.change_toolexecution")
+        return holds(request.user, CANCEL_EXECUTIONS)
 
     name = columns.text("Tool", "tool")
     state = columns.column("Status", lambda execution: execution.status, label=STATUS_TONES)

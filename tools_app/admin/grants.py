@@ -17,8 +17,10 @@ from audit_app.admin_base.dialogs import back_to
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
+from audit_app.rights import holds
 from tools_app.models import Grant
 from tools_app.policy import grants
+from tools_app.rights import REVOKE_GRANTS
 
 PAGE = "admin:tools_app_grant_change"
 
@@ -55,7 +57,7 @@ class GrantAdmin(ReadOnlyAdmin):
     fieldsets = ((None, {"fields": ("what", ("agent", "holds"), ("who", "when"), ("approval", "revoked"))}),)
 
     def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.change_grant")
+        return holds(request.user, REVOKE_GRANTS)
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
         """Offer to revoke a grant that is still valid."""

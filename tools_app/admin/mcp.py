@@ -18,8 +18,10 @@ from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import clipped, visible
+from audit_app.rights import holds
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer, McpTool
+from tools_app.rights import MANAGE_MCP_SERVERS
 
 PAGE = "admin:tools_app_mcpserver_change"
 STATES = {"unknown": "info", "ok": "success", "failing": "danger"}
@@ -102,8 +104,14 @@ class McpServerAdmin(AuditedAdmin):
         super().save_related(request, form, formsets, change)
         servers.touch_tools(form.instance)
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.has_set_up_permission(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_set_up_permission(request)
+
     def has_set_up_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.change_mcpserver")
+        return holds(request.user, MANAGE_MCP_SERVERS)
 
     @act(
         "Refresh tools",

@@ -10,7 +10,9 @@ from audit_app import services as audit
 from audit_app.admin_base import columns
 from audit_app.admin_base.base import ReadOnlyAdmin, acting
 from audit_app.kernel.safe_text import clipped, visible
+from audit_app.rights import holds
 from tools_app.models import Memory
+from tools_app.rights import DELETE_MEMORIES
 
 _LISTED_CHARACTERS = 120
 
@@ -25,7 +27,7 @@ class MemoryAdmin(ReadOnlyAdmin):
     fieldsets = ((None, {"fields": ("title", "whole", ("agent", "person"), ("run", "changed"))}),)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perm("tools_app.delete_memory")
+        return holds(request.user, DELETE_MEMORIES)
 
     def log_deletions(self, request: HttpRequest, queryset: QuerySet[Memory]) -> Any:
         with acting(request):

@@ -17,7 +17,9 @@ from audit_app.admin_base.html import json_block
 from audit_app.admin_base.theme import Dialog, act
 from audit_app.kernel.errors import AppError
 from audit_app.kernel.safe_text import visible
+from audit_app.rights import holds
 from tools_app.models import Skill
+from tools_app.rights import PUBLISH_SKILLS
 from tools_app.skills import registry
 from tools_app.skills.registry import SkillView
 
@@ -68,7 +70,7 @@ class SkillAdmin(ReadOnlyAdmin):
         return back_to(request, "admin:tools_app_skill_changelist")
 
     def has_remove_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("tools_app.delete_skill")
+        return holds(request.user, PUBLISH_SKILLS)
 
     title = columns.text("Name", "name")
     publisher = columns.text("Publisher", "publisher_id")

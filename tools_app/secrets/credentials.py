@@ -15,7 +15,9 @@ from django.db.models.functions import Now
 from audit_app import services as audit
 from audit_app.kernel import redact
 from audit_app.kernel.errors import InvalidInput, NotFound
+from audit_app.rights import holds
 from tools_app.models import Credential
+from tools_app.rights import MANAGE_CREDENTIALS
 from tools_app.secrets import vault
 
 # Masking shorter values would mask ordinary words.
@@ -109,9 +111,9 @@ def refuse_references(user: User | AnonymousUser, *texts: str) -> str:
 
     Anyone who may refer to a credential can have it sent to a server of their choice.
     """
-    if user.has_perm("tools_app.change_credential") or not any(map(find_references, texts)):
+    if holds(user, MANAGE_CREDENTIALS) or not any(map(find_references, texts)):
         return ""
-    return "Referring to a credential of the installation requires the permission to change credentials."
+    return f"Referring to a credential of the installation takes the right {MANAGE_CREDENTIALS.permission}."
 
 
 def resolve_references(text: str, *, owner_id: int | None, purpose: str) -> str:

@@ -5,9 +5,9 @@ The sender must be allowed to decide, and a request can be decided only in a cha
 
 from functools import partial
 
-from audit_app.kernel.errors import AppError, Forbidden, NotFound
+from audit_app.kernel.errors import AppError, NotFound
 from sessions_app.approvals import decisions, prompt_text
-from sessions_app.approvals.permissions import find_decider
+from sessions_app.approvals.permissions import require_decider
 from sessions_app.channels.inbound.commands import record
 from sessions_app.channels.messages import ButtonPress, Target
 from sessions_app.channels.outbound import prompts
@@ -20,7 +20,6 @@ from tools_app.types import ApprovalStatus, ApprovalView, Decision
 
 _RECENT = 20
 _NOT_OURS = "This button is no longer active."
-_NOT_YOU = "Only an operator can decide this. Nothing was changed."
 _USAGE = "Usage: `/approve ID`, `/approve ID run`, `/approve ID always` or `/deny ID reason`."
 
 
@@ -68,9 +67,8 @@ def _decide(
     """Check the sender and decide. Raises Forbidden, and what `decisions.decide` raises; then nothing is stored."""
     session = Session.objects.filter(pk=approval.session_id).first()
     is_alone = destination.target.chat.type == "direct"
-    actor = find_decider(destination.account, arrival.row.sender_id, session, is_alone=is_alone)
-    if actor is None:
-        raise Forbidden(_NOT_YOU, code="not_entitled")
+    sender_id = arrival.row.sender_id
+    actor = require_decider(destination.account, sender_id, session, is_alone=is_alone, decision=decision)
     act = partial(decisions.decide, approval.id, decision=decision, actor=actor, note=note)
     record(arrival, f"approval_{decision}", destination, reply, session=session, act=act)
 

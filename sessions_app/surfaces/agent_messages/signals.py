@@ -103,14 +103,14 @@ def _approval_of(principal: Principal, session: Session, sent: UserInput) -> App
     """Return the approval request that the message answers, or None."""
     if sent.request_id:
         try:
-            approval = access_approval(principal.user, UUID(sent.request_id), to_decide=True)
+            approval = access_approval(principal.user, UUID(sent.request_id))
         except (NotFound, ValueError):
             return None  # the id of a question, or unknown
         return approval if approval.session_id == session.id else None
     pending = tools.list_approvals(status=ApprovalStatus.PENDING.value, session_ids=[session.id], limit=2)
     if len(pending) != 1:
         return None
-    return access_approval(principal.user, pending[0].id, to_decide=True)
+    return access_approval(principal.user, pending[0].id)
 
 
 def _decide(principal: Principal, session: Session, approval: ApprovalView, sent: UserInput) -> SignalResult:
@@ -121,6 +121,7 @@ def _decide(principal: Principal, session: Session, approval: ApprovalView, sent
     if decision is None:
         known = ", ".join(DECISIONS)
         raise InvalidInput(f"Unknown decision {choice!r}. Available: {known}.", code="unknown_decision")
+    access_approval(principal.user, approval.id, decision=decision.value)
     note = text if choice == WITH_FEEDBACK and text not in DECISIONS else ""
     request_id = str(approval.id)
     response = {"decision": choice, "approval_key": approval_key(approval.tool, request_id)}

@@ -18,6 +18,7 @@ from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from audit_app.kernel import context
+from audit_app.rights import Right
 from sessions_app.identity import rate_limits
 from sessions_app.identity.principal import Principal
 from sessions_app.identity.request_admission import admit, admit_anyone
@@ -92,6 +93,10 @@ class PlainView(APIView):
         self.principal = self.admit(request._request, rate_limits.api_limit())
         request.user = self.principal.user
         context.actor.set(self.principal.actor)  # reset by the middleware
+
+    def require(self, right: Right) -> None:
+        """Raise MissingRight, audited, unless the caller holds the right."""
+        self.principal.require(right)
 
     def body(self, serializer_class: type[Serializer[Any]], *, partial: bool = False) -> dict[str, Any]:
         """Return the validated fields of the request body. Raises ValidationError."""

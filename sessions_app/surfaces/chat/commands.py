@@ -79,8 +79,8 @@ def retry_run(request: PageRequest, run_id: UUID) -> HttpResponse:
 @require_POST
 def decide(request: PageRequest, approval_id: UUID) -> HttpResponse:
     """Decide a request for approval, and return its card."""
-    approval = access_approval(request.user, approval_id, to_decide=True)
     given = {name: request.POST.get(name, "") for name in ("decision", "note")}
+    approval = access_approval(request.user, approval_id, decision=given["decision"] or "unknown")
     decided = decisions.decide(approval.id, actor=f"user:{request.user.pk}", **given)
     if not request.htmx:
         return HttpResponseRedirect(f"/chat/{decided.session_id}")

@@ -83,8 +83,8 @@ def cancel(principal: Principal, session_id: Any, run_id: Any = None) -> int:
 
 def decide(principal: Principal, approval_id: Any, decision: Any, note: Any = "") -> dict[str, Any]:
     """Decide an approval request. Raises NotFound, Forbidden, AlreadyDecided, ApprovalExpired."""
-    approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), to_decide=True)
     decision = _text(decision, "decision")
+    approval = access_approval(_writer(principal), _text(approval_id, "approvalId"), decision=decision)
     decided = decisions.decide(approval.id, decision=decision, actor=principal.actor, note=str(note or ""))
     return {"approvalId": str(decided.id), "status": decided.status.value, "decision": decided.decision}
 

@@ -11,8 +11,10 @@ from django.utils import timezone
 from agents_app.models import Run
 from audit_app import services as audit
 from audit_app.kernel.errors import NotFound
+from audit_app.rights import holds, require
 from sessions_app.access import access_session
 from sessions_app.models import Feedback, Session, Turn
+from sessions_app.rights import DELETE_FEEDBACK, VIEW_FEEDBACK
 
 
 def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
@@ -49,14 +51,18 @@ def submit(user: User, fields: dict[str, Any]) -> tuple[Feedback, bool]:
 
 
 def list_feedback(user: User, *, mine: bool) -> "QuerySet[Feedback]":
-    """Return the user's own feedback; for operators, that of all users unless `mine`."""
-    return Feedback.objects.all() if user.is_staff and not mine else Feedback.objects.filter(user=user)
+    """Return the user's own feedback; with the right to see it, that of all users unless `mine`."""
+    return Feedback.objects.all() if not mine and holds(user, VIEW_FEEDBACK) else Feedback.objects.filter(user=user)
 
 
 def delete(user: User, feedback_id: UUID) -> None:
-    """Delete feedback. Raises NotFound, also for that of other users unless the user is an operator."""
-    if not list_feedback(user, mine=False).filter(pk=feedback_id).delete()[0]:
+    """Delete feedback. Raises NotFound, and MissingRight for that of another user that the user may only see."""
+    row = list_feedback(user, mine=False).filter(pk=feedback_id).first()
+    if row is None:
         raise NotFound("There is no such feedback.")
+    if row.user_id != user.pk:
+        require(user, DELETE_FEEDBACK)
+    row.delete()
 
 
 def _session_of(user: User, target_type: str, target_id: UUID) -> Session:

@@ -9,6 +9,7 @@ from rest_framework.serializers import BooleanField, CharField, ChoiceField, Dic
 
 from agents_app.types import RunStatus, RunView
 from audit_app.models import AuditEntry
+from audit_app.rights import READ_AUDIT, holds
 from sessions_app.models import Session
 from sessions_app.surfaces.base.serializers import Count, NullableText, SnakeCaseObject, Timestamp
 from sessions_app.surfaces.base.timestamps import iso
@@ -212,7 +213,7 @@ def user(row: User) -> Shape:
         phone_number=None,
         idp_type="PASSWORD",
         current_tenant_id=TENANT,
-        current_tenant_role="OWNER" if row.is_superuser else "ADMIN" if row.is_staff else "USER",
+        current_tenant_role="OWNER" if row.is_superuser else "ADMIN" if holds(row, READ_AUDIT) else "USER",
         default_tenant_id=TENANT,
         language_preference="en",
         join_method="CREATOR" if row.is_superuser else "ADDED",

@@ -176,7 +176,7 @@ def test_only_who_may_change_credentials_names_one_of_the_installation(staff):
     rights = ["agents_app.add_modelprovider", "agents_app.view_modelprovider"]
     named = provider_form(new_key="{{credential:BOSS}}", base_url="https://evil.test/v1", is_enabled="on")
     refused = staff(*rights).post(f"{PROVIDERS}add/", named).content.decode()
-    assert "requires the permission to change credentials" in refused
+    assert "takes the right tools_app.change_credential" in refused
     assert not ModelProvider.objects.filter(name="acme").exists()
     staff(*rights, "tools_app.change_credential", name="trusted").post(f"{PROVIDERS}add/", named)
     assert ModelProvider.objects.filter(name="acme").exists()

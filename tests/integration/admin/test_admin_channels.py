@@ -195,4 +195,4 @@ def test_only_who_may_change_credentials_names_one_of_the_installation(staff, ac
     browser = staff("sessions_app.change_channelaccount", "sessions_app.view_channelaccount")
     named = fields(new_secrets='{"bot_token": "{{credential:BOSS}}"}')
     refused = browser.post(f"{ACCOUNTS}{account.pk}/change/", named).content.decode()
-    assert "requires the permission to change credentials" in refused
+    assert "takes the right tools_app.change_credential" in refused

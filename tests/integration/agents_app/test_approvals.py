@@ -21,6 +21,7 @@ from audit_app.models import AuditEntry, Event
 from tests.support.approvals import Launch
 from tests.support.engine import EngineRig, until, until_a_lock_is_awaited
 from tests.support.rest import RestCaller
+from tests.support.rights import make_operator
 from tools_app.executions import approvals
 from tools_app.models import Approval, InputRequest, ToolExecution
 from tools_app.registry import tools
@@ -158,7 +159,7 @@ def test_changed_arguments_void_the_approval(rig: EngineRig) -> None:
 
 def test_operators_decide_over_rest_once_and_others_do_not(rig: EngineRig) -> None:
     accepted, approval = ask(rig)
-    operator = User.objects.create_user("operator", is_staff=True)
+    operator = make_operator("operator")
     stranger = RestCaller(User.objects.create_user("stranger"))
     path = f"approvals/{approval.id}/decide"
     assert stranger("POST", path, {"decision": "allow_once"}).status == 404
@@ -180,5 +181,5 @@ def test_an_expired_request_answers_410(rig: EngineRig) -> None:
     _, approval = ask(rig)
     rig.stop()
     Approval.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    operator = RestCaller(User.objects.create_user("operator", is_staff=True))
+    operator = RestCaller(make_operator("operator"))
     assert operator("POST", f"approvals/{approval.id}/decide", {"decision": "allow_once"}).status == 410

@@ -14,6 +14,7 @@ from sessions_app.models import Session, Turn
 from sessions_app.surfaces.agent_messages import signed_urls, urls
 from tests.support.agents import AgentCaller
 from tests.support.rest import make_agent, make_run, make_session, make_user
+from tests.support.rights import make_operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -66,7 +67,7 @@ def test_every_route_of_a_run_is_covered_here() -> None:
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_only_its_owner_can_access_a_run(alice: Any, name: str, method: str) -> None:
     run_id, path = make_session(alice).id, OF_RUNS[name][0]
-    for other in (AgentCaller(make_user("bob")), AgentCaller(make_user("carol", is_staff=True))):
+    for other in (AgentCaller(make_user("bob")), AgentCaller(make_operator("carol"))):
         foreign, missing = (other(method, path.format(each)) for each in (run_id, uuid4()))
         assert foreign.status == missing.status == 404
         assert foreign.data == missing.data and foreign.data["message"]

@@ -14,8 +14,10 @@ from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import Session
 from sessions_app.services import delete_session
 from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rights import make_operator
 from tools_app.executions.approvals import digest_of
 from tools_app.models import Approval, Grant
+from tools_app.rights import ALLOW_ALWAYS
 from tools_app.types import Decision
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey")]
@@ -44,7 +46,7 @@ def request_of(owner: User) -> Approval:
 
 @pytest.fixture
 def ada() -> User:
-    return make_user("ada", is_staff=True, first_name="Ada")
+    return make_operator("ada", first_name="Ada")
 
 
 @pytest.fixture
@@ -157,7 +159,7 @@ def test_an_owner_cannot_always_allow_a_call(alice: User, settings) -> None:
     page = browse(alice).get(f"/chat/{approval.execution.session_id}").content.decode()
     assert [each.value for each in Decision if f'value="{each}"' in page] == offered
     refused = decide(alice, approval, "allow_always")
-    assert refused.status_code == 403 and "all users of the agent" in refused.content.decode()
+    assert refused.status_code == 403 and ALLOW_ALWAYS.permission in refused.content.decode()
     assert not Grant.objects.exists()
     assert decide(alice, approval, "allow_run").status_code == 200
 

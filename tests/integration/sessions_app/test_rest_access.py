@@ -8,6 +8,7 @@ from django.urls import get_resolver
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.surfaces.rest import urls
 from tests.support.rest import RestCaller, make_execution, make_run, make_session, make_user
+from tests.support.rights import make_operator
 from tools_app.secrets.credentials import store_credential
 from tools_app.storage.artifacts import Writer, write_artifact
 
@@ -81,7 +82,7 @@ def test_every_route_with_an_id_is_covered_here():
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_an_object_of_another_user_is_404(alices, name, method):
     object_id = alices[OWNED[name][0]]
-    for stranger in (RestCaller(make_user("bob")), RestCaller(make_user("carol", is_staff=True))):
+    for stranger in (RestCaller(make_user("bob")), RestCaller(make_operator("carol"))):
         foreign = _call(stranger, name, method, object_id)
         missing = _call(stranger, name, method, uuid4())
         assert foreign.status == missing.status == 404

@@ -9,7 +9,8 @@ from audit_app import services as audit
 from audit_app.models import AuditEntry
 from sessions_app.identity.api_keys import create_api_key
 from sessions_app.models import ApiKey
-from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_session
+from tests.support.rights import make_agent_owner, make_operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 SALES = {"agentId": "sales-bot", "name": "Sales", "modelProvider": "demo"}
@@ -22,17 +23,17 @@ def default_agent():
 
 @pytest.fixture
 def alice():
-    return RestCaller(make_user("alice"))
+    return RestCaller(make_agent_owner("alice"))
 
 
 @pytest.fixture
 def bob():
-    return RestCaller(make_user("bob"))
+    return RestCaller(make_agent_owner("bob"))
 
 
 @pytest.fixture
 def staff():
-    return RestCaller(make_user("carol", is_staff=True))
+    return RestCaller(make_operator("carol"))
 
 
 def test_a_created_agent_is_returned_with_its_defaults(alice):

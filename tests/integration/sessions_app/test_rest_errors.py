@@ -5,13 +5,14 @@ from django.db import OperationalError
 
 from sessions_app import selectors
 from tests.support.rest import RestCaller, make_user
+from tests.support.rights import make_agent_owner
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
 
 @pytest.fixture
 def alice():
-    return RestCaller(make_user("alice"))
+    return RestCaller(make_agent_owner("alice"))
 
 
 @pytest.mark.parametrize("path", ["", "nothing", "sessions/", "agents/a/b", "auth/login/x", "webchat", "%00"])

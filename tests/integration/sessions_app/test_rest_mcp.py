@@ -3,11 +3,13 @@
 import sys
 
 import pytest
-from django.contrib.auth.models import Permission
 
+from agents_app.rights import CHANGE_AGENTS
 from tests.support.mcp import BAD
 from tests.support.rest import RestCaller, make_agent, make_user
+from tests.support.rights import make_operator
 from tools_app.models import McpServer
+from tools_app.rights import MANAGE_MCP_SERVERS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -21,9 +23,7 @@ SERVER = {
 
 @pytest.fixture
 def operator() -> RestCaller:
-    user = make_user("operator", is_staff=True)
-    user.user_permissions.add(Permission.objects.get(codename="change_mcpserver"))
-    return RestCaller(user)
+    return RestCaller(make_operator("operator", MANAGE_MCP_SERVERS, CHANGE_AGENTS))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from agents_app.models import Agent, Run
 from audit_app.models import AuditEntry
 from sessions_app.services import NewMessage, receive
-from tests.support.rest import RestCaller, make_agent, make_session, make_user
+from tests.support.rest import RestCaller, make_agent, make_session
+from tests.support.rights import make_agent_owner, make_operator
 from tools_app.models import ToolExecution
 from tools_app.policy import grants
 
@@ -31,12 +32,12 @@ def default_agent():
 
 @pytest.fixture
 def alice():
-    return RestCaller(make_user("alice"))
+    return RestCaller(make_agent_owner("alice"))
 
 
 @pytest.fixture
 def staff():
-    return RestCaller(make_user("carol", is_staff=True))
+    return RestCaller(make_operator("carol"))
 
 
 def test_rules_are_stored_and_shown(staff):

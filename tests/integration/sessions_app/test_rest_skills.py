@@ -3,7 +3,8 @@
 import pytest
 
 from agents_app.models import Agent
-from tests.support.rest import RestCaller, make_agent, make_user
+from tests.support.rest import RestCaller, make_agent
+from tests.support.rights import make_agent_owner, make_operator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
 
@@ -26,12 +27,12 @@ WRITE = {"resource": "crm", "access": "write", "scope": None}
 @pytest.fixture
 def operator():
     make_agent()
-    return RestCaller(make_user("op", is_staff=True))
+    return RestCaller(make_operator("op"))
 
 
 @pytest.fixture
 def alice():
-    return RestCaller(make_user("alice"))
+    return RestCaller(make_agent_owner("alice"))
 
 
 def test_a_skill_is_published_once_and_read_by_all_users(operator, alice):

@@ -26,6 +26,7 @@ from sessions_app.surfaces.signalr import connections, hub
 from sessions_app.surfaces.signalr import consumers as signalr
 from sessions_app.surfaces.signalr.hub import Hub
 from tests.support.rest import LiveCaller, make_execution, make_run, make_session, make_user
+from tests.support.rights import make_operator
 from tools_app.models import Approval
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("valkey"), pytest.mark.one_database]
@@ -112,8 +113,9 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """carol is an operator."""
-    alice, bob, carol = (_person(name, is_staff=name == "carol") for name in ("alice", "bob", "carol"))
+    """carol holds every right."""
+    alice, bob = _person(make_user("alice")), _person(make_user("bob"))
+    carol = _person(make_operator("carol"))
     session = make_session(alice.user, turns=2)
     run = make_run(session)
     now = timezone.now()
@@ -192,8 +194,7 @@ async def test_a_socket_cannot_use_the_connection_of_another_user(world: World) 
     assert await _connects(world.alice, world.alices["token"])
 
 
-def _person(name: str, **fields: Any) -> Person:
-    user = make_user(name, **fields)
+def _person(user: User) -> Person:
     return Person(user, access_tokens.open_login(user).access)
 
 

@@ -8,12 +8,14 @@ from asgiref.sync import async_to_sync
 
 from agents_app.models import Agent, Run
 from agents_app.providers.kinds.scripted import Reply
+from agents_app.rights import CHANGE_AGENTS
 from agents_app.runs import run_policy
 from agents_app.types import RunOptions
 from sessions_app.identity import access_tokens
 from sessions_app.surfaces.rest.consumers import WebChatMessage
 from tests.support.engine import EngineRig
 from tests.support.rest import Answer, LiveCaller
+from tests.support.rights import grant
 from tools_app import services as tools
 from tools_app.policy.scope import Scope, ScopeMode
 from tools_app.types import ExecutionStatus, ToolCall
@@ -68,8 +70,8 @@ def test_nobody_gets_more_by_a_message_than_the_agent_has(rig: EngineRig, settin
 
 @pytest.mark.parametrize("how", ["operator", "maker"])
 def test_who_might_set_the_agent_up_lists_whatever_there_is_but_what_is_denied(rig: EngineRig, how: str) -> None:
-    rig.owner.is_staff = how == "operator"
-    rig.owner.save()
+    if how == "operator":
+        rig.owner = grant(rig.owner, CHANGE_AGENTS)
     maker = rig.owner.pk if how == "maker" else None
     Agent.objects.update(owner_id=maker, enabled_tools=["calculator"], denied_tools=["echo"])
     assert offered(rig) == {"calculator"}

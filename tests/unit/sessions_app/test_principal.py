@@ -1,15 +1,22 @@
 """The senders for which a principal may write."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 
 from audit_app import rights
 from audit_app.rights import READ_AUDIT
 from sessions_app.identity.principal import Principal
+from sessions_app.rights import SEND_AS_ANYONE
+from tests.support.rest import make_user
+from tests.support.rights import make_operator
+
+pytestmark = pytest.mark.django_db
 
 
-def _principal(*scopes: str, is_staff: bool = False) -> Principal:
-    user = User(pk=7, username="alice", email="Alice@example.org", is_staff=is_staff)
+def _principal(*scopes: str, **fields: Any) -> Principal:
+    user = User(pk=7, username="alice", email="Alice@example.org", **fields)
     return Principal(user, "api_key", frozenset(scopes))
 
 
@@ -31,9 +38,10 @@ def test_a_user_without_an_address_is_not_the_empty_sender():
     assert not Principal(User(pk=9, username="bob", email=""), "jwt").is_self("")
 
 
-def test_staff_and_the_scope_may_send_as_any_sender():
+def test_the_right_and_the_scope_let_send_as_any_sender():
     assert _principal("senders:any").may_send_as("bob")
-    assert _principal(is_staff=True).may_send_as("bob")
+    assert Principal(make_operator("carol", SEND_AS_ANYONE), "jwt").may_send_as("bob")
+    assert not Principal(make_user("sam", is_staff=True), "jwt").may_send_as("bob")
 
 
 def test_only_the_read_scope_forbids_writing():
@@ -53,7 +61,6 @@ def test_a_key_uses_rights_only_with_the_scope_rights():
     assert not rights.holds(narrow.user, READ_AUDIT)
 
 
-@pytest.mark.django_db
 def test_the_refusal_of_a_narrow_key_names_the_scope():
     narrow = Principal(User(pk=7, username="root", is_superuser=True), "api_key", frozenset({"read"}))
     with pytest.raises(rights.MissingRight, match=r"audit_app.view_auditentry\. This API key lacks the scope `rights`"):

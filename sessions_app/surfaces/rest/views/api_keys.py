@@ -8,6 +8,7 @@ from rest_framework.response import Response
 from audit_app.kernel.errors import Forbidden
 from sessions_app.identity import api_keys
 from sessions_app.identity.principal import SENDERS_ANY
+from sessions_app.rights import SEND_AS_ANYONE
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import ApiKeyBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
@@ -22,8 +23,8 @@ class ApiKeyList(RestView):
         fields = self.body(ApiKeyBody)
         if self.principal.kind == "api_key":
             raise Forbidden("An API key cannot create another. Log in with a password.", code="key_makes_key")
-        if SENDERS_ANY in fields["scopes"] and not self.principal.user.is_staff:
-            raise Forbidden(f"Only an operator may grant the scope {SENDERS_ANY}.", code="scope_not_allowed")
+        if SENDERS_ANY in fields["scopes"]:
+            self.require(SEND_AS_ANYONE)
         made = api_keys.create_api_key(self.principal.user, **fields)
         return ok(responses.NewApiKeyOut.of(made.row, key=made.key))
 

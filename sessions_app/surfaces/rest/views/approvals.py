@@ -1,4 +1,4 @@
-"""Approvals: users see those of their own sessions, operators see and decide more."""
+"""Approvals: users see those of their own sessions; rights over approvals let them see and decide those of others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,9 +47,10 @@ class ApprovalDetail(ApprovalsView):
 
 
 class ApprovalDecide(ApprovalsView):
-    """Decide an approval. 409 if it is decided already, 410 if it has expired, 403 if only operators may decide it."""
+    """Decide an approval. 409 if it is decided already, 410 if it has expired, 403 `missing_right`."""
 
     def post(self, request: Request, approval_id: str) -> Response:
-        approval = access_approval(self.principal.user, approval_id, to_decide=True)
-        decided = decisions.decide(approval.id, actor=self.principal.actor, **self.body(DecideBody))
+        fields = self.body(DecideBody)
+        approval = access_approval(self.principal.user, approval_id, decision=fields["decision"])
+        decided = decisions.decide(approval.id, actor=self.principal.actor, **fields)
         return ok(*self.shown([decided]))

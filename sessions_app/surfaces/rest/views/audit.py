@@ -1,4 +1,4 @@
-"""The audit log, for operators."""
+"""The audit log, for users with the right to read it."""
 
 from uuid import UUID
 
@@ -7,6 +7,7 @@ from rest_framework.response import Response
 
 from audit_app import selectors
 from audit_app.kernel.errors import NotFound
+from audit_app.rights import READ_AUDIT
 from sessions_app.models import Session
 from sessions_app.surfaces.rest import responses
 from sessions_app.surfaces.rest.requests import AuditQuery
@@ -17,7 +18,7 @@ class AuditList(RestView):
     """The newest first. `meta.total` is at most `selectors.MOST_COUNTED`."""
 
     def get(self, request: Request) -> Response:
-        self.check_operator("Only operators read the audit log.")
+        self.require(READ_AUDIT)
         query = self.query(AuditQuery)
         page, fields = query.wanted, query.validated_data
         wanted = selectors.EntryFilter(
@@ -33,7 +34,7 @@ class AuditList(RestView):
 
 
 def _session_uuid(id_or_key: str) -> UUID:
-    """Return the id of any session: operators may see all. A deleted session has no public id, only its UUID."""
+    """Return the id of any session: the right covers all. A deleted session has no public id, only its UUID."""
     try:
         return UUID(id_or_key)
     except ValueError:

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 from rest_framework.response import Response
 
-from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.base.views import PlainView
 from sessions_app.surfaces.rest import envelope
 from sessions_app.surfaces.rest.requests import PageQuery
@@ -15,10 +14,6 @@ T = TypeVar("T")
 
 class RestView(PlainView):
     """One resource under /api."""
-
-    def check_operator(self, refusal: str) -> None:
-        if not self.principal.user.is_staff:
-            raise Forbidden(refusal)
 
     def page_of(self, rows: Sequence[T], show: Callable[[T], Any]) -> Response:
         """Return the page of a whole list that the query names. show: returns the JSON object of a row."""

@@ -1,4 +1,4 @@
-"""The emergency stop: operators stop and resume all agents, or one; every user can read its state."""
+"""The emergency stop: holders of the right stop and resume all agents, or one; every user can read its state."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import ControlBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.policy import emergency_stop
+from tools_app.rights import STOP_AGENTS
 
 
 class ControlStatus(RestView):
@@ -23,7 +24,7 @@ class ControlStop(RestView):
     change = staticmethod(services.stop_agents)
 
     def post(self, request: Request) -> Response:
-        self.check_operator("Only an operator may stop and resume agents.")
+        self.require(STOP_AGENTS)
         body = self.body(ControlBody)
         self.change(body["agent_id"], reason=body["reason"])
         return ok(_status())

@@ -1,24 +1,22 @@
-"""MCP servers, for operators with the permission to configure them: a server can be a command on this machine."""
+"""MCP servers, for users with the right to change them: a server can be a command on this machine."""
 
 from typing import Any
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from audit_app.kernel.errors import Forbidden
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import McpServerBody, ToolNamesBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app.mcp_client import discovery, servers
 from tools_app.models import McpServer
+from tools_app.rights import MANAGE_MCP_SERVERS
 
 
 class McpView(RestView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        user = self.principal.user
-        if not (user.is_staff and user.has_perm("tools_app.change_mcpserver")):
-            raise Forbidden("Only operators with the permission to change MCP servers may do this.")
+        self.require(MANAGE_MCP_SERVERS)
 
 
 class McpServerList(McpView):

@@ -1,17 +1,17 @@
-"""Skills: users read the registry, operators publish; users who may change an agent install skills for it."""
+"""Skills: users read the registry; holders of the right publish; users who may change an agent install them for it."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents_app import skills
+from agents_app.rights import CHANGE_AGENTS
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.access import access_agent
 from sessions_app.surfaces.rest import agent_responses
 from sessions_app.surfaces.rest.requests import GrantBody, InstallBody, SkillQuery, VersionQuery
 from sessions_app.surfaces.rest.views.base import RestView, ok
+from tools_app.rights import PUBLISH_SKILLS
 from tools_app.skills import registry
-
-_ONLY_OPERATORS = "Only operators may publish and remove skills."
 
 
 class SkillList(RestView):
@@ -38,7 +38,7 @@ class SkillDetail(RestView):
         return _publish(self, request, skill_id)
 
     def delete(self, request: Request, skill_id: str) -> Response:
-        self.check_operator(_ONLY_OPERATORS)
+        self.require(PUBLISH_SKILLS)
         registry.delete_skill(skill_id)
         return ok(None)
 
@@ -58,23 +58,23 @@ class AgentSkill(RestView):
 
     def post(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Install the skill. 403 `permission_missing` if the granted permissions do not cover the required ones."""
-        agent = access_agent(self.principal.user, agent_id, to_change=True)
+        agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
         installed = skills.install_skill(agent, skill_id, owner_id=self.principal.user.pk, **self.body(InstallBody))
         return ok(agent_responses.SkillInstallOut.of(installed))
 
     def put(self, request: Request, agent_id: str, skill_id: str) -> Response:
         """Change the granted permissions. Without the required ones, calls of the skill are refused."""
-        agent = access_agent(self.principal.user, agent_id, to_change=True)
+        agent = access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS)
         granted = self.body(GrantBody)["granted"]
         return ok(agent_responses.SkillInstallOut.of(registry.change_grants(agent.agent_id, skill_id, granted)))
 
     def delete(self, request: Request, agent_id: str, skill_id: str) -> Response:
-        skills.uninstall_skill(access_agent(self.principal.user, agent_id, to_change=True), skill_id)
+        skills.uninstall_skill(access_agent(self.principal.user, agent_id, needs=CHANGE_AGENTS), skill_id)
         return ok(None)
 
 
 def _publish(view: RestView, request: Request, skill_id: str = "") -> Response:
-    view.check_operator(_ONLY_OPERATORS)
+    view.require(PUBLISH_SKILLS)
     if not isinstance(request.data, dict):
         raise InvalidInput("A manifest is a JSON object.", code="bad_manifest")
     if skill_id and request.data.get("skillId", skill_id) != skill_id:

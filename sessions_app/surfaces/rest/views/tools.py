@@ -10,6 +10,7 @@ from sessions_app.surfaces.rest.requests import ReceiptBody
 from sessions_app.surfaces.rest.views.base import RestView, ok
 from tools_app import services as tools
 from tools_app.receipts import receipts
+from tools_app.rights import VIEW_EXECUTIONS
 
 
 class ExecutionDetail(RestView):
@@ -18,11 +19,11 @@ class ExecutionDetail(RestView):
 
 
 class ReceiptVerify(RestView):
-    """Verify that a receipt was issued here and that its call is unchanged. Operators may verify any call."""
+    """Verify that a receipt was issued here and that its call is unchanged. With the right to see executions, any."""
 
     def post(self, request: Request) -> Response:
         verdict = receipts.verify_receipt(self.body(ReceiptBody)["receipt"])
-        if verdict.execution_id is not None and not self.principal.user.is_staff:
+        if verdict.execution_id is not None and not self.principal.holds(VIEW_EXECUTIONS):
             try:
                 access_execution(self.principal.user, verdict.execution_id)
             except NotFound:

@@ -1,4 +1,4 @@
-"""The audit log, for operators."""
+"""The audit log, for users with the right to read it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from audit_app import selectors
 from audit_app.admin.export import stream_csv
-from audit_app.kernel.errors import Forbidden
+from audit_app.rights import READ_AUDIT
 from audit_app.selectors import EntryFilter
 from sessions_app.surfaces.threads import responses
 from sessions_app.surfaces.threads.foreign_ids import user_id_of
@@ -21,8 +21,7 @@ from sessions_app.surfaces.threads.views.base import ThreadsView
 class _AuditView(ThreadsView):
     def filter_and_fields(self) -> tuple[EntryFilter, dict[str, Any]]:
         """Return the filter of the query, and all fields of the query."""
-        if not self.principal.user.is_staff:
-            raise Forbidden("Only operators can read the audit log.")
+        self.require(READ_AUDIT)
         fields = self.query(AuditQuery).validated_data
         actor = fields["actor_user_id"]
         entry_filter = EntryFilter(

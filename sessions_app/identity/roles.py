@@ -1,0 +1,55 @@
+"""The roles that an installation begins with: Django groups with rights, which administrators change as they like."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import Q, QuerySet
+
+from agents_app.models import Agent
+from agents_app.rights import CREATE_AGENTS, OPERATE_RUNS
+from sessions_app.rights import RESEND_DELIVERIES
+from tools_app.rights import CANCEL_EXECUTIONS, DECIDE_APPROVALS, STOP_AGENTS
+
+_APPS = ("agents_app", "audit_app", "sessions_app", "tools_app")
+_SECRETS = ("apikey", "credential", "modelprovider")
+
+_PRODUCT = Q(content_type__app_label__in=_APPS)
+_VIEWER = _PRODUCT & Q(codename__startswith="view_") & ~Q(content_type__model__in=_SECRETS)
+_OPERATIONS = (DECIDE_APPROVALS, STOP_AGENTS, OPERATE_RUNS, CANCEL_EXECUTIONS, RESEND_DELIVERIES)
+_PEOPLE = Q(content_type__app_label="auth", codename__in=("view_user", "add_user", "change_user", "view_group"))
+
+
+def _of(*permissions: str) -> Q:
+    names = [permission.split(".") for permission in permissions]
+    return Q(*(Q(content_type__app_label=app, codename=codename) for app, codename in names), _connector=Q.OR)
+
+
+VIEWER, OPERATOR, ADMINISTRATOR, AGENT_OWNER = "Viewer", "Operator", "Administrator", "Agent owner"
+
+# Name of the group → the permissions that it gets when it is created.
+ROLES: Mapping[str, Q] = MappingProxyType(
+    {
+        VIEWER: _VIEWER,
+        OPERATOR: _VIEWER | _of(*(right.permission for right in _OPERATIONS)),
+        ADMINISTRATOR: _PRODUCT | _PEOPLE,
+        AGENT_OWNER: _of(CREATE_AGENTS.permission),
+    }
+)
+
+
+def create_roles() -> None:
+    """Create the roles that are missing, in the caller's transaction. Idempotent: a group that exists stays as it is.
+
+    Users who own an agent become members of a new AGENT_OWNER, because making agents took no right before.
+    """
+    for name, wanted in ROLES.items():
+        group, is_new = Group.objects.get_or_create(name=name)
+        if is_new:
+            group.permissions.set(Permission.objects.filter(wanted))
+        if is_new and name == AGENT_OWNER:
+            group.user_set.set(_agent_owners())
+
+
+def _agent_owners() -> QuerySet[User]:
+    return User.objects.filter(pk__in=Agent.objects.filter(retired_at=None, owner_id__isnull=False).values("owner_id"))
