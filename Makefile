@@ -2,19 +2,25 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-# The first Python that is new enough; PYTHON=/path/to/python chooses another.
+# The first Python that the locks are for; PYTHON=/path/to/python chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo $$p; break; }; done)
 CODE := komand sessions_app agents_app tools_app audit_app
 CHECKED := $(CODE) tests benchmarks manage.py
 JOBS ?= 4
-PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
+# Only files whose hashes are in the lock, and no source package, which would run code of its author to build itself.
+# `make install WHEELS=` builds from (locked) source on a platform for which some package has no wheel.
+WHEELS ?= --only-binary :all:
+LOCKED := -m pip --disable-pip-version-check install --no-compile --require-hashes $(WHEELS)
+TOOLS := $(VENV)-tools
+COMPILE = $(TOOLS)/bin/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --only-binary :all: \
+	--no-header --no-annotate
 
 # Keep compiled code: otherwise each process compiles all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all lint format bench chaos foreign fuzz properties lock clean
+.PHONY: help install run test test-all lint format bench chaos foreign fuzz properties lock sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,30 +67,40 @@ fuzz: $(VENV)/.installed-dev ## fuzz test of the HTTP API by its OpenAPI documen
 properties: $(VENV)/.installed-dev ## property tests with more examples than `make test`
 	$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=long --timeout=600 -n $(JOBS)
 
-lock: ## pin the newest versions that pyproject.toml allows
-	$(PYTHON) -m venv --clear $(VENV)-lock
-	$(VENV)-lock/bin/pip install -q .
-	(head -1 requirements.lock; $(VENV)-lock/bin/pip freeze --exclude komand) > requirements.lock.new
-	$(VENV)-lock/bin/pip install -q '.[dev]'
-	(head -1 requirements-dev.lock; $(VENV)-lock/bin/pip freeze --exclude komand) > requirements-dev.lock.new
-	mv requirements.lock.new requirements.lock && mv requirements-dev.lock.new requirements-dev.lock
-	rm -rf $(VENV)-lock
+lock: $(TOOLS)/.installed ## pin the newest versions that pyproject.toml allows, with the hashes of their files
+	(head -1 requirements.lock; $(COMPILE) pyproject.toml) > $(TOOLS)/runtime
+	(head -1 requirements-dev.lock; $(COMPILE) --extra dev --constraint $(TOOLS)/runtime pyproject.toml) > $(TOOLS)/dev
+	(head -1 requirements-tools.lock; $(COMPILE) --group tools) > $(TOOLS)/tools
+	mv $(TOOLS)/runtime requirements.lock
+	mv $(TOOLS)/dev requirements-dev.lock
+	mv $(TOOLS)/tools requirements-tools.lock
+
+sbom: $(TOOLS)/.installed ## list the runtime packages as CycloneDX JSON in build/sbom.cdx.json
+	mkdir -p build
+	$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-format JSON --output-file build/sbom.cdx.json requirements.lock
+	@! grep -n "$(CURDIR)" build/sbom.cdx.json || { echo "komand: the SBOM names this folder"; exit 1; }
 
 clean: ## remove the virtualenv and the caches, never the data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(PY):
-	@test -n "$(PYTHON)" || { echo "komand: Python 3.11 or newer is needed and was not found"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "komand: Python 3.11 to 3.14 is needed and was not found"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 		echo "komand: this Python cannot make virtualenvs; install its venv package (Debian: apt-get install python3-venv)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: requirements.lock | $(PY)
-	$(PIP) -r requirements.lock
+	$(PY) $(LOCKED) -r requirements.lock
 	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true # some packages ship templates that are not Python yet
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock | $(PY)
-	$(PIP) -r requirements-dev.lock
+	$(PY) $(LOCKED) -r requirements-dev.lock
 	@$(PY) -m compileall -q -j 0 $(VENV)/lib $(CODE) || true
 	@touch $@ $(VENV)/.installed
+
+$(TOOLS)/.installed: requirements-tools.lock | $(PY)
+	$(PY) -m venv --clear $(TOOLS)
+	$(TOOLS)/bin/python $(LOCKED) -r requirements-tools.lock
+	@touch $@
