@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from django.db import connection, transaction
 from audit_app import hot_queries, stream
 from audit_app.event_types import NewEvent
 from audit_app.kernel import context, redact
+from audit_app.kernel.after_commit import after_commit
 from audit_app.models import AuditEntry, Event
 
 # One statement locks the head, advances it and returns the last numbers. `{greatest}` is MAX on SQLite.
@@ -74,7 +74,7 @@ def _append(session_id: UUID, batch: Sequence[NewEvent]) -> list[Event]:
             )
     hot_queries.INSERT_EVENTS.run(events)
     hot_queries.INSERT_AUDIT_ENTRIES.run(entries)
-    transaction.on_commit(partial(stream.send_hint, session_id, seq), robust=True)
+    after_commit(stream.send_hint, session_id, seq)
     return events
 
 

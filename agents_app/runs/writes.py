@@ -25,6 +25,7 @@ from agents_app.runs.transitions import ADVANCE, QUEUE, event_of
 from agents_app.types import ModelResponse, RunStatus, Snapshot, StepView, WaitingOn
 from audit_app import services as audit
 from audit_app.event_types import NewEvent
+from audit_app.kernel.after_commit import after_commit
 from tools_app import services as tools
 from tools_app.policy import emergency_stop
 
@@ -118,7 +119,7 @@ def decide_and_apply(claim: Claim, snapshot: Snapshot, recorded: StepView | None
                     _park(claim, waiting_on)
                     audit.emit(new_events)
                     for notify in hooks.on_ask if waiting_on is not WaitingOn.TOOLS else ():
-                        transaction.on_commit(notify, robust=True)
+                        after_commit(notify)
                     return None
                 case End():
                     _end_decided(claim, snapshot, decision, new_events)

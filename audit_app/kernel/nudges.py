@@ -5,16 +5,16 @@ A lost nudge is repeated by a sweeper. No call waits for a broker that hangs.
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from celery import current_app
 from django.conf import settings
-from django.db import transaction
 from kombu import Connection, pools
 from redis.exceptions import RedisError
 
 from audit_app.kernel import context, valkey
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.circuit_breaker import Breaker
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def nudge(task_name: str, *args: str, queue: str, task_id: str | None = None, **
     task_name: as registered, e.g. `agents.advance_run`; args: ids as text; options: Celery's apply_async options.
     Never raises for a broker that is down: the row is authoritative, and a sweeper repeats the nudge.
     """
-    transaction.on_commit(partial(send, task_name, args, queue=queue, task_id=task_id, **options), robust=True)
+    after_commit(send, task_name, args, queue=queue, task_id=task_id, **options)
 
 
 def is_backed_up(queue: str) -> bool:
@@ -104,7 +104,7 @@ class WorkerNudge:
 
     def send_on_commit(self) -> None:
         """After commit, nudge this process's workers, or those of another process if it has none."""
-        transaction.on_commit(self.send_now, robust=True)
+        after_commit(self.send_now)
 
     def send_now(self) -> None:
         if not self.notify_local():

@@ -6,9 +6,8 @@ channels.
 
 from uuid import UUID
 
-from django.db import transaction
-
 from agents_app import services as runs
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import InvalidInput
 from sessions_app.approvals import prompt_text
 from sessions_app.channels.outbound import prompts
@@ -35,7 +34,7 @@ def decide(approval_id: UUID, *, decision: str, actor: str, note: str = "") -> A
     except AlreadyDecided as error:
         raise AlreadyDecided(f"This was decided already. {outcome_of(approval_id)}.", **error.extra) from None
     # Closes the prompts now; the sweeper would do it within a second.
-    transaction.on_commit(lambda: prompts.close(decided), robust=True)
+    after_commit(prompts.close, decided)
     return decided
 
 

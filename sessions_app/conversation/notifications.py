@@ -2,15 +2,14 @@
 
 import logging
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any
 from uuid import UUID
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
-from django.db import transaction
 
 from audit_app.kernel import valkey
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import Unavailable
 
 logger = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ def announce_title(owner_id: int | None, session_id: UUID, title: str) -> None:
     """Notify the owner, after commit, that the title of a session has changed. Synchronous; never raises."""
     if owner_id is not None:
         event = {"type": TITLE_CHANGED, "session_id": str(session_id), "title": title}
-        transaction.on_commit(partial(_send, _group_of(owner_id), event), robust=True)
+        after_commit(_send, _group_of(owner_id), event)
 
 
 def _send(group: str, event: dict[str, str]) -> None:

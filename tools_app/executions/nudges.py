@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from django.db import transaction
-
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.nudges import nudge, revoke
 from tools_app import conf, selectors
 from tools_app.models import ToolExecution
@@ -44,4 +43,4 @@ def stop(rows: Sequence[ToolExecution]) -> None:
     """
     ids = [str(row.id) for row in rows if not row.runs_in_loop]
     if ids:
-        transaction.on_commit(lambda: revoke(ids), robust=True)
+        after_commit(revoke, ids)

@@ -21,6 +21,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from audit_app.kernel.after_commit import after_commit
 from audit_app.kernel.errors import Conflict, InvalidInput, NotFound, found
 from tools_app import conf
 from tools_app.advisory_lock import serialize
@@ -135,7 +136,7 @@ def delete_artifact(session_id: UUID, path: str) -> bool:
         if row is None:
             return False
         row.delete()
-        transaction.on_commit(partial(_remove, _folder(session_id), row.blob), robust=True)
+        after_commit(_remove, _folder(session_id), row.blob)
         return True
 
 
@@ -154,7 +155,7 @@ def _store(
             setattr(row, name, value)
         row.save()
         if replaced:
-            transaction.on_commit(partial(_remove, _folder(session_id), replaced), robust=True)
+            after_commit(_remove, _folder(session_id), replaced)
         return row
 
 
