@@ -267,7 +267,7 @@ def approval(view: ApprovalView, *, session_key: str, allowed_decisions: Collect
     return ApprovalOut.of(
         view,
         session_id=session_key or view.session_id,
-        parameters=redact.masked(view.arguments),
+        parameters=redact.masked_arguments(view.arguments),
         choices=choices,
         patterns={"allow_run": view.run_pattern, "allow_always": view.pattern},
         may_decide=bool(choices),
