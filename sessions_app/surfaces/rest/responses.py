@@ -24,7 +24,6 @@ from audit_app.kernel import redact
 from audit_app.models import AuditEntry
 from sessions_app.approvals import prompt_text
 from sessions_app.identity.actor_names import display_name
-from sessions_app.identity.principal import SCOPES
 from sessions_app.models import ApiKey, Session, Turn
 from sessions_app.selectors import citations_of
 from sessions_app.surfaces.base.citations_json import CitationOut
@@ -191,7 +190,7 @@ class ApiKeyOut(ObjectSerializer):
     id = UUIDField()
     name = CharField()
     prefix = CharField()
-    scopes = ListField(child=ChoiceField(choices=sorted(SCOPES)))
+    scopes = ListField(child=CharField())
     created_at = Timestamp()
     expires_at = Timestamp(allow_null=True)
     last_used_at = Timestamp(allow_null=True)
