@@ -55,7 +55,7 @@ def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: QueryCr
     credential = credential.strip() if scheme.lower() == "bearer" else ""
     if scheme.lower() == "bearer" or in_query:
         found = replace(_bearer(request, credential or in_query), surface=scopes.surface_at(request.path))
-        if request.path not in scopes.EXCHANGES:
+        if request.path not in scopes.EXEMPT_PATHS:
             found.require_surface()
         return found
     user = _session_user(request)
@@ -65,6 +65,7 @@ def authenticate(source: HttpRequest | Mapping[str, Any], *, from_query: QueryCr
 def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:
     """Return the credential of the query, or empty. Raises CredentialInQuery for one that may not be there."""
     token = request.GET.get("access_token", "")
+    ticket = request.GET.get("ticket", "") if accepted != "none" else ""
     if token and accepted != "token":
         raise CredentialInQuery(
             "Tokens in the URL are not accepted here, because URLs are logged. Send `Authorization: Bearer …` instead"
@@ -75,7 +76,9 @@ def _query_credential(request: HttpRequest, accepted: QueryCredential) -> str:
             "API keys in the URL are not accepted, because URLs are logged. Exchange the key for a ticket "
             "(POST /api/auth/ticket) or a token (GET /token/issue), or send it as `Authorization: Bearer …`."
         )
-    return token or (request.GET.get("ticket", "") if accepted != "none" else "")
+    if ticket and not ticket.startswith(stream_tickets.MARK):
+        raise CredentialInQuery("`ticket` in the URL accepts only tickets of POST /api/auth/ticket.")
+    return ticket or token
 
 
 def request_from_scope(scope: Mapping[str, Any]) -> HttpRequest:

@@ -31,7 +31,7 @@ def admit(request: HttpRequest, limit: rate_limits.Limit, *, from_query: QueryCr
     if request.method not in _SAFE_METHODS:
         if principal.kind == "session":
             check_csrf(request)
-        if request.path not in scopes.EXCHANGES:
+        if request.path not in scopes.EXEMPT_PATHS:
             principal.require_write()
     return principal
 

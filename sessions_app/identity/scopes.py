@@ -18,7 +18,7 @@ RIGHTS = "rights"
 SENDERS_ANY = "senders:any"
 AGENT = "agent:"
 # Paths that exchange a credential for another with the same scopes: open to every key.
-EXCHANGES = ("/api/auth/ticket", "/token/issue")
+EXEMPT_PATHS = ("/api/auth/ticket", "/token/issue")
 _READ_SUFFIX = f":{READ}"
 _AGENT_ID = re.compile(r"agent:[-\w]{1,120}", re.ASCII)
 _AGENTS = "_komand_agent_scopes"

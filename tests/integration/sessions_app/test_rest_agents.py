@@ -148,7 +148,6 @@ def test_a_key_cannot_create_keys_and_foreign_senders_take_a_right(alice, staff)
         {"name": "", "scopes": ["all"]},
         {"name": "x"},
         {"name": "x", "scopes": []},
-        {"name": "x", "scopes": ["senders:any"]},
         {"name": "x", "scopes": ["root"]},
         {"name": "x", "scopes": ["all"], "expiresInDays": 0},
     ],

@@ -18,7 +18,7 @@ def name_scopes(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0011_rights")]
+    dependencies = [("sessions_app", "0012_open_accounts")]
 
     operations = [
         migrations.AlterField(
