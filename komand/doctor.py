@@ -26,6 +26,7 @@ from audit_app.kernel.errors import AppError
 from komand import data_folder, health
 from komand.settings import env
 from sessions_app.channels import open_access
+from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
@@ -54,6 +55,7 @@ def examine() -> Iterator[Finding]:
         _broker,
         _processes,
         _static,
+        _python_tool,
         _providers,
         _channels,
     ]
@@ -142,6 +144,25 @@ def _static() -> Iterator[Finding]:
     yield Finding(
         "static files", not missing, detail, "install the requirements again: make install" if missing else ""
     )
+
+
+def _python_tool() -> Iterator[Finding]:
+    if not settings.KOMAND_PYTHON_TOOL:
+        yield Finding("python tool", True, "off")
+        return
+    try:
+        isolation = python_process.examine()
+        problem = isolation.lacks
+    except python_process.NotIsolated as error:
+        problem = str(error)
+    if not problem:
+        granted = ", ".join(f"{name} {value}" for name, value in isolation.granted.items())
+        yield Finding("python tool", True, f"the kernel denies {', '.join(isolation.held)} ({granted})")
+    elif settings.KOMAND_PYTHON_UNISOLATED:
+        yield Finding("python tool", True, f"runs code unisolated, as KOMAND_PYTHON_TOOL says; {problem}")
+    else:
+        mend = "use a kernel with seccomp and Landlock (Linux 5.13 on x86-64 or ARM64), or unset KOMAND_PYTHON_TOOL"
+        yield Finding("python tool", False, f"refuses to run code; {problem}", mend)
 
 
 def _providers() -> Iterator[Finding]:
