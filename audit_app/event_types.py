@@ -1,7 +1,7 @@
 """The registry of event types. Each app declares its own in its `events` module; this module knows none of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
 from uuid import UUID
 
@@ -74,6 +74,7 @@ class NewEvent:
     payload: JSON, as the type declares it.
     actor: `user:7`, `agent:default`, `system` (empty: the actor bound to the context).
     agent_id: the public agent id, for the audit entry.
+    audit_details: further details of the audit entry alone, free of secrets.
     """
 
     type: EventType[Any]
@@ -86,3 +87,4 @@ class NewEvent:
     actor: str = ""
     agent_id: str = ""
     session_key: str = ""
+    audit_details: Mapping[str, Any] = field(default_factory=dict)

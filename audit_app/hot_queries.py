@@ -5,7 +5,7 @@ from operator import or_
 
 from django.db.models import Q, QuerySet
 
-from audit_app.kernel.compiled_queries import CompiledInsert, CompiledQuery, Param
+from audit_app.kernel.compiled_queries import CompiledInsert, CompiledObjects, CompiledQuery, Param
 from audit_app.models import AuditEntry, Event
 
 EVENT_COLUMNS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "workstream", "step", "actor", "payload")
@@ -13,6 +13,10 @@ EVENT_COLUMNS = ("session_id", "seq", "ts", "type", "run_id", "parent_run_id", "
 # Every transaction that emits events.
 INSERT_EVENTS = CompiledInsert(Event)
 INSERT_AUDIT_ENTRIES = CompiledInsert(AuditEntry)
+
+# The sealer of each worker, each second. At most this many entries have one seal.
+SEALED_AT_ONCE = 200
+UNSEALED_ENTRIES = CompiledObjects(lambda: AuditEntry.objects.filter(number=None).order_by("id")[:SEALED_AT_ONCE])
 
 
 @cache

@@ -16,18 +16,16 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
-from redis.exceptions import RedisError
 
-from audit_app.kernel import valkey
-from audit_app.kernel.ids import FIRST_MOMENT, first_id_at, new_id
-from audit_app.models import AuditEntry, Event, TimelineHead
+from audit_app.kernel import single_holder
+from audit_app.kernel.ids import FIRST_MOMENT, new_id
+from audit_app.models import Event, TimelineHead
 
 logger = logging.getLogger(__name__)
 
 # Rows of one transaction: some milliseconds of the write lock. At one batch a second still 43 million rows a day.
 BATCH = 500
 _ROUND_SECONDS = 600.0
-_LOCK_SECONDS = 30
 # Events that are messages for readers of the session.
 _MESSAGES = ("message.received", "message.completed")
 _SESSIONS_AT_ONCE = 200
@@ -113,7 +111,8 @@ class Pruner:
             self._next_round = self.clock() + _ROUND_SECONDS
             self._due = list(self.rules())
         rule = self._due.pop()  # a rule that fails is not retried before the next round
-        if self._may_work_on(rule) and self._apply(rule) >= BATCH:
+        # The lock only avoids duplicate work.
+        if single_holder.is_held(f"prune:{rule.name}", self.token) and self._apply(rule) >= BATCH:
             self._due.append(rule)
 
     @staticmethod
@@ -122,23 +121,6 @@ class Pruner:
         if gone:
             logger.info("pruned: %d × %s", gone, rule.name)
         return gone
-
-    def _may_work_on(self, rule: Rule) -> bool:
-        """Return whether this process holds the lock of the rule. It only avoids duplicate work: do not wait for it."""
-        key = f"{settings.KOMAND_REDIS_PREFIX}prune:{rule.name}"
-        if valkey.breaker.is_open:
-            return False  # next round
-        try:
-            with valkey.breaker.watch():
-                client = valkey.sync_client()
-                if client.set(key, self.token, nx=True, ex=_LOCK_SECONDS):
-                    return True
-                if client.get(key) != self.token.encode():
-                    return False
-                client.expire(key, _LOCK_SECONDS)
-        except RedisError:
-            return False
-        return True
 
 
 _pruner = Pruner()
@@ -205,10 +187,4 @@ def _old_events(session_id: UUID, limit: int) -> Iterator[int]:
         yield pk
 
 
-def _old_entries() -> "QuerySet[AuditEntry] | None":
-    days = settings.KOMAND_AUDIT_DAYS
-    return AuditEntry.objects.filter(pk__lt=first_id_at(days_ago(days))).order_by("pk") if days else None
-
-
 register(OldTimelines())
-register(Expired("entries of the audit log", "KOMAND_AUDIT_DAYS", _old_entries))

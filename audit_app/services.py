@@ -69,7 +69,7 @@ def _append(session_id: UUID, batch: Sequence[NewEvent]) -> list[Event]:
                     session_key=new.session_key,
                     request_id=request_id,
                     at=now,
-                    details={**payload, "run_id": str(new.run_id)} if new.run_id else payload,
+                    details={**payload, **new.audit_details, **({"run_id": str(new.run_id)} if new.run_id else {})},
                 )
             )
     hot_queries.INSERT_EVENTS.run(events)

@@ -10,7 +10,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as Advice
 
+from audit_app.chain import anchors
 from komand.settings import env
+from sessions_app.channels.signatures import BadKeyError, check_key
 
 _SHORTEST_SECRET = 32
 _SECRETS = {
@@ -99,3 +101,19 @@ def check_hosts(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Check
             id="komand.E004",
         )
     ]
+
+
+@register(Tags.security)
+def check_audit_anchor(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    """Refuse a target of anchors that cannot be used, and a URL without the secret that signs its requests."""
+    target = str(settings.KOMAND_AUDIT_ANCHOR)
+    found: list[CheckMessage] = []
+    if problem := anchors.find_problem(target):
+        found.append(Error(f"KOMAND_AUDIT_ANCHOR is not valid. {problem}", id="komand.E005"))
+    if target.startswith("http"):
+        try:
+            check_key(str(settings.KOMAND_AUDIT_ANCHOR_SECRET), is_public=False)
+        except BadKeyError as error:
+            hint = "Set a Standard Webhooks secret, whsec_ and 24 to 64 bytes in base64."
+            found.append(Error(f"KOMAND_AUDIT_ANCHOR_SECRET is not valid. {error}", hint=hint, id="komand.E006"))
+    return found

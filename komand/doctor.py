@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -22,14 +23,17 @@ from redis.exceptions import RedisError
 
 from agents_app.models import Agent, ModelProvider
 from audit_app import liveness
+from audit_app.chain import verification
 from audit_app.kernel.errors import AppError
+from audit_app.models import AuditEntry
 from komand import data_folder, health
 from komand.settings import env
 from sessions_app.channels import open_access
-from tools_app.sandbox import python_process
 from tools_app.secrets import vault
 
 _PROBE_SECONDS = 5
+_LONGEST_UNSEALED = timedelta(minutes=10)
+_LONGEST_UNVERIFIED = timedelta(hours=48)
 _UP = "start it: python manage.py up"
 _PROCESSES = {"web": "the web process", "runs": "a runs worker", "tools": "a tools worker"}
 _OPENAI_URL = "https://api.openai.com/v1"
@@ -55,11 +59,11 @@ def examine() -> Iterator[Finding]:
         _broker,
         _processes,
         _static,
-        _python_tool,
+        _audit_log,
         _providers,
         _channels,
     ]
-    in_database = {_providers, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
+    in_database = {_audit_log, _providers, _channels, *([] if connection.vendor == "sqlite" else [_processes])}
     has_database = True
     for examination in examinations:
         if examination in in_database and not has_database:
@@ -146,23 +150,31 @@ def _static() -> Iterator[Finding]:
     )
 
 
-def _python_tool() -> Iterator[Finding]:
-    if not settings.KOMAND_PYTHON_TOOL:
-        yield Finding("python tool", True, "off")
+def _audit_log() -> Iterator[Finding]:
+    name, command = "audit log", "python manage.py verify_receipts"
+    oldest = AuditEntry.objects.filter(number=None).order_by("id").first()
+    if oldest and oldest.at < datetime.now(UTC) - _LONGEST_UNSEALED:
+        yield Finding(
+            name, False, f"entries since {oldest.at:%Y-%m-%d %H:%M} are not sealed", f"a run worker does it: {_UP}"
+        )
+    last = verification.last_result(full=True)
+    if last is None:
+        yield Finding(name, True, "not verified yet: the first verification comes with the first entries")
         return
-    try:
-        isolation = python_process.examine()
-        problem = isolation.lacks
-    except python_process.NotIsolated as error:
-        problem = str(error)
-    if not problem:
-        granted = ", ".join(f"{name} {value}" for name, value in isolation.granted.items())
-        yield Finding("python tool", True, f"the kernel denies {', '.join(isolation.held)} ({granted})")
-    elif settings.KOMAND_PYTHON_UNISOLATED:
-        yield Finding("python tool", True, f"runs code unisolated, as KOMAND_PYTHON_TOOL says; {problem}")
+    newest = verification.last_result(full=False)
+    if newest and newest.details["broken"]:
+        last = newest
+    at, details = f"{last.at:%Y-%m-%d %H:%M}", last.details
+    if details["broken"]:
+        first = details["faults"][0]
+        detail = (
+            f"broken, found {at}, at entry {first['number']} of {first['at'] or 'an unknown time'}: {first['detail']}"
+        )
+        yield Finding(name, False, detail, f"see docs/receipts.md, and verify again: {command}")
+    elif last.at < datetime.now(UTC) - _LONGEST_UNVERIFIED:
+        yield Finding(name, False, f"last verified {at}", f"a run worker does it daily: {_UP}; or now: {command}")
     else:
-        mend = "use a kernel with seccomp and Landlock (Linux 5.13 on x86-64 or ARM64), or unset KOMAND_PYTHON_TOOL"
-        yield Finding("python tool", False, f"refuses to run code; {problem}", mend)
+        yield Finding(name, True, f"verified {at}, unbroken up to entry {details['last']}")
 
 
 def _providers() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
 
-from tools_app.receipts.canonical_json import canonical_json
+from audit_app.kernel.canonical_json import canonical_json
 from tools_app.types import ToolSpec
 
 TIMEOUT = "timeout_seconds"

@@ -12,7 +12,19 @@ from django.db.models import QuerySet
 from audit_app.kernel.database import in_db
 from audit_app.models import AuditEntry
 
-COLUMNS = ("at", "action", "actor", "agent_id", "session_id", "session_key", "request_id", "details", "id")
+COLUMNS = (
+    "at",
+    "action",
+    "actor",
+    "agent_id",
+    "session_id",
+    "session_key",
+    "request_id",
+    "details",
+    "id",
+    "number",
+    "hash",
+)
 _CHUNK = 1000
 # A spreadsheet treats a cell that begins with one of these as a formula, including the full-width forms.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")

@@ -19,7 +19,9 @@ class ApiKey(models.Model):
     suffix = models.CharField(
         max_length=4, blank=True, help_text="Last characters of the key, by which users recognise it."
     )
-    scopes = models.JSONField(default=list, blank=True, help_text="Surfaces, agents and rights. Empty: none.")
+    scopes = models.JSONField(
+        default=list, blank=True, help_text="Empty: all permissions of the user except senders:any."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

@@ -5,7 +5,6 @@ from typing import Any
 
 from audit_app import stream
 from audit_app.event_types import EventType, NewEvent, P
-from audit_app.kernel.redact import masked_arguments
 from audit_app.kernel.shorten import shorten
 from tools_app import conf, selectors
 from tools_app import events as declared
@@ -18,7 +17,7 @@ def requested(row: ToolExecution, *, text_length: int) -> NewEvent:
     payload: declared.ToolRequested = {
         **_names(row),
         "call_index": row.call_index,
-        "arguments": _trimmed(masked_arguments(row.arguments)),
+        "arguments": _trimmed(row.arguments),
         "risk": row.risk,
         "decision": row.decision,
         "text_length": text_length,
@@ -30,7 +29,7 @@ def approval_requested(row: ToolExecution, approval: Approval) -> NewEvent:
     payload: declared.ApprovalRequested = {
         **_names(row),
         "approval_id": str(approval.id),
-        "arguments": _trimmed(masked_arguments(row.arguments)),
+        "arguments": _trimmed(row.arguments),
         "risk": row.risk,
         "reason": approval.reason,
         "expires_at": approval.expires_at.isoformat(),
@@ -77,9 +76,15 @@ def ended(row: ToolExecution) -> NewEvent:
     if view.status is ExecutionStatus.COMPLETED:
         output = _trimmed(row.output or "")
         done: declared.ToolCompleted = {**_names(row), "status": row.status, "output": output, "duration_ms": took}
-        return _event(declared.TOOL_COMPLETED, row, done)
+        return _event_of_end(declared.TOOL_COMPLETED, row, done)
     error = _trimmed(row.error or "")
-    return _event(declared.TOOL_FAILED, row, {**_names(row), "status": row.status, "error": error, "duration_ms": took})
+    failed: declared.ToolFailed = {**_names(row), "status": row.status, "error": error, "duration_ms": took}
+    return _event_of_end(declared.TOOL_FAILED, row, failed)
+
+
+def _event_of_end(event_type: EventType[P], row: ToolExecution, payload: P) -> NewEvent:
+    """The audit entry has the receipt, so that the sealed log proves that the execution existed."""
+    return replace(_event(event_type, row, payload), audit_details={"receipt": row.receipt})
 
 
 def notify_started(row: ToolExecution) -> None:

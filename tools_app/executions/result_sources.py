@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid5
 
-from tools_app.receipts.canonical_json import canonical_json
+from audit_app.kernel.canonical_json import canonical_json
 
 KEY, ID = "sources", "cite"
 MAX_SOURCES = 100  # of one result

@@ -5,20 +5,18 @@ section 5), over length-prefixed fields, so that no two calls have the same enco
 version in place of `kr1`.
 """
 
-import hmac
 import re
-from base64 import urlsafe_b64encode
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from tools_app.receipts.canonical_json import canonical_json
+from audit_app.kernel.canonical_json import canonical_json
+from audit_app.kernel.signing_keys import Validity, check, parse_keys
 
 _VERSION = "kr1"
+_PURPOSE = "mac"
 _FORM = re.compile(r"kr1\.([0-9a-f]{8})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([A-Za-z0-9_-]{43})")
 # Models may quote the whole receipt line.
 _LINE = re.compile(r"\s*(?:\[receipt: ([^\s\]]*)\]|(\S*))\s*")
@@ -57,7 +55,7 @@ class Receipt:
 def make_receipt(call: CallState, keys: str) -> str:
     """Return the receipt of a call that has ended, signed with the newest of the comma-separated keys."""
     key = parse_keys(keys)[0]
-    return f"{_VERSION}.{key.id}.{call.execution_id}.{_mac(call, key.secret)}"
+    return f"{_VERSION}.{key.id}.{call.execution_id}.{key.mac(_PURPOSE, encode(call))}"
 
 
 def parse(text: str) -> Receipt | None:
@@ -71,37 +69,12 @@ def find_fault(receipt: Receipt, call: CallState, keys: str) -> str:
     """Return why the receipt does not prove the call, as one sentence; empty if it does."""
     if receipt.execution_id != call.execution_id:
         return "The receipt belongs to another execution."
-    secret = next((key.secret for key in parse_keys(keys) if key.id == receipt.key_id), None)
-    if secret is None:
+    validity = check(keys, _PURPOSE, encode(call), f"{receipt.key_id}.{receipt.mac}")
+    if validity is Validity.UNKNOWN_KEY:
         return f"The key {receipt.key_id} that signed the receipt is no longer known here."
-    if not hmac.compare_digest(_mac(call, secret), receipt.mac):
+    if validity is Validity.FORGED:
         return "The receipt does not match the stored record: one of them was changed."
     return ""
-
-
-@dataclass(frozen=True)
-class Key:
-    """A signing key. id: identifies it without revealing the secret."""
-
-    id: str
-    secret: bytes
-
-
-@lru_cache(maxsize=4)
-def parse_keys(keys: str) -> Sequence[Key]:
-    """Return the keys of a comma-separated text, newest first. Raises ValueError if there is none."""
-    texts = [text.strip().encode() for text in keys.split(",") if text.strip()]
-    if not texts:
-        raise ValueError("no receipt key is set")
-    return tuple(Key(_derive(text, b"id").hex()[:8], _derive(text, b"mac")) for text in texts)
-
-
-def _derive(text: bytes, purpose: bytes) -> bytes:
-    return hmac.digest(text, b"komand receipts v1 " + purpose, "sha256")
-
-
-def _mac(call: CallState, secret: bytes) -> str:
-    return urlsafe_b64encode(hmac.digest(secret, encode(call), "sha256")).decode().rstrip("=")
 
 
 def encode(call: CallState) -> bytes:

@@ -11,9 +11,9 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Any
 
+from audit_app.kernel.canonical_json import canonical_json
 from audit_app.kernel.errors import InvalidInput
 from tools_app import schema
-from tools_app.receipts.canonical_json import canonical_json
 from tools_app.skills.manifest_schema import MANIFEST
 from tools_app.skills.permissions import BadPermission, Permission, read_permission
 from tools_app.skills.templates import BadTemplate, HttpTemplate, check_template

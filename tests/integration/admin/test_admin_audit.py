@@ -13,6 +13,7 @@ from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from audit_app.chain import sealer
 from audit_app.kernel.database import close_pool
 from audit_app.kernel.ids import new_id
 from audit_app.models import AuditEntry
@@ -156,3 +157,20 @@ async def test_the_export_disarms_formulas_and_is_audited(exporting, operator):
     assert row[header.index("details")] == '{"text":"a,b\\n\\"c\\""}'
     exported = await AuditEntry.objects.aget(action="AuditExported")
     assert (exported.actor, exported.details) == (f"user:{operator.pk}", {"filters": "action=A"})
+
+
+@pytest.mark.django_db
+def test_the_log_is_verified_on_demand_by_those_who_may_read_it(pages, staff, operator, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    assert "not been verified" in pages.get(f"{LIST}verify").content.decode()
+    first, second = entry(), entry()
+    sealer.seal_all()
+    for client, status in ((staff(), 403), (staff("audit_app.view_auditentry", name="reader"), 302)):
+        assert client.post(f"{LIST}verify").status_code == status
+    assert "<strong>Unbroken</strong>" in pages.get(f"{LIST}verify").content.decode()
+    AuditEntry.objects.filter(pk=first.pk).delete()
+    page = pages.post(f"{LIST}verify", follow=True).content.decode()
+    assert "<strong>Broken</strong>" in page and "Entry 1 is missing." in page
+    result = AuditEntry.objects.filter(action="AuditVerified").first()
+    assert result is not None and result.actor == f"user:{operator.pk}"
+    assert f"{second.pk}" in pages.get(LIST, {"q": str(second.pk)}).content.decode()

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 from django.core.management import call_command
 
 from agents_app.models import Agent, ModelProvider
+from audit_app.chain import sealer
+from audit_app.chain.verification import Verifier
+from audit_app.models import AuditEntry
+from audit_app.services import record
 from komand import doctor, health, seed
 from tests.fakes.model_server import ModelServer
-from tools_app.sandbox import python_process
-from tools_app.sandbox.python_process import Isolation
 from tools_app.secrets import vault
 
 pytestmark = pytest.mark.django_db
@@ -116,19 +119,21 @@ def test_retired_agents_are_not_checked() -> None:
     assert findings()["provider demo"].detail == "built in"
 
 
-@pytest.mark.parametrize(
-    ("allowed", "isolation", "ok", "detail"),
-    [
-        (None, Isolation({"files": []}, {"landlock": 7}), True, "off"),
-        (False, Isolation({"files": []}, {"landlock": 7}), True, "the kernel denies files (landlock 7)"),
-        (False, Isolation({"files": ["read a file"]}, {"landlock": 0}), False, "refuses to run code; not held: files"),
-        (True, Isolation({"files": ["read a file"]}, {"landlock": 0}), True, "unisolated, as KOMAND_PYTHON_TOOL says"),
-    ],
-)
-def test_the_isolation_of_the_python_tool_is_shown(
-    settings: Any, monkeypatch: pytest.MonkeyPatch, allowed: bool | None, isolation: Isolation, ok: bool, detail: str
-) -> None:
-    settings.KOMAND_PYTHON_TOOL, settings.KOMAND_PYTHON_UNISOLATED = allowed is not None, bool(allowed)
-    monkeypatch.setattr(python_process, "examine", lambda: isolation)
-    found = findings()["python tool"]
-    assert (found.ok, bool(found.mend)) == (ok, not ok) and detail in found.detail
+def test_a_broken_audit_log_is_reported_with_its_first_break(settings: Any, tmp_path: Path) -> None:
+    settings.DATA_DIR = tmp_path
+    assert "not verified yet" in findings()["audit log"].detail
+    for _ in range(3):
+        record("Tested", actor="user:1")
+    sealer.seal_all()
+    Verifier().run().record()
+    assert "unbroken up to entry 3" in findings()["audit log"].detail
+    AuditEntry.objects.filter(number=2).delete()
+    Verifier(newest=2).run().record()
+    found = findings()["audit log"]
+    assert not found.ok and "Entry 2 is missing." in found.detail and "verify_receipts" in found.mend
+
+
+def test_a_log_that_is_not_sealed_is_reported() -> None:
+    record("Tested", actor="user:1")
+    AuditEntry.objects.update(at=datetime.now(UTC) - timedelta(hours=1))
+    assert any("not sealed" in finding.detail for finding in doctor.examine() if finding.name == "audit log")

@@ -13,6 +13,7 @@ from redis.exceptions import TimeoutError as NoAnswer
 
 from agents_app.models import Agent, ModelProvider, Run, Step
 from audit_app import retention
+from audit_app.chain import sealer
 from audit_app.kernel.circuit_breaker import Breaker
 from audit_app.kernel.ids import first_id_at
 from audit_app.models import AuditEntry, Event, TimelineHead
@@ -59,9 +60,11 @@ def test_old_events_are_deleted_except_the_newest_messages_of_a_session(settings
     assert Event.objects.filter(session_id=young).count() == 1800
 
 
-def test_audit_entries_are_deleted_after_the_days_of_the_setting(settings) -> None:
+def test_audit_entries_are_deleted_after_the_days_of_the_setting(settings, tmp_path) -> None:
+    settings.DATA_DIR = tmp_path
     for days in (100, 80):
         AuditEntry.objects.create(id=first_id_at(ago(days)), action="A", actor="x", at=ago(days))
+    sealer.seal_all()
     call_command("prune")
     assert AuditEntry.objects.count() == 2
     settings.KOMAND_AUDIT_DAYS = 90
@@ -218,8 +221,8 @@ def test_a_valkey_that_hangs_is_not_tried_for_each_rule(monkeypatch: pytest.Monk
             asked.append(1)
             raise NoAnswer("hangs")
 
-    monkeypatch.setattr("audit_app.retention.valkey.breaker", Breaker(slow_seconds=0))
-    monkeypatch.setattr("audit_app.retention.valkey.sync_client", Hanging)
+    monkeypatch.setattr("audit_app.kernel.single_holder.valkey.breaker", Breaker(slow_seconds=0))
+    monkeypatch.setattr("audit_app.kernel.single_holder.valkey.sync_client", Hanging)
     pruner = retention.Pruner(lambda: [Counted(1)] * 3)
     for _ in range(3):
         pruner.step()

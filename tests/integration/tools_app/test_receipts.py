@@ -8,6 +8,9 @@ import pytest
 from django.core.management import call_command
 from django.db.models import F
 
+from audit_app.chain import sealer
+from audit_app.chain.verification import Verifier
+from audit_app.models import AuditEntry
 from tools_app import selectors, services
 from tools_app.executions.transitions import move
 from tools_app.models import Approval, ToolExecution
@@ -19,6 +22,12 @@ from tools_app.types import Effect, ExecutionStatus, Risk, ToolError
 pytestmark = pytest.mark.usefixtures("world")
 
 ARGUMENTS = '{"text": "hi", "ratio": 1e3, "deep": [{"é": -0.0}]}'
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(settings, tmp_path):
+    """Verification compares the log with a file in the data folder."""
+    settings.DATA_DIR = tmp_path
 
 
 @pytest.fixture
@@ -152,3 +161,48 @@ def test_keys_rotate_without_invalidating_earlier_receipts(ended, settings):
     assert verify_receipt(execution.receipt).is_valid
     settings.KOMAND_RECEIPT_KEYS = "a-new-one"
     assert "no longer known here" in verify_receipt(execution.receipt).reason
+
+
+@pytest.fixture
+def sealed():
+    return sealer.seal_all
+
+
+@pytest.mark.parametrize("how", _ENDINGS)
+def test_the_sealed_audit_log_has_the_receipt_however_the_execution_ends(ended, sealed, how):
+    execution = ended(how)
+    sealed()
+    entry = AuditEntry.objects.get(action__in=["ToolExecutionCompleted", "ToolExecutionFailed"])
+    assert entry.details["receipt"] == execution.receipt
+    assert not Verifier().run().faults
+
+
+def test_a_deleted_execution_and_its_approval_are_found(ended, sealed, capsys):
+    execution = ended("denied")
+    sealed()
+    call_command("verify_receipts")
+    Approval.objects.filter(execution_id=execution.id).delete()
+    ToolExecution.objects.filter(id=execution.id).delete()
+    with pytest.raises(SystemExit):
+        call_command("verify_receipts")
+    out = capsys.readouterr().out
+    assert f"The execution {execution.id} that ended then is missing." in out
+    assert "The approval" in out and "that was decided then is missing." in out
+
+
+@pytest.mark.parametrize("change", [{"decided_by": "user:9"}, {"decision": "allow_always"}, {"status": "approved"}])
+def test_a_changed_decision_is_found(ended, sealed, change):
+    ended("denied")
+    sealed()
+    Approval.objects.update(**change)
+    assert ["changed after its decision" in fault.detail for fault in Verifier().run().faults] == [True]
+
+
+def test_an_execution_with_a_receipt_signed_anew_is_found(ended, sealed):
+    execution = ended("completed")
+    sealed()
+    ToolExecution.objects.update(output='{"said": "ö"}')
+    assert "does not match" in Verifier().run().faults[0].detail
+    row = ToolExecution.objects.get(id=execution.id)
+    ToolExecution.objects.update(receipt=receipts.sign(row))
+    assert "another receipt" in Verifier().run().faults[0].detail

@@ -2,6 +2,7 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from komand import checks
+from sessions_app.channels.signatures import make_secret
 
 
 def ids(found: list[object]) -> list[str]:
@@ -49,3 +50,16 @@ def test_a_public_address_without_tls_is_advised_against(settings: Settings) -> 
 def test_letting_every_host_name_in_is_refused(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["*"]
     assert ids(checks.check_hosts(None)) == ["komand.E004"]
+
+
+def test_anchors_go_where_they_can_and_to_urls_with_a_secret_alone(settings: Settings) -> None:
+    for target in ("", "file:/var/log/komand-audit", "syslog:", "syslog:log.example.com:514"):
+        settings.KOMAND_AUDIT_ANCHOR = target
+        assert checks.check_audit_anchor(None) == []
+    for target in ("file:relative", "ftp://example.com", "syslog:host:x"):
+        settings.KOMAND_AUDIT_ANCHOR = target
+        assert ids(checks.check_audit_anchor(None)) == ["komand.E005"]
+    settings.KOMAND_AUDIT_ANCHOR = "https://audit.example.com/komand"
+    assert ids(checks.check_audit_anchor(None)) == ["komand.E006"]
+    settings.KOMAND_AUDIT_ANCHOR_SECRET = make_secret()
+    assert checks.check_audit_anchor(None) == []

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools_app.receipts.canonical_json import canonical_json
-from tools_app.receipts.mac import CallState, encode, find_fault, make_receipt, parse, parse_keys
+from audit_app.kernel.canonical_json import canonical_json
+from audit_app.kernel.signing_keys import parse_keys
+from tools_app.receipts.mac import CallState, encode, find_fault, make_receipt, parse
 from tools_app.types import ExecutionStatus, result_text, without_receipt
 
 KEY, OLDER = "a long and random key", "an older one"

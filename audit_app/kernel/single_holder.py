@@ -1,0 +1,27 @@
+"""A short lock in Valkey that keeps several processes from doing the same background work. It is no fence."""
+
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from audit_app.kernel import valkey
+
+
+def is_held(name: str, token: str, seconds: int = 30) -> bool:
+    """Take or renew the lock for so many seconds and return whether this token holds it. Does not wait.
+
+    Returns False while Valkey is away, so the work waits for it.
+    """
+    key = f"{settings.KOMAND_REDIS_PREFIX}{name}"
+    if valkey.breaker.is_open:
+        return False
+    try:
+        with valkey.breaker.watch():
+            client = valkey.sync_client()
+            if client.set(key, token, nx=True, ex=seconds):
+                return True
+            if client.get(key) != token.encode():
+                return False
+            client.expire(key, seconds)
+    except RedisError:
+        return False
+    return True
